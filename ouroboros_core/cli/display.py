@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
@@ -17,27 +18,21 @@ from rich.style import Style
 from rich.text import Text
 
 from ouroboros_core import methods
-from ouroboros_core.sampling import Sampling
-from ouroboros_core.sources import LOOKS, Source, key_of
+from ouroboros_core.sources import LOOKS, Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import divergence
+from ouroboros_core.trace.summary import Summary, Verdict
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.protocol import Measured
     from ouroboros_core.decoding.generation import Generation
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.trace.trace import Step, Trace
+    from ouroboros_core.trace.trace import Step
 
 REFRESH = 12
 """Times a second that the live line is drawn."""
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def keys(step: Step) -> list[str]:
-    """The look of each token that a step emitted."""
-    looks = [key_of(step.tree.provenance[node].source) for node in step.path]
-    return looks if step.target_token is None else [*looks, key_of(step.writer, step.kind)]
 
 
 def rejected(step: Step) -> list[int]:
@@ -71,7 +66,7 @@ def pieces(
 ) -> list[tuple[str, str]]:
     """(look, text) of what a step emitted, `shown` texts having come before; a token of `ends` is
     left out at the end."""
-    found = list(zip(keys(step), generation.texts[shown:], strict=True))
+    found = list(zip(step.looks, generation.texts[shown:], strict=True))
     if step.tokens[-1] in ends:
         look, text = found.pop()
         found.append((look, text.removesuffix(generation.piece(step.tokens[-1]))))
@@ -169,43 +164,38 @@ def step_line(generation: Generation, step: Step, *, coloured: bool) -> Text:
         style="dim",
     )
     emitted = generation.texts[-len(step.tokens) :]
-    for node, text in zip(step.path, emitted, strict=False):
-        colour = LOOKS[key_of(step.tree.provenance[node].source)].colour
-        line.append(_written(text), style=f"not dim {colour}")
+    for look, text in zip(step.looks[: len(step.path)], emitted, strict=False):
+        line.append(_written(text), style=f"not dim {LOOKS[look].colour}")
     lost = "".join(_written(generation.piece(step.tree.tokens[node])) for node in rejected(step))
     if lost:
         line.append(lost if coloured else f"[-{lost}-]", style="strike")
     if step.target_token is not None:
-        colour = LOOKS[key_of(step.writer, step.kind)].colour
+        colour = LOOKS[step.looks[-1]].colour
         line.append(_written(emitted[-1]), style=f"not dim bold {colour}")
     return line
 
 
-def report(trace: Trace, notes: Console) -> None:
+def report(summary: Summary, notes: Console) -> None:
     """Who wrote how much, and how fast it was."""
-    counts: dict[str, int] = {}
-    for step in trace.steps:
-        for key in keys(step):
-            counts[key] = counts.get(key, 0) + 1
+    trace = summary.trace
     notes.print(
         "  ".join(
-            f"[{LOOKS[k].colour}]{LOOKS[k].glyph} {LOOKS[k].label} {n}[/]"
-            for k, n in counts.items()
+            f"[{LOOKS[look].colour}]{LOOKS[look].glyph} {LOOKS[look].label} {count}[/]"
+            for look, count in Counter(trace.looks).items()
         )
     )
-    rate = metrics.draft_acceptance_rate(trace.steps)
     parts = [
-        f"{metrics.new_tokens(trace)} tokens in {metrics.total_seconds(trace):.2f} s",
-        f"{metrics.tokens_per_second(trace):.1f} tokens/s",
+        f"{summary.tokens} tokens in {summary.seconds:.2f} s",
+        f"{summary.tokens_per_second:.1f} tokens/s",
     ]
     if methods.get(trace.method).writer is Source.TARGET:
         parts += [
-            f"{len(trace.steps)} target passes",
-            f"{metrics.mean_acceptance_length(trace):.2f} tokens per pass",
+            f"{summary.steps} target passes",
+            f"{summary.tokens_per_pass:.2f} tokens per pass",
         ]
     else:
-        parts += [f"{len(trace.steps)} draft passes", "no target pass"]
-    proposed = metrics.proposal_acceptance_rate(trace.steps)
+        parts += [f"{summary.steps} draft passes", "no target pass"]
+    rate, proposed = summary.acceptance_rate, summary.proposal_acceptance_rate
     if rate is not None and proposed is not None:
         parts.append(f"accepted {rate:.0%} of tested and {proposed:.0%} of proposed tokens")
     chosen = [step for step in trace.steps if step.choice is not None]
@@ -213,16 +203,15 @@ def report(trace: Trace, notes: Console) -> None:
         nodes = sum(len(step.tree) - 1 for step in chosen) / len(chosen)
         plain = sum(len(step.tree) == 1 for step in chosen)
         parts.append(f"auto: {nodes:.1f} nodes a step, {plain} plain steps")
-    if without := metrics.skipped(trace):
-        parts.append(without)
+    if summary.skipped:
+        parts.append(summary.skipped)
     if trace.generation_config:
         parts.append(
             f"under its generation_config.json: {metrics.in_words(trace.generation_config)}"
         )
-    environment = trace.environment
     name = escape(methods.label(trace.method, trace.hyperparameters))
-    name += "" if metrics.lossless(trace) else " (not lossless)"
-    notes.print(f"{name}: " + ", ".join(parts) + f" [dim]({environment.where})[/]")
+    name += "" if summary.lossless else " (not lossless)"
+    notes.print(f"{name}: " + ", ".join(parts) + f" [dim]({trace.environment.where})[/]")
 
 
 def compare(pair: Pair, measured: Measured, notes: Console) -> None:
@@ -231,34 +220,36 @@ def compare(pair: Pair, measured: Measured, notes: Console) -> None:
     from ouroboros_core.decoding.generation import target_of
 
     baseline, trace = measured.middle().traces
-    plain, mine = (f"{metrics.tokens_per_second(run):.1f} tokens/s" for run in (baseline, trace))
-    told = f"autoregressive: {plain}; {trace.method}: {mine}, speedup {measured.speedup()}"
-    notes.print(told)
-    busy = metrics.busy(trace, baseline)
-    if busy is not None:
-        why = metrics.why_busy(*busy)
-        notes.print(f"measured on a busy machine: {why}; measure again when it is idle")
+    summary = Summary(trace, baseline, rounds=measured.speedup())
+    plain, method = (
+        f"{run.tokens_per_second:.1f} tokens/s" for run in (Summary(baseline), summary)
+    )
+    notes.print(f"autoregressive: {plain}; {trace.method}: {method}, speedup {summary.rounds}")
+    if summary.busy:
+        notes.print(
+            f"measured on a busy machine: {summary.why_busy}; measure again when it is idle"
+        )
     if methods.get(trace.method).writer is not Source.TARGET:
         notes.print("the draft model wrote this alone: another text, which nobody checked")
         return
-    if not metrics.lossless(trace):
+    if summary.verdict is Verdict.NOT_LOSSLESS:
         notes.print(
             "typical acceptance is not lossless: another text, which the target alone need not "
             "write"
         )
         return
-    if Sampling.model_validate(trace.sampling).rejects:
+    if summary.verdict is Verdict.IN_DISTRIBUTION:
         notes.print(
             "the same distribution as plain sampling, not the same text: that is what rejection "
             "sampling keeps"
         )
         return
-    found = divergence(target_of(pair, trace), trace, baseline)
-    if found is None:
+    difference = divergence(target_of(pair, trace), trace, baseline)
+    if difference is None:
         notes.print("identical to plain decoding, token by token")
     else:
         notes.print(
-            found.sentence(trace.pieces | baseline.pieces),
+            difference.sentence(trace.pieces | baseline.pieces),
             markup=False,
-            style="" if found.tie else "bold",
+            style="" if difference.tie else "bold",
         )

@@ -11,6 +11,7 @@ from typing import Any
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.reasons import LEARNED
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Step, Trace
 from ouroboros_core.tree import Learned
 from ouroboros_core.words import counted, isolated
@@ -21,70 +22,82 @@ PHRASES = (Source.SUFFIX, Source.PHRASE)
 PAID_SHOWN = 8
 
 
-def sections(trace: Trace, baseline: Trace | None) -> list[Section]:
+def sections(summary: Summary) -> list[Section]:
     """What there is to say of a finished run, a title with lines and perhaps a table each."""
-    found: list[Section] = []
-    if baseline is not None and trace.steps:
-        found.append({"title": "What a step costs and yields", "lines": diagnosis(trace, baseline)})
+    trace, found = summary.trace, list[Section]()
+    if summary.baseline is not None and trace.steps:
+        found.append({"title": "What a step costs and yields", "lines": diagnosis(summary)})
     elif trace.steps:
-        found.append({"title": "What a step costs", "lines": [alone(trace)]})
-    if found and (without := metrics.skipped(trace)):
+        found.append({"title": "What a step costs", "lines": [alone(summary)]})
+    if found and (without := summary.skipped):
         found[0]["lines"].append(f"{without[0].upper()}{without[1:]}.")
     return [*found, *filter(None, (phrase_pool(trace), merging(trace)))]
 
 
-def diagnosis(trace: Trace, baseline: Trace) -> list[str]:
+def diagnosis(summary: Summary) -> list[str]:
     """What a step costs and yields, measured against plain decoding, in words."""
-    cost, plain = metrics.step_cost(trace, baseline), metrics.plain_step_seconds(baseline)
-    if cost is None:
+    trace, baseline, plain, cost = (
+        summary.trace,
+        summary.baseline,
+        summary.plain,
+        summary.step_cost,
+    )
+    if baseline is None or plain is None or cost is None:
         return []
-    count, length = len(trace.steps), metrics.mean_acceptance_length(trace)
-    rows = sum(step.width for step in trace.steps) / count
+    length = summary.tokens_per_pass
     writer = (
         "the target's pass" if trace.steps[0].writer is Source.TARGET else "the draft model's pass"
     )
     draft, verify, rest = parts(trace, baseline)
     drafting = f"{draft:.2f} for the draft, " if draft > 0.005 else ""
-    busy = metrics.busy(trace, baseline)
-    lines = [busy_warning(*busy)] if busy else []
+    lines = [busy_warning(summary)] if summary.busy else []
     lines.append(
         f"A step costs {cost:.2f} plain steps: {drafting}{verify:.2f} for {writer} over "
-        f"{rows:.1f} tokens, {rest:.2f} for everything else. It yields {length:.2f} tokens, so "
-        f"that decoding is {length / cost:.2f}× as fast."
+        f"{summary.rows_per_pass:.1f} tokens, {rest:.2f} for everything else. It yields "
+        f"{length:.2f} tokens, so that decoding is {length / cost:.2f}× as fast."
     )
-    c = metrics.draft_cost(trace, baseline)
-    rate = metrics.draft_acceptance_rate(trace.steps)
-    proposed = metrics.proposal_acceptance_rate(trace.steps)
-    gamma = metrics.proposal_depth(trace)
-    if proposed is not None and c is not None and rate is not None and gamma:
-        needed = metrics.break_even(gamma, cost)
-        even = "even full acceptance would not pay"
-        if needed is not None:
-            even = f"break-even needs {needed:.0%}"
-        lines.append(
-            f"Each draft pass costs {c:.2f} of a plain step, and {rate:.0%} of tested tokens are "
-            f"accepted ({proposed:.0%} of all that were proposed); with proposals {gamma:.1f} "
-            f"tokens deep, {even}."
-        )
+    lines += _draft_lines(summary, cost)
     if length < cost:
-        alone = sum(step.seconds.verify for step in baseline.steps) / len(baseline.steps) / plain
-        excess = {
-            "drafting": draft,
-            "wider passes of the target": verify - alone,
-            "work between the passes": rest - (1 - alone),
-        }
-        dearest = max(excess, key=lambda name: excess[name])
-        lines.append(
-            f"It loses: beyond a plain step, {dearest} costs most, and too few guesses are "
-            "accepted."
-        )
-    mine, theirs = (sum(step.seconds.prefill for step in run.steps) for run in (trace, baseline))
-    whole = metrics.speedup(trace, baseline)
+        lines.append(_loss(baseline, draft, verify, rest))
     lines.append(
-        f"Reading the prompt took {mine:.2f} s, plain decoding's {theirs:.2f} s: with "
-        f"it, {whole:.2f}× as fast in all."
+        f"Reading the prompt took {summary.prefill_seconds:.2f} s, plain decoding's "
+        f"{plain.prefill_seconds:.2f} s: with it, {summary.speedup:.2f}× as fast in all."
     )
     return lines
+
+
+def _draft_lines(summary: Summary, cost: float) -> list[str]:
+    """What drafting costs and how much of it is accepted; nothing of a run without draft passes.
+
+    cost  of a step, in plain steps
+    """
+    rate, proposed = summary.acceptance_rate, summary.proposal_acceptance_rate
+    pass_cost, gamma = summary.draft_cost, summary.proposal_depth
+    if proposed is None or pass_cost is None or rate is None or not gamma:
+        return []
+    needed = metrics.break_even(gamma, cost)
+    even = "even full acceptance would not pay"
+    if needed is not None:
+        even = f"break-even needs {needed:.0%}"
+    return [
+        f"Each draft pass costs {pass_cost:.2f} of a plain step, and {rate:.0%} of tested tokens "
+        f"are accepted ({proposed:.0%} of all that were proposed); with proposals {gamma:.1f} "
+        f"tokens deep, {even}."
+    ]
+
+
+def _loss(baseline: Trace, draft: float, verify: float, rest: float) -> str:
+    """What makes a run slower than plain decoding. The costs are those of a step, in plain
+    steps."""
+    plain = metrics.plain_step_seconds(baseline)
+    alone = sum(step.seconds.verify for step in baseline.steps) / len(baseline.steps) / plain
+    excess = {
+        "drafting": draft,
+        "wider passes of the target": verify - alone,
+        "work between the passes": rest - (1 - alone),
+    }
+    dearest = max(excess, key=lambda name: excess[name])
+    return f"It loses: beyond a plain step, {dearest} costs most, and too few guesses are accepted."
 
 
 def parts(trace: Trace, baseline: Trace) -> tuple[float, float, float]:
@@ -117,21 +130,20 @@ def adding_up(parts: Sequence[float], digits: int) -> tuple[list[float], float]:
     return found, whole
 
 
-def busy_warning(sign: metrics.Sign, number: float) -> str:
-    """What to say of a speedup that `metrics.busy` doubts."""
-    why = metrics.why_busy(sign, number)
-    return f"The speedup was measured on a busy machine: {why}. Do not trust it."
+def busy_warning(summary: Summary) -> str:
+    """The warning beside a speedup that was measured on a busy machine."""
+    return f"The speedup was measured on a busy machine: {summary.why_busy}. Do not trust it."
 
 
-def alone(trace: Trace) -> str:
-    """What a step costs and yields where there is no plain run to compare it with."""
-    rows = sum(step.width for step in trace.steps) / len(trace.steps)
-    (draft, verify, rest), whole = adding_up([1000 * one for one in _step_parts(trace)], 0)
-    length = metrics.mean_acceptance_length(trace)
+def alone(summary: Summary) -> str:
+    """What a step costs and yields, of a run without a plain run to compare it with."""
+    (draft, verify, rest), whole = adding_up(
+        [1000 * seconds for seconds in _step_parts(summary.trace)], 0
+    )
     return (
         f"A step takes {whole:.0f} ms: {draft:.0f} for the draft, {verify:.0f} for "
-        f"the target's pass over {rows:.1f} tokens, {rest:.0f} for everything else. It yields "
-        f"{length:.2f} tokens."
+        f"the target's pass over {summary.rows_per_pass:.1f} tokens, {rest:.0f} for everything "
+        f"else. It yields {summary.tokens_per_pass:.2f} tokens."
     )
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ouroboros_core.sources import key_of
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Trace
 from visualize.kit import palette
@@ -59,12 +58,7 @@ SCRIPT = """
 def tokens(trace: Trace) -> Iterator[tuple[str, str, float]]:
     """Of each token its text, the key of its look, and the second of the run at which it is
     there."""
-    looks: list[str] = []
-    for step in trace.steps:
-        looks += [key_of(step.tree.provenance[node].source) for node in step.path]
-        if step.target_token is not None:
-            looks.append(key_of(step.writer, step.kind))
-    yield from zip(trace.texts, looks, metrics.seconds_to_token(trace), strict=False)
+    yield from zip(trace.texts, trace.looks, metrics.seconds_to_token(trace), strict=False)
 
 
 def opening(trace: Trace) -> str:

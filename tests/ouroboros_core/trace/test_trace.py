@@ -18,6 +18,7 @@ from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence, compare, divergence, ulp
 from ouroboros_core.trace.file import read_trace
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.tree import Learned
 from tests import tiny
@@ -107,7 +108,7 @@ def test_tokens_by_source_add_up_and_nothing_is_accepted_that_was_not_proposed()
 
 def test_the_view_of_a_run_carries_every_token_with_its_origin() -> None:
     trace = typed_trace()
-    view = views.run_view(trace, trace, run="r", seq=1, badge_text=views.badge(trace))
+    view = views.run_view(Summary(trace, trace), run="r", seq=1, badge_text=views.badge(trace))
     shown = [token for step in view["steps"] for token in step["tokens"]]
     nodes = [step["nodes"] for step in view["steps"] for _ in step["tokens"]]
     shown = [(nodes[n][t["node"] - 1] if "node" in t else {}) | t for n, t in enumerate(shown)]
@@ -135,11 +136,11 @@ def test_the_view_of_a_run_carries_every_token_with_its_origin() -> None:
 def test_a_text_that_differs_says_where_or_why() -> None:
     trace = typed_trace()
     other = make_trace(list(trace.steps[:2]))
-    assert views.tiles(trace, other)[-1]["value"] == "no, from token 6 on"
+    assert views.tiles(Summary(trace, other))[-1]["value"] == "no, from token 6 on"
     pieces = trace.pieces | other.pieces
     tie, error = (Divergence(5, 7, 8, gap, gap / 0.0625, "bfloat16") for gap in (0.125, 0.25))
     assert (tie.tie, error.tie) == (True, False)
-    shown = views.tiles(trace, other, tie)[-1]
+    shown = views.tiles(Summary(trace, other, tie))[-1]
     assert (shown["label"], shown["value"], shown["note"]) == (
         "Identical text",
         "up to a tie",
@@ -150,7 +151,7 @@ def test_a_text_that_differs_says_where_or_why() -> None:
         "logits, 2 ulp of bfloat16)"
     )
     assert "on: '\u2068 كتاب\u2069' here, ' \\n' there." in tie.sentence({7: " كتاب", 8: " \n"})
-    assert views.tiles(trace, other, error)[-1]["value"] == "no, from token 6 on"
+    assert views.tiles(Summary(trace, other, error))[-1]["value"] == "no, from token 6 on"
     assert (
         "0.25 logits, 4 ulp of bfloat16 below the best: more than rounding explains"
         in error.sentence(pieces)
@@ -159,7 +160,9 @@ def test_a_text_that_differs_says_where_or_why() -> None:
     assert "the end here, ' y' there. One text ends where the other goes on" in ended.sentence(
         {8: " y"}
     )
-    assert views.tiles(trace, None)[-1]["value"] == views.tiles(trace, None)[1]["value"] == "–"
+    assert (
+        views.tiles(Summary(trace))[-1]["value"] == views.tiles(Summary(trace))[1]["value"] == "–"
+    )
 
 
 def test_charts_show_what_the_trace_says() -> None:

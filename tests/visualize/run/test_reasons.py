@@ -18,6 +18,7 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.reasons import NEVER_JUDGED, Reasons, origin, share
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Judged, Seconds, Step, Trace, Trial
 from ouroboros_core.tree import Learned, Provenance, chain
 from tests import tiny
@@ -150,7 +151,7 @@ def test_every_token_and_every_node_of_a_real_run_has_its_sentence(method: str, 
         make_trace(steps, method, sampling), pieces={n: f"t{n}" for n in range(tiny.VOCABULARY)}
     )
     for step, view in zip(
-        steps, views.run_view(trace, None, run="r", seq=1, badge_text="")["steps"], strict=True
+        steps, views.run_view(Summary(trace), run="r", seq=1, badge_text="")["steps"], strict=True
     ):
         assert all(token["why"].endswith(".") for token in view["tokens"])
         if step.kind == "bonus":
@@ -188,7 +189,7 @@ def baseline() -> Trace:
 
 def test_the_diagnosis_is_true_of_the_trace() -> None:
     trace, plain = typed_trace(), baseline()
-    lines = numbers.diagnosis(trace, plain)
+    lines = numbers.diagnosis(Summary(trace, plain))
     found = [float(x) for x in re.findall(r"\d+\.\d+", lines[0])]
     cost = (0.4 + 0.2 + 0.2) / 3 / 0.1
     assert metrics.step_cost(trace, plain) == pytest.approx(cost)
@@ -228,11 +229,11 @@ def test_a_baseline_from_a_busy_machine_is_said_to_be_one() -> None:
     assert metrics.slowed(trace, slower(1.2)) is None, "what is usual between two runs"
     assert metrics.slowed(trace, slower(3)) == pytest.approx(3)
     assert metrics.slowed(alone, slower(3)) is None, "a draft model's passes are cheaper"
-    assert numbers.diagnosis(trace, slower(3))[0].startswith(
+    assert numbers.diagnosis(Summary(trace, slower(3)))[0].startswith(
         "The speedup was measured on a busy machine: passes of plain decoding"
     )
-    assert "took 3.0× as long" in numbers.diagnosis(trace, slower(3))[0]
-    assert views.tiles(trace, slower(3))[1]["mark"] == "measured on a busy machine"
+    assert "took 3.0× as long" in numbers.diagnosis(Summary(trace, slower(3)))[0]
+    assert views.tiles(Summary(trace, slower(3)))[1]["mark"] == "measured on a busy machine"
 
 
 def timed(trace: Trace, seconds: Sequence[float], width: int = 1) -> Trace:
@@ -285,8 +286,8 @@ def test_a_speedup_that_passes_cannot_explain_is_said_to_be_measured_on_a_busy_m
     assert metrics.speedup(trace, plain(1.1)) == pytest.approx(1.1 * length)
     assert metrics.busy(trace, plain(1.0)) is None
     assert metrics.busy(trace, plain(1.04)) is None, "what is usual between two runs"
-    assert "mark" not in views.tiles(trace, plain(1.04))[1]
-    assert "busy" not in numbers.diagnosis(trace, plain(1.04))[0]
+    assert "mark" not in views.tiles(Summary(trace, plain(1.04)))[1]
+    assert "busy" not in numbers.diagnosis(Summary(trace, plain(1.04)))[0]
     assert judged_busy(trace, plain(1.1)) == ["beyond", pytest.approx(1.1)]
     alone = replace(trace, steps=tuple(replace(step, writer=Source.DRAFT) for step in trace.steps))
     assert metrics.busy(alone, plain(1.1)) is None, "a draft model's passes are cheaper"
@@ -296,10 +297,10 @@ def test_a_speedup_that_passes_cannot_explain_is_said_to_be_measured_on_a_busy_m
     assert metrics.busy(steady, steady) is None
     for pair in ((steady, unsteady), (unsteady, steady)):
         assert judged_busy(*pair) == ["unsteady", pytest.approx(metrics.pass_spread(unsteady))]
-        assert views.lane_view("union", *pair, None)["row"][-2].endswith(
+        assert views.lane_view("union", Summary(*pair))["row"][-2].endswith(
             "×, measured on a busy machine"
         )
-    assert views.lane_view("autoregressive", unsteady, unsteady, None)["row"][-2] == "1.00×", (
+    assert views.lane_view("autoregressive", Summary(unsteady, unsteady))["row"][-2] == "1.00×", (
         "it is not compared with itself"
     )
 
@@ -332,7 +333,7 @@ def test_it_is_told_that_a_window_does_not_pay() -> None:
     why = "(nothing proposed; no window: it does not pay here)"
     assert reasons(step).of_token(0).startswith(f"Nothing was checked in this step {why}:")
     for plain in (None, replace(baseline(), prompt=make_trace([step]).prompt)):
-        told = numbers.sections(make_trace([step]), plain)[0]["lines"]
+        told = numbers.sections(Summary(make_trace([step]), plain))[0]["lines"]
         assert told[-1] == ("No window: it does not pay here, and so there was nothing to propose.")
     assert "nothing proposed; no window" in str(figures.choices([step]))
 
@@ -373,7 +374,7 @@ def test_the_new_charts_show_what_was_counted() -> None:
     assert list(positions["y"]) == [1.0, 2 / 3] and positions["customdata"] == ["3 of 3", "2 of 3"]
     bars = {bar["name"]: list(bar["x"]) for bar in figures.time_breakdown(trace, plain)["data"]}
     assert bars["verify"] == pytest.approx([1000 * 1.0 / 10, 1000 * 0.4 / 7])
-    curve, point = figures.break_even(trace, plain)["data"]
+    curve, point = figures.break_even(Summary(trace, plain))["data"]
     assert list(point["x"]) == pytest.approx([5 / 6])
     cost = metrics.step_cost(trace, plain)
     assert (
