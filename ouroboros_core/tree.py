@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ouroboros_core.bounds import Count, Share
 from ouroboros_core.sources import Source
 
 Probabilities = npt.NDArray[np.float64]
@@ -59,11 +60,11 @@ class Provenance:
 
     source: Source
     learned: Learned | None = None
-    step: int | None = None
-    position: int | None = None
-    match: int | None = None
-    rank: int | None = None
-    confidence: float | None = None
+    step: Count | None = None
+    position: Count | None = None
+    match: Count | None = None
+    rank: Count | None = None
+    confidence: Share | None = None
     also: Source | None = None
 
     def prior(self, depth: int) -> float:

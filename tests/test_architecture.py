@@ -14,6 +14,7 @@ from tests import ROOT
 from visualize.kit import bundle
 
 GROUND = {
+    "bounds",
     "interfaces",
     "sources",
     "tree",

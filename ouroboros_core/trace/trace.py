@@ -12,8 +12,12 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from annotated_types import MaxLen
+
+from ouroboros_core import bounds
+from ouroboros_core.bounds import AddedText, Count, LongText, Name, Noise, Piece, Share, TokenId
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.adjustable import Decision
@@ -46,13 +50,13 @@ class Seconds:
     verify_sampling  the same part of `verify`
     """
 
-    prefill: float = 0.0
-    draft: float = 0.0
-    verify: float = 0.0
-    learn: float = 0.0
-    host: float = 0.0
-    draft_sampling: float = 0.0
-    verify_sampling: float = 0.0
+    prefill: bounds.Seconds = 0.0
+    draft: bounds.Seconds = 0.0
+    verify: bounds.Seconds = 0.0
+    learn: bounds.Seconds = 0.0
+    host: bounds.Seconds = 0.0
+    draft_sampling: bounds.Seconds = 0.0
+    verify_sampling: bounds.Seconds = 0.0
 
     @property
     def phases(self) -> tuple[float, ...]:
@@ -81,9 +85,9 @@ class Trial:
     """
 
     node: int
-    u: float
-    p: float
-    q: float | None
+    u: Share
+    p: Share
+    q: Share | None
     accepted: bool
     chance: float | None = None
     rule: Rule = "token"
@@ -105,12 +109,12 @@ class Judged:
     """
 
     node: int
-    tokens: tuple[int, ...]
-    target: tuple[float, ...]
-    draft: tuple[float, ...] = ()
-    noise: tuple[float, ...] = ()
+    tokens: Annotated[tuple[TokenId, ...], MaxLen(bounds.MAX_ROWS)]
+    target: tuple[Share, ...]
+    draft: tuple[Share, ...] = ()
+    noise: tuple[Noise, ...] = ()
     trials: tuple[Trial, ...] = ()
-    left: tuple[float, ...] = ()
+    left: tuple[Share, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -138,17 +142,17 @@ class Step:
     index: int
     tree: TokenTree
     path: tuple[int, ...]
-    target_token: int | None
-    width: int
+    target_token: TokenId | None
+    width: Count
     seconds: Seconds
-    draft_passes: int = 0
-    pool_size: int | None = None
+    draft_passes: Count = 0
+    pool_size: Count | None = None
     writer: Source = Source.TARGET
     choice: Decision | None = None
     judged: tuple[Judged, ...] = ()
-    window: tuple[tuple[int, int], ...] = ()
-    draft_rows_saved: int = 0
-    draft_rows: int = 0
+    window: Annotated[tuple[tuple[int, int], ...], MaxLen(bounds.MAX_NODES)] = ()
+    draft_rows_saved: Count = 0
+    draft_rows: Count = 0
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -191,9 +195,9 @@ class Step:
 class Prompt:
     """The prompt as typed, whether a chat template was put around it, and its token ids."""
 
-    text: str
+    text: LongText
     chat: bool
-    tokens: tuple[int, ...]
+    tokens: Annotated[tuple[TokenId, ...], MaxLen(bounds.MAX_TOKENS)]
 
 
 @dataclass(frozen=True)
@@ -210,21 +214,21 @@ class Trace:
                        where it has none, they were switched off, or `custom_generate` applied them
     """
 
-    method: str
+    method: Name
     hyperparameters: dict[str, bool | int | float | str]
     sampling: dict[str, bool | int | float | str]
-    target: str
-    draft: str | None
+    target: Name
+    draft: Name | None
     environment: Environment
-    created: str
+    created: Name
     prompt: Prompt
-    max_new_tokens: int
+    max_new_tokens: Count
     ending: Ending
-    steps: tuple[Step, ...]
-    texts: tuple[str, ...]
-    pieces: dict[int, str] = field(default_factory=dict)
-    prediction: str = ""
-    corpus: str | None = None
+    steps: Annotated[tuple[Step, ...], MaxLen(bounds.MAX_STEPS)]
+    texts: tuple[AddedText, ...]
+    pieces: dict[TokenId, Piece] = field(default_factory=dict)
+    prediction: LongText = ""
+    corpus: Name | None = None
     generation_config: dict[str, bool | int | float | str] = field(default_factory=dict)
     version: int = VERSION
 

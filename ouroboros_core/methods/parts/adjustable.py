@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ouroboros_core.bounds import Count, Estimate
 from ouroboros_core.sources import Source
 
 
@@ -63,12 +64,12 @@ class Decision:
     asked     whether the draft was asked; None where there is nothing to decide about it
     """
 
-    offered: int
-    size: int
-    expected: float
-    rate: float
+    offered: Count
+    size: Count
+    expected: Estimate
+    rate: Estimate
     reason: Reason
-    window: int | None = None
+    window: Count | None = None
     asked: bool | None = None
 
     @property
