@@ -232,16 +232,16 @@ def compare(pair: Pair, measured: Measured, notes: Console) -> None:
     if methods.get(trace.method).writer is not Source.TARGET:
         notes.print("the draft model wrote this alone: another text, which nobody checked")
         return
+    rule = summary.sampling.rule
     if summary.verdict is Verdict.NOT_LOSSLESS:
         notes.print(
-            "typical acceptance is not lossless: another text, which the target alone need not "
-            "write"
+            f"{rule.name} is not lossless: another text, which the target alone need not write"
         )
         return
     if summary.verdict is Verdict.IN_DISTRIBUTION:
         notes.print(
-            "the same distribution as plain sampling, not the same text: that is what rejection "
-            "sampling keeps"
+            "the same distribution as plain sampling, not the same text: that is what "
+            f"{rule.name} keeps"
         )
         return
     difference = divergence(target_of(pair, trace), trace, baseline)

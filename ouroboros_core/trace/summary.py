@@ -214,10 +214,10 @@ class Summary:
         if self.baseline is None:
             return Verdict.NOT_COMPARED
         if not self.written_alone:
-            if self.sampling.rejects:
-                return Verdict.IN_DISTRIBUTION
             if not self.sampling.lossless:
                 return Verdict.NOT_LOSSLESS
+            if not self.sampling.repeats_plain_text:
+                return Verdict.IN_DISTRIBUTION
         if self.first_difference is None:
             return Verdict.SAME
         tie = self.difference is not None and self.difference.tie and not self.written_alone

@@ -16,18 +16,22 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import MaxLen
 
-from ouroboros_core import bounds
+from ouroboros_core import bounds, rules
 from ouroboros_core.bounds import AddedText, Count, LongText, Name, Noise, Piece, Share, TokenId
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.adjustable import Decision
+from ouroboros_core.rules.parts.base import ALONE
 from ouroboros_core.sources import Source, key_of
 from ouroboros_core.tree import TokenTree
-from ouroboros_core.verify import Rule
 from ouroboros_core.words import allowed
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+    Test = str
+else:  # the names of the tests that the rules declare, so that a trace with another is refused
+    Test = Literal[rules.tests()]
 
 VERSION = 1
 
@@ -75,13 +79,14 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate under rejection sampling: kept if u < min(1, p/q), or u < p where it was not
-    drawn (q is None).
+    """One random trial of a candidate: kept if u < min(1, p/q), or if u < p and it was not drawn (q
+    is None).
 
-    node    of the candidate
-    chance  what u was compared with, where another rule judged it
-    rule    `token`; `k-seq` for one of several independent draws, kept if u < min(1, p / (rho q));
-            `block` for a token of a block, which is kept, too, where a later one is
+    node    the candidate
+    chance  the probability that u was compared with, if another test judged the candidate
+    rule    the test: `token`, or a joint test of the acceptance rule. `k-seq` judges one of several
+            independent draws, kept if u < min(1, p / (rho q)); `block` judges a token of a block,
+            which is also kept if a later one is
     """
 
     node: int
@@ -90,7 +95,7 @@ class Trial:
     q: Share | None
     accepted: bool
     chance: float | None = None
-    rule: Rule = "token"
+    rule: Test = ALONE
 
 
 @dataclass(frozen=True)

@@ -154,13 +154,14 @@ def sentence(summary: Summary) -> str:
     plain = tokens if summary.plain is None else summary.plain.steps
     drafted = summary.draft_passes
     small = f", plus {drafted} draft pass{'' if drafted == 1 else 'es'}" if drafted else ""
-    return f"{passes} instead of {plain}{small}{_faster(summary)}{_SAMENESS[summary.verdict]}."
+    sameness = _SAMENESS[summary.verdict].format(rule=summary.sampling.rule.name)
+    return f"{passes} instead of {plain}{small}{_faster(summary)}{sameness}."
 
 
 _SAMENESS = {
     Verdict.NOT_COMPARED: "",
     Verdict.IN_DISTRIBUTION: ", same distribution",
-    Verdict.NOT_LOSSLESS: ", not lossless: typical acceptance",
+    Verdict.NOT_LOSSLESS: ", not lossless: {rule}",
     Verdict.SAME: ", same text",
     Verdict.TIE: ", same text up to a rounding tie",
     Verdict.DIFFERENT: ", another text",
@@ -268,10 +269,9 @@ def _identical(summary: Summary) -> tuple[str, str]:
                 "another one."
             )
         case Verdict.NOT_LOSSLESS:
-            return "not lossless", (
-                "Typical acceptance keeps what the target finds likely enough; the target alone "
-                "need not write this text."
-            )
+            rule = summary.sampling.rule
+            words = f"{rule.title} {rule.explanation}; the target alone need not write this text."
+            return "not lossless", words
         case Verdict.SAME:
             if summary.tokens == 1:
                 return "yes", "The one token is that of plain decoding."
