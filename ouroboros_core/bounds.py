@@ -35,4 +35,4 @@ MAX_NODES = 1_024
 """Of a tree or a lookahead window; the largest that the settings of our methods allow have some
 550."""
 MAX_ROWS = 512
-"""Tokens listed at one judged node: ten of each model, what was proposed, what was chosen."""
+"""Tokens listed at one judged node: ten of each model, the proposed ones and the chosen one."""

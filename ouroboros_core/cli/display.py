@@ -1,5 +1,5 @@
-"""Runs in the terminal: tokens as they come, each in the colour of who wrote it, and what is said
-about a run afterwards."""
+"""Runs in the terminal: tokens as they come, each in the colour of its writer, and the report
+afterwards."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def safe(text: str) -> str:
     """The text with control characters replaced by pictures, so that a model cannot control the
     terminal."""
     return CONTROL.sub(
-        lambda found: chr(0x2400 + ord(found[0])) if ord(found[0]) < 32 else "\ufffd", text
+        lambda match: chr(0x2400 + ord(match[0])) if ord(match[0]) < 32 else "\ufffd", text
     )
 
 
@@ -62,15 +62,15 @@ def _written(text: str) -> str:
 
 
 def pieces(
-    generation: Generation, step: Step, shown: int, ends: AbstractSet[int] = frozenset()
+    generation: Generation, step: Step, texts_before: int, ends: AbstractSet[int] = frozenset()
 ) -> list[tuple[str, str]]:
-    """(look, text) of what a step emitted, `shown` texts having come before; a token of `ends` is
-    left out at the end."""
-    found = list(zip(step.looks, generation.texts[shown:], strict=True))
+    """Return (look, text) of each token that a step emitted, after `texts_before` texts. A token of
+    `ends` is left out at the end."""
+    emitted = list(zip(step.looks, generation.texts[texts_before:], strict=True))
     if step.tokens[-1] in ends:
-        look, text = found.pop()
-        found.append((look, text.removesuffix(generation.piece(step.tokens[-1]))))
-    return found
+        look, text = emitted.pop()
+        emitted.append((look, text.removesuffix(generation.piece(step.tokens[-1]))))
+    return emitted
 
 
 def stream(
@@ -80,14 +80,14 @@ def stream(
     ends: AbstractSet[int] = frozenset(),
     watch: Callable[[Step], None] = lambda _: None,
 ) -> None:
-    """Print tokens as they come; what a whole character needs arrives with its last token. `watch`
+    """Print tokens as they come; a character of several tokens comes with its last one. `watch`
     sees every step.
 
     In a pipe the text goes out as it is.
     """
-    shown = 0
+    texts_before = 0
     for step in generation:
-        for key, text in pieces(generation, step, shown, ends):
+        for key, text in pieces(generation, step, texts_before, ends):
             if console.is_terminal:
                 console.print(
                     Segments([Segment(safe(text), Style.parse(LOOKS[key].colour))]),
@@ -96,7 +96,7 @@ def stream(
                 )
             else:
                 console.file.write(text)  # as it is: rich would widen tabs
-        shown = len(generation.texts)
+        texts_before = len(generation.texts)
         watch(step)
     console.file.write("\n")
     console.file.flush()
@@ -105,30 +105,30 @@ def stream(
 def live(generation: Generation, console: Console, *, ends: AbstractSet[int] = frozenset()) -> None:
     """Like `stream`, for a terminal: rejected drafts struck through in place, and below it a line
     with the speed so far."""
-    line, began, shown, drawn = Text(), time.perf_counter(), 0, 0.0
+    line, began, texts_before, drawn = Text(), time.perf_counter(), 0, 0.0
     speed = Text()
     try:
         with Live(console=console, auto_refresh=False, transient=True) as picture:
             for step in generation:
-                for part in _styled(generation, step, pieces(generation, step, shown, ends)):
-                    if part is None:
+                for text in _styled(generation, step, pieces(generation, step, texts_before, ends)):
+                    if text is None:
                         picture.update(speed)
                         console.print(line, soft_wrap=True)
                         line = Text()
                     else:
-                        line.append_text(part)
-                shown = len(generation.texts)
-                now = time.perf_counter()
+                        line.append_text(text)
+                texts_before = len(generation.texts)
+                seconds_now = time.perf_counter()
                 speed = Text(
-                    f"tokens: {shown}, steps: {step.index + 1}, {shown / (now - began):.1f} "
-                    "tokens/s",
+                    f"tokens: {texts_before}, steps: {step.index + 1}, "
+                    f"{texts_before / (seconds_now - began):.1f} tokens/s",
                     style="dim",
                 )
-                if now - drawn > 1 / REFRESH:
+                if seconds_now - drawn > 1 / REFRESH:
                     picture.update(Group(_tail(line, console), speed), refresh=True)
-                    drawn = now
+                    drawn = seconds_now
             picture.update(Text(), refresh=True)
-    finally:  # what was written stays, also where the run was stopped
+    finally:  # the text stays, also if the run was stopped
         console.print(line, soft_wrap=True)
 
 
@@ -139,25 +139,25 @@ def _tail(line: Text, console: Console) -> Text:
 
 
 def _styled(
-    generation: Generation, step: Step, found: list[tuple[str, str]]
+    generation: Generation, step: Step, emitted: list[tuple[str, str]]
 ) -> Iterator[Text | None]:
-    """The pieces of a step's text, and None at a line end; what was rejected stands before the
+    """Generate the pieces of a step's text, and None at a line end. Rejected tokens come before the
     target's own token."""
-    for number, (key, text) in enumerate(found, 1):
-        if number == len(found):
+    for number, (key, text) in enumerate(emitted, 1):
+        if number == len(emitted):
             for node in rejected(step):
                 yield Text(_written(generation.piece(step.tree.tokens[node])), style="strike dim")
-        for line, part in enumerate(safe(text).split("\n")):
+        for line, fragment in enumerate(safe(text).split("\n")):
             if line:
                 yield None
-            yield Text(part, style=LOOKS[key].colour)
+            yield Text(fragment, style=LOOKS[key].colour)
 
 
 def step_line(generation: Generation, step: Step, *, coloured: bool) -> Text:
-    """What was proposed in the last step and what became of it: accepted in the colours of their
-    sources, rejected struck through.
+    """Return the proposal of the last step and its fate: accepted tokens in the colours of their
+    sources, rejected ones struck through.
 
-    Without colours, what was rejected stands in [- -].
+    Without colours, rejected tokens stand in [- -].
     """
     line = Text(
         f"{step.index + 1:>4}  {len(step.tree) - 1:>2} proposed, {len(step.tokens):>2} emitted  ",
@@ -184,34 +184,34 @@ def report(summary: Summary, notes: Console) -> None:
             for look, count in Counter(trace.looks).items()
         )
     )
-    parts = [
+    figures = [
         f"{summary.tokens} tokens in {summary.seconds:.2f} s",
         f"{summary.tokens_per_second:.1f} tokens/s",
     ]
     if methods.get(trace.method).writer is Source.TARGET:
-        parts += [
+        figures += [
             f"{summary.steps} target passes",
             f"{summary.tokens_per_pass:.2f} tokens per pass",
         ]
     else:
-        parts += [f"{summary.steps} draft passes", "no target pass"]
+        figures += [f"{summary.steps} draft passes", "no target pass"]
     rate, proposed = summary.acceptance_rate, summary.proposal_acceptance_rate
     if rate is not None and proposed is not None:
-        parts.append(f"accepted {rate:.0%} of tested and {proposed:.0%} of proposed tokens")
+        figures.append(f"accepted {rate:.0%} of tested and {proposed:.0%} of proposed tokens")
     chosen = [step for step in trace.steps if step.choice is not None]
     if chosen:
         nodes = sum(len(step.tree) - 1 for step in chosen) / len(chosen)
         plain = sum(len(step.tree) == 1 for step in chosen)
-        parts.append(f"auto: {nodes:.1f} nodes a step, {plain} plain steps")
+        figures.append(f"auto: {nodes:.1f} nodes a step, {plain} plain steps")
     if summary.skipped:
-        parts.append(summary.skipped)
+        figures.append(summary.skipped)
     if trace.generation_config:
-        parts.append(
+        figures.append(
             f"under its generation_config.json: {metrics.in_words(trace.generation_config)}"
         )
     name = escape(methods.label(trace.method, trace.hyperparameters))
     name += "" if summary.lossless else " (not lossless)"
-    notes.print(f"{name}: " + ", ".join(parts) + f" [dim]({trace.environment.where})[/]")
+    notes.print(f"{name}: " + ", ".join(figures) + f" [dim]({trace.environment.where})[/]")
 
 
 def compare(pair: Pair, measured: Measured, notes: Console) -> None:

@@ -41,9 +41,9 @@ def register(display: Any) -> None:
 def _drawing(module: str, function: str) -> Callable[[Any], str]:
     """Return the function, imported at its first call."""
 
-    def draw(shown: Any) -> str:
+    def draw(result: Any) -> str:
         home = importlib.import_module(f"ouroboros_core.integrations.{module}")
-        return str(getattr(home, function)(shown))
+        return str(getattr(home, function)(result))
 
     return draw
 
@@ -52,7 +52,7 @@ def _printing(module: str, function: str) -> Callable[[Any, Any, bool], None]:
     """Return the function as one that writes to IPython's pretty printer."""
     draw = _drawing(module, function)
 
-    def write(shown: Any, printer: Any, cycle: bool) -> None:
-        printer.text(draw(shown))
+    def write(result: Any, printer: Any, cycle: bool) -> None:
+        printer.text(draw(result))
 
     return write

@@ -1,9 +1,7 @@
-"""How a run shows itself in a notebook: HTML and CSS alone, so that it needs no script and no
-network, and is read where styles are taken out.
+"""A run in a notebook: HTML and CSS without a script or the network, legible without styles.
 
-Whatever models and people wrote is escaped, and kept from MathJax. What is said of a token when it
-is pointed at is an attribute; the text that is selected, copied or shown without styles is the
-text of the run.
+Text of models and people is escaped, and kept from MathJax. The card of a token is an attribute, so
+that the text that is selected, copied or shown without styles is the text of the run.
 """
 
 from __future__ import annotations
@@ -28,14 +26,14 @@ from ouroboros_core.trace.trace import Judged, Step, StepTree, Trace
 from ouroboros_core.words import counted, isolated
 
 CARDS, TREES, NODES, LABEL, LIKELIEST = 400, 24, 48, 24, 4
-"""At most so many tokens with a card, trees, boxes in a tree, letters in a box, and probabilities
-in a card."""
+"""The largest numbers of tokens with a card, trees, boxes in a tree, letters in a box, and
+probabilities in a card."""
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 NUMBER_BEFORE, NUMBER_BEHIND = re.compile(r"\d[.,:/٫٬-]?$"), re.compile(r"[.,:/٫٬-]?\d|[%٪]")
 """A text that ends so and one that begins so are one number. visualize/kit/dom.js has them too."""
 QUOTED = re.compile("‘\u2068?(.*?)\u2069?’(?=[\\s.,;:)]|$)")
 QUOTE = r'‘<bdi translate="no">\1</bdi>’'
-"""A text that a sentence quotes; in HTML it has a direction of its own and is not translated."""
+"""A text that a sentence quotes; in HTML it has its own direction and is not translated."""
 QUIET = "tex2jax_ignore mathjax_ignore"
 """Classes that keep MathJax from taking two dollar signs for a formula."""
 
@@ -56,9 +54,12 @@ class TreePicture:
 
 
 def safe(text: str) -> str:
-    """Text as HTML, in an attribute, too; control characters become pictures of themselves."""
-    shown = CONTROL.sub(lambda one: chr(0x2400 + ord(one[0])) if one[0] < " " else "�", text)
-    return escape(shown)
+    """Return text as HTML, also for an attribute; control characters become pictures of
+    themselves."""
+    text_with_signs = CONTROL.sub(
+        lambda match: chr(0x2400 + ord(match[0])) if match[0] < " " else "�", text
+    )
+    return escape(text_with_signs)
 
 
 @cache
@@ -72,7 +73,7 @@ def _style() -> str:
 
 
 def block(body: str) -> str:
-    """What a notebook shows, with its styles."""
+    """Return HTML with the styles of a notebook."""
     return f'<div class="ouro-nb {QUIET}"><style>{_style()}</style>{body}</div>'
 
 
@@ -80,11 +81,11 @@ def headline(run: Summary) -> str:
     """A run in one sentence: method, tokens, forward passes, seconds."""
     trace = run.trace
     passes = f"{run.steps} forward pass{'' if run.steps == 1 else 'es'}"
-    each = f", {run.tokens_per_pass:.2f} tokens per pass" if run.steps else ""
+    mean = f", {run.tokens_per_pass:.2f} tokens per pass" if run.steps else ""
     took = f"{run.seconds:.2f} s on {trace.environment.where}"
     models = f"{trace.target} with {trace.draft}" if trace.draft else trace.target
     name = methods.label(trace.method, trace.hyperparameters)
-    return f"{name}: {counted(run.tokens, 'token')} in {passes}{each}; {took}; {models}"
+    return f"{name}: {counted(run.tokens, 'token')} in {passes}{mean}; {took}; {models}"
 
 
 def trace_html(trace: Trace) -> str:
@@ -96,7 +97,7 @@ def trace_html(trace: Trace) -> str:
         else ""
     )
     text = "".join(_text(trace))
-    parts = [
+    sections = [
         f'<p class="ouro-nb-head">{safe(headline(Summary(trace)))}</p>',
         '<div class="ouro-nb-text" dir="auto" translate="no" role="group" '
         f'aria-label="Text of the run">{text}</div>',
@@ -104,24 +105,24 @@ def trace_html(trace: Trace) -> str:
         legend(trace),
         _trees(trace),
     ]
-    return block("".join(parts))
+    return block("".join(sections))
 
 
 def trace_text(trace: Trace) -> str:
     """A run in letters: the sign of who wrote it stands before each stretch of the text."""
-    parts, before = [], ""
+    stretches, before = [], ""
     for look, text in zip(trace.looks, trace.texts, strict=True):
-        parts.append(text if look == before else f"{LOOKS[look].glyph}{text}")
+        stretches.append(text if look == before else f"{LOOKS[look].glyph}{text}")
         before = look
     signs = "  ".join(f"{LOOKS[k].glyph} {LOOKS[k].label}" for k in dict.fromkeys(trace.looks))
-    return "\n".join([headline(Summary(trace)), CONTROL.sub("�", "".join(parts)), signs])
+    return "\n".join([headline(Summary(trace)), CONTROL.sub("�", "".join(stretches)), signs])
 
 
 def _text(trace: Trace) -> Iterator[str]:
-    """Every token, and before the target's own a mark for what was rejected.
+    """Generate every token, and before the target's own token a mark for rejected ones.
 
     A card that opens takes a place behind its token in the browser's order of letters. Inside a
-    number among letters from right to left, what is said is a title, which takes none.
+    number among letters from right to left the card is a title, which takes none.
     """
     done, cards = 0, [*_cards(trace)]
     for step in trace.steps:
@@ -136,7 +137,7 @@ def _text(trace: Trace) -> Iterator[str]:
 
 
 def _cards(trace: Trace) -> Iterator[str]:
-    """Return the attribute for what is said of something before each token, and behind the last."""
+    """Generate the attribute for the card of a mark before each token, and after the last one."""
     turned = isolated(trace.text) != trace.text
     for before, behind in pairwise(["", *trace.texts, ""]):
         inside = turned and NUMBER_BEFORE.search(before) and NUMBER_BEHIND.match(behind)
@@ -149,7 +150,7 @@ def _reasons(trace: Trace, step: Step) -> Reasons:
 
 
 def _card(step: Step, index: int, look: str, reasons: Reasons) -> str:
-    """What is said of a token: who wrote it, why, where it is from, what the models thought."""
+    """Return the card of a token: its writer, the reason, its origin, the models' probabilities."""
     accepted = index < len(step.path)
     lines = [
         f"{LOOKS[look].glyph} {LOOKS[look].label} · {reasons.quoted(step.tokens[index])} · "
@@ -162,7 +163,7 @@ def _card(step: Step, index: int, look: str, reasons: Reasons) -> str:
 
 
 def _odds(step: Step, node: int, reasons: Reasons) -> Iterator[str]:
-    judged = next((one for one in step.judged if one.node == node), None)
+    judged = next((entry for entry in step.judged if entry.node == node), None)
     if judged is not None:
         yield f"target: {_likeliest(judged, judged.target, reasons)}"
         if judged.draft:
@@ -177,8 +178,8 @@ def _likeliest(judged: Judged, column: Sequence[float], reasons: Reasons) -> str
 def _rejected(step: Step, reasons: Reasons, name: str) -> str:
     """A mark that holds nothing but its card, in the attribute `name`."""
     below = step.tree.children(step.path[-1] if step.path else 0)
-    said = "\n".join(reasons.of_node(node) for node in below[:LIKELIEST])
-    return f'<b {name}="{safe(said)}"></b>'
+    card = "\n".join(reasons.of_node(node) for node in below[:LIKELIEST])
+    return f'<b {name}="{safe(card)}"></b>'
 
 
 def legend(*traces: Trace) -> str:
@@ -193,18 +194,18 @@ def legend(*traces: Trace) -> str:
 
 
 def _trees(trace: Trace) -> str:
-    """The tree of the step that emitted most, and behind a fold those of the first steps."""
+    """The tree of the step that emitted most, and in a fold the trees of the first steps."""
     steps = [step for step in trace.steps if len(step.tree) > 1]
     if not steps:
         return ""
     best = max(steps, key=lambda step: len(step.tokens))
-    shown = steps[:TREES]
-    folds = "".join(_fold(trace, step) for step in shown)
-    cut = f", the first {len(shown)} of {len(steps)}" if len(shown) < len(steps) else ""
-    more = "<p>Any other: <code>trace.tree(number)</code>.</p>" if cut else ""
+    folded = steps[:TREES]
+    folds = "".join(_fold(trace, step) for step in folded)
+    cut = f", the first {len(folded)} of {len(steps)}" if len(folded) < len(steps) else ""
+    hint = "<p>Any other: <code>trace.tree(number)</code>.</p>" if cut else ""
     return (
         f"{_fold(trace, best, is_open=True)}"
-        f"<details><summary>Token trees of the steps{cut}</summary>{folds}{more}</details>"
+        f"<details><summary>Token trees of the steps{cut}</summary>{folds}{hint}</details>"
     )
 
 
@@ -257,16 +258,16 @@ def _nodes(trace: Trace, step: Step, drawn: int) -> Node:
         return text if len(text) <= LABEL else f"{text[:LABEL]}…"
 
     tree = step.tree
-    made = [Node(ROOT, True, label(tree.tokens[0]))]
+    nodes = [Node(ROOT, True, label(tree.tokens[0]))]
     for node in range(1, drawn):
         look = key_of(tree.provenance[node].source)
-        made.append(Node(look, node in step.path, label(tree.tokens[node])))
-        made[tree.parents[node]].children.append(made[-1])
+        nodes.append(Node(look, node in step.path, label(tree.tokens[node])))
+        nodes[tree.parents[node]].children.append(nodes[-1])
     tip = step.path[-1] if step.path else 0
     if step.target_token is not None and tip < drawn:
-        own = Node(key_of(step.writer, step.kind), True, label(step.target_token))
-        made[tip].children.append(own)
-    return made[0]
+        target_node = Node(key_of(step.writer, step.kind), True, label(step.target_token))
+        nodes[tip].children.append(target_node)
+    return nodes[0]
 
 
 def _lines(node: Node, depth: int) -> Iterator[str]:
@@ -277,7 +278,7 @@ def _lines(node: Node, depth: int) -> Iterator[str]:
 
 
 def _said(step: Step, node: int, reasons: Reasons) -> str:
-    told = origin(step.tree.provenance[node])
+    learned_from = origin(step.tree.provenance[node])
     look = LOOKS[key_of(step.tree.provenance[node].source)]
-    said = f"{look.glyph} {reasons.quoted(step.tree.tokens[node])}: {reasons.of_node(node)}"
-    return f"{said} ({told})" if told else said
+    sentence = f"{look.glyph} {reasons.quoted(step.tree.tokens[node])}: {reasons.of_node(node)}"
+    return f"{sentence} ({learned_from})" if learned_from else sentence

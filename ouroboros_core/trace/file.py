@@ -1,11 +1,11 @@
-"""A trace as a file: JSON of one run, and of the plain run that may lie beside it, read from
-whoever wrote it.
+"""Traces in files: JSON of one run, and perhaps of its plain run, from any writer.
 
-A file is read in three stages, each of which refuses with a sentence: JSON of a bounded size and
-depth; the types of `Trace`; and part by part what types cannot say, so that everything computed
-from a trace works, in bounded time and memory. Fields that `Trace` does not have are left out, so
-that nothing of them reaches a page, and a file of a later program that only added some can still be
-read. Text is text: it may hold markup or code, and stays as it is.
+A file is read in three stages. Each refuses with a sentence: JSON of a bounded size and depth; the
+types of `Trace` with their bounds (`ouroboros_core.bounds`); and a walk over everything that types
+cannot say. So everything computed from a trace works, in bounded time and memory. Fields that
+`Trace` does not have are left out: nothing of them reaches a page, and a file of a later program
+that only added some can still be read. Text is text: it may hold markup or code, and stays as it
+is.
 """
 
 from __future__ import annotations
@@ -75,47 +75,45 @@ def _parse(text: str | bytes) -> dict[str, Any]:
     from pydantic_core import from_json
 
     try:
-        data = text.encode() if isinstance(text, str) else text
+        content = text.encode() if isinstance(text, str) else text
     except UnicodeEncodeError:
         raise refusal(
             "the file", "holds half of a surrogate pair, which is no character: save it as UTF-8"
         ) from None
-    if len(data) > MAX_BYTES:
+    if len(content) > MAX_BYTES:
         raise InvalidInput(
-            f"the trace has {len(data) / 2**20:.1f} MB; at most {MAX_BYTES // 2**20} MB are read: "
-            "record a shorter run, or one "
-            "without the models' probabilities"
+            f"the trace has {len(content) / 2**20:.1f} MB; at most {MAX_BYTES // 2**20} MB are "
+            "read: record a shorter run, or one without the models' probabilities"
         )
     try:
-        found = from_json(data)
+        data = from_json(content)
     except ValueError as error:
         raise refusal("the file", f"must be JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise refusal("the file", f"must hold a JSON object, got {shown(found)}")
-    return _object(found)
+    if not isinstance(data, dict):
+        raise refusal("the file", f"must hold a JSON object, got {shown(data)}")
+    return _object(data)
 
 
-def _object(found: Any) -> dict[str, Any]:
-    """What was parsed, where it is an object of our schema version; its dictionaries are
-    bounded."""
-    if not isinstance(found, dict):
-        raise refusal("it", f"must be a JSON object, got {shown(found)}")
-    version = found.get("version", VERSION)
+def _object(data: Any) -> dict[str, Any]:
+    """Return parsed data if it is an object of our schema version with bounded dictionaries."""
+    if not isinstance(data, dict):
+        raise refusal("it", f"must be a JSON object, got {shown(data)}")
+    version = data.get("version", VERSION)
     if version != VERSION:
         raise InvalidInput(
             f"the trace has schema version {shown(version)}; this program reads version {VERSION}: "
             "open it with the program "
             "that wrote it"
         )
-    for name, most in (
+    for name, limit in (
         ("pieces", MAX_TOKENS),
         ("hyperparameters", MAX_SETTINGS),
         ("sampling", MAX_SETTINGS),
         ("generation_config", MAX_SETTINGS),
     ):
-        if isinstance(found.get(name), dict):
-            at_most(len(found[name]), name, most)
-    return found
+        if isinstance(data.get(name), dict):
+            at_most(len(data[name]), name, limit)
+    return data
 
 
 def _validate(data: dict[str, Any]) -> Trace:
@@ -132,7 +130,7 @@ def _validate(data: dict[str, Any]) -> Trace:
 def _refused(error: ErrorDetails) -> InvalidInput:
     """Return an error of the validator as a sentence."""
     kind, loc, value = error["type"], error["loc"], error["input"]
-    where = ".".join(str(part)[:40] for part in loc) or "the file"
+    where = ".".join(str(key)[:40] for key in loc) or "the file"
     if kind == OUT_OF_BOUNDS and loc[-1] == "[key]":
         return refusal(f"{loc[0]}: a token id", f"{error['msg']}, got {shown(value)}")
     if kind == OUT_OF_BOUNDS:
@@ -145,7 +143,7 @@ def _refused(error: ErrorDetails) -> InvalidInput:
 
 OUT_OF_BOUNDS = "out_of_bounds"
 COUNTED = {"string_too_long": "characters", "too_long": "entries"}
-"""Errors of pydantic about lengths -> what is counted."""
+"""pydantic's errors about lengths -> the unit of the length."""
 
 
 @cache
@@ -160,13 +158,13 @@ def _sentences(schema: Any) -> Any:
     """Return a schema of pydantic whose errors suit our sentences.
 
     It stops at the first bad item of a list: a list may have millions, and each would be an error.
-    A number that is out of bounds is told both of them.
+    The message about a number out of bounds names both bounds.
     """
     if isinstance(schema, list):
-        return [_sentences(part) for part in schema]
+        return [_sentences(inner) for inner in schema]
     if not isinstance(schema, dict):
         return schema
-    walked = {key: _sentences(part) for key, part in schema.items()}
+    walked = {key: _sentences(inner) for key, inner in schema.items()}
     if walked.get("type") in ("tuple", "frozenset"):
         return walked | {"fail_fast": True}
     if walked.get("type") not in ("int", "float") or "ge" not in walked:
@@ -177,7 +175,7 @@ def _sentences(schema: Any) -> Any:
         "custom_error_type": OUT_OF_BOUNDS,
         "custom_error_message": f"must be between {walked['ge']:,} and {walked['le']:,}",
     }
-    unbounded = {key: part for key, part in walked.items() if key not in ("ge", "le")}
+    unbounded = {key: inner for key, inner in walked.items() if key not in ("ge", "le")}
     return {"type": "chain", "steps": [unbounded, bounded]}
 
 
@@ -194,7 +192,7 @@ MAX_SETTING = 1_000
 """Characters of the name of a setting, and of its text."""
 LARGEST_SETTING = 2**53
 MIN_SECONDS = 1e-9
-"""Of a step, prefill apart: no clock tells less, and speeds are divided by it."""
+"""Of a step without prefill: no clock measures less, and speeds are divided by it."""
 
 MAX_ID = 2**31 - 1
 
@@ -319,15 +317,15 @@ def _check_numbers(judged: Judged, where: str) -> None:
 
 
 def _check_trials(judged: Judged, step: Step, where: str) -> None:
-    """Candidates are children of the node: first those of a block or of several independent draws,
-    then the others in the order of the tree. The one that is on the path was accepted, and no
-    other."""
+    """Candidates are children of the node: first the ones of a block or of several independent
+    draws, then the others in the order of the tree. The one that is on the path was accepted, and
+    no other."""
     children = step.tree.children(judged.node) if judged.trials else []
-    together = [trial.node for trial in judged.trials if trial.rule != ALONE]
-    alone = [trial.node for trial in judged.trials if trial.rule == ALONE]
+    joint = [trial.node for trial in judged.trials if trial.rule != ALONE]
+    single = [trial.node for trial in judged.trials if trial.rule == ALONE]
     nodes = [trial.node for trial in judged.trials]
-    expected = [node for node in children if node not in together][: len(alone)]
-    if nodes != [*together, *expected] or not set(together).issubset(children):
+    expected = [node for node in children if node not in joint][: len(single)]
+    if nodes != [*joint, *expected] or not set(joint).issubset(children):
         raise refusal(
             f"{where}.trials",
             f"must be the first of the nodes below node {judged.node}, in their order",
@@ -363,13 +361,13 @@ def refusal(where: str, problem: str) -> InvalidInput:
     return InvalidInput(f"this is not a trace: {_plain(where, 120)} {problem}")
 
 
-def at_most(count: int, where: str, most: int, what: str = "entries") -> None:
-    if count > most:
-        raise too_many(count, where, most, what)
+def at_most(count: int, where: str, limit: int, unit: str = "entries") -> None:
+    if count > limit:
+        raise too_many(count, where, limit, unit)
 
 
-def too_many(count: int, where: str, most: int, what: str) -> InvalidInput:
-    return refusal(where, f"must have at most {most:,} {what}, got {count:,}")
+def too_many(count: int, where: str, limit: int, unit: str) -> InvalidInput:
+    return refusal(where, f"must have at most {limit:,} {unit}, got {count:,}")
 
 
 def _within(value: float | None, where: str, low: float, high: float) -> None:
@@ -378,16 +376,16 @@ def _within(value: float | None, where: str, low: float, high: float) -> None:
         raise refusal(where, f"must be between {low:,} and {high:,}, got {shown(value)}")
 
 
-def _all_within(values: Iterable[float], where: str, low: float, high: float, most: int) -> None:
+def _all_within(values: Iterable[float], where: str, low: float, high: float, limit: int) -> None:
     values = tuple(values)
-    at_most(len(values), where, most)
+    at_most(len(values), where, limit)
     if values and not all(low <= value <= high for value in values):
         first = next(n for n, value in enumerate(values) if not low <= value <= high)
         _within(values[first], f"{where}.{first}", low, high)
 
 
 def shown(value: Any) -> str:
-    """A value as it may stand in a message: short, and what is long only by its kind."""
+    """Return a value for a message: short; a long value is named by its kind."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     if isinstance(value, str):
@@ -400,9 +398,8 @@ def shown(value: Any) -> str:
     return {"None": "null", "True": "true", "False": "false"}.get(text, text)
 
 
-def _plain(text: str, most: int) -> str:
-    """Text of a file as it may stand in a message, which a page may render: short, and without
-    anything that marks up."""
+def _plain(text: str, limit: int) -> str:
+    """Return text of a file for a message, which a page may render: short, and without markup."""
     return re.sub(
-        r"[^\w .,:;+=/()'-]", "·", text if len(text) <= most else text[: most - 1] + "…"
+        r"[^\w .,:;+=/()'-]", "·", text if len(text) <= limit else text[: limit - 1] + "…"
     ).replace("://", "·")

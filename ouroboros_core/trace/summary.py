@@ -161,7 +161,7 @@ class Summary:
 
     @cached_property
     def skipped(self) -> str:
-        """What 'auto' did without in the whole run, in words; empty if nothing."""
+        """The parts that 'auto' left out of the whole run, in words; empty if none."""
         return metrics.skipped(self.trace)
 
     # Beside plain decoding. None if there is no plain run, or one of the two is empty.

@@ -23,19 +23,19 @@ PAID_SHOWN = 8
 
 
 def sections(summary: Summary) -> list[Section]:
-    """What there is to say of a finished run, a title with lines and perhaps a table each."""
-    trace, found = summary.trace, list[Section]()
+    """Return the sections about a finished run, each a title with lines and perhaps a table."""
+    trace, run_sections = summary.trace, list[Section]()
     if summary.baseline is not None and trace.steps:
-        found.append({"title": "What a step costs and yields", "lines": diagnosis(summary)})
+        run_sections.append({"title": "What a step costs and yields", "lines": diagnosis(summary)})
     elif trace.steps:
-        found.append({"title": "What a step costs", "lines": [alone(summary)]})
-    if found and (without := summary.skipped):
-        found[0]["lines"].append(f"{without[0].upper()}{without[1:]}.")
-    return [*found, *filter(None, (phrase_pool(trace), merging(trace)))]
+        run_sections.append({"title": "What a step costs", "lines": [alone(summary)]})
+    if run_sections and (without := summary.skipped):
+        run_sections[0]["lines"].append(f"{without[0].upper()}{without[1:]}.")
+    return [*run_sections, *filter(None, (phrase_pool(trace), merging(trace)))]
 
 
 def diagnosis(summary: Summary) -> list[str]:
-    """What a step costs and yields, measured against plain decoding, in words."""
+    """Return the costs and the yield of a step beside plain decoding, in words."""
     trace, baseline, plain, cost = (
         summary.trace,
         summary.baseline,
@@ -67,7 +67,7 @@ def diagnosis(summary: Summary) -> list[str]:
 
 
 def _draft_lines(summary: Summary, cost: float) -> list[str]:
-    """What drafting costs and how much of it is accepted; nothing of a run without draft passes.
+    """Return the cost of drafting and its acceptance, no line for a run without draft passes.
 
     cost  of a step, in plain steps
     """
@@ -87,29 +87,29 @@ def _draft_lines(summary: Summary, cost: float) -> list[str]:
 
 
 def _loss(baseline: Trace, draft: float, verify: float, rest: float) -> str:
-    """What makes a run slower than plain decoding. The costs are those of a step, in plain
+    """Return the reason why a run is slower than plain decoding. Costs are per step, in plain
     steps."""
     plain = metrics.plain_step_seconds(baseline)
-    alone = sum(step.seconds.verify for step in baseline.steps) / len(baseline.steps) / plain
+    plain_pass = sum(step.seconds.verify for step in baseline.steps) / len(baseline.steps) / plain
     excess = {
         "drafting": draft,
-        "wider passes of the target": verify - alone,
-        "work between the passes": rest - (1 - alone),
+        "wider passes of the target": verify - plain_pass,
+        "work between the passes": rest - (1 - plain_pass),
     }
     dearest = max(excess, key=lambda name: excess[name])
     return f"It loses: beyond a plain step, {dearest} costs most, and too few guesses are accepted."
 
 
 def parts(trace: Trace, baseline: Trace) -> tuple[float, float, float]:
-    """What the draft, the target's pass and everything else cost in a step, in plain steps, rounded
-    so that they add up to the rounded whole."""
+    """Return the costs of the draft, the target's pass and everything else in a step, in plain
+    steps, rounded so that they add up to the rounded sum."""
     plain = metrics.plain_step_seconds(baseline)
-    (draft, verify, rest), _ = adding_up([one / plain for one in _step_parts(trace)], 2)
+    (draft, verify, rest), _ = adding_up([seconds / plain for seconds in _step_parts(trace)], 2)
     return draft, verify, rest
 
 
 def _step_parts(trace: Trace) -> tuple[float, float, float]:
-    """Seconds of a step, the mean: the draft's, those of the target's pass, and all others."""
+    """Return the mean seconds of a step: of the draft, of the target's pass, and the rest."""
     draft, verify, learn, host = (
         sum(getattr(step.seconds, name) for step in trace.steps) / len(trace.steps)
         for name in ("draft", "verify", "learn", "host")
@@ -117,17 +117,20 @@ def _step_parts(trace: Trace) -> tuple[float, float, float]:
     return draft, verify, learn + host
 
 
-def adding_up(parts: Sequence[float], digits: int) -> tuple[list[float], float]:
+def adding_up(values: Sequence[float], digits: int) -> tuple[list[float], float]:
     """Parts and their sum, rounded so that they add up as shown: what rounding leaves over goes to
     the parts that lost most by it."""
-    whole, found = round(sum(parts), digits), [round(part, digits) for part in parts]
+    total, rounded = round(sum(values), digits), [round(value, digits) for value in values]
     step = 10.0**-digits
-    over = round((whole - sum(found)) / step)
-    left = [round(part - shown, digits + 6) for part, shown in zip(parts, found, strict=True)]
-    lost = sorted(range(len(parts)), key=lambda n: (left[n], n), reverse=over > 0)
+    over = round((total - sum(rounded)) / step)
+    left = [
+        round(value - rounded_value, digits + 6)
+        for value, rounded_value in zip(values, rounded, strict=True)
+    ]
+    lost = sorted(range(len(values)), key=lambda n: (left[n], n), reverse=over > 0)
     for n in lost[: abs(over)]:
-        found[n] = round(found[n] + (step if over > 0 else -step), digits)
-    return found, whole
+        rounded[n] = round(rounded[n] + (step if over > 0 else -step), digits)
+    return rounded, total
 
 
 def busy_warning(summary: Summary) -> str:
@@ -136,20 +139,20 @@ def busy_warning(summary: Summary) -> str:
 
 
 def alone(summary: Summary) -> str:
-    """What a step costs and yields, of a run without a plain run to compare it with."""
-    (draft, verify, rest), whole = adding_up(
+    """Return the costs and the yield of a step of a run without a plain run beside it."""
+    (draft, verify, rest), total = adding_up(
         [1000 * seconds for seconds in _step_parts(summary.trace)], 0
     )
     return (
-        f"A step takes {whole:.0f} ms: {draft:.0f} for the draft, {verify:.0f} for "
+        f"A step takes {total:.0f} ms: {draft:.0f} for the draft, {verify:.0f} for "
         f"the target's pass over {summary.rows_per_pass:.1f} tokens, {rest:.0f} for everything "
         f"else. It yields {summary.tokens_per_pass:.2f} tokens."
     )
 
 
 def phrase_pool(trace: Trace) -> Section | None:
-    """How often the pool had something to offer, what was accepted, where it was learned; None for
-    a method without a pool."""
+    """Return how often the pool had an offer, the accepted tokens and where they were learned; None
+    for a method without a pool."""
     steps = trace.steps
     if not steps or steps[-1].pool_size is None:
         return None
@@ -157,14 +160,14 @@ def phrase_pool(trace: Trace) -> Section | None:
     for step in steps:
         offered.update(p.learned for p in step.tree.provenance if p.source in PHRASES and p.learned)
     paid = [(learned, count, text) for step in steps for learned, count, text in _paid(step, trace)]
-    kept: Counter[Learned] = Counter()
+    accepted: Counter[Learned] = Counter()
     for learned, count, _ in paid:
-        kept[learned] += count
+        accepted[learned] += count
     hits = sum(any(p.source in PHRASES for p in step.tree.provenance) for step in steps)
     lines = [
         f"{steps[-1].pool_size} phrases at the end. In {hits} of {len(steps)} steps "
         f"({hits / len(steps):.0%}) some of them were checked by the target; "
-        f"{sum(kept.values())} of their tokens were accepted."
+        f"{sum(accepted.values())} of their tokens were accepted."
     ]
     best = Counter(text for _, _, text in paid).most_common(PAID_SHOWN)
     if best:
@@ -173,29 +176,32 @@ def phrase_pool(trace: Trace) -> Section | None:
             for text, times in best
         )
         lines.append(f"Phrases that paid off: {listed}.")
-    rows = [[LEARNED[learned], count, kept[learned]] for learned, count in offered.most_common()]
+    rows = [
+        [LEARNED[learned], count, accepted[learned]] for learned, count in offered.most_common()
+    ]
     table = {"head": ["learned", "tokens checked", "accepted"], "rows": rows} if rows else {}
     return {"title": "Phrase pool", "lines": lines, **table}
 
 
 def merging(trace: Trace) -> Section | None:
-    """What was not drafted twice, and what became of the copies; None where nothing was merged."""
+    """Return the drafts that merging saved, and the fate of the copies; None if nothing was
+    merged."""
     saved = sum(step.draft_rows_saved for step in trace.steps)
     copies = [[n for n in range(1, len(s.tree)) if _merged(s, n)] for s in trace.steps]
     if not saved and not any(copies):
         return None
     count, steps = sum(map(len, copies)), sum(step.draft_rows_saved > 0 for step in trace.steps)
-    kept = sum(_merged(step, node) for step in trace.steps for node in step.path)
+    accepted = sum(_merged(step, node) for step in trace.steps for node in step.path)
     line = (
         f"Continuations that are equal were drafted once: {counted(saved, 'token')} fewer in "
         f"{steps} of {counted(len(trace.steps), 'step')}. {counted(count, 'token')} checked by the "
-        f"target came from another branch, {kept} of them accepted."
+        f"target came from another branch, {accepted} of them accepted."
     )
     return {"title": "Merging", "lines": [line]}
 
 
 def _merged(step: Step, node: int) -> bool:
-    """Whether a node is a copy of what was drafted in another branch."""
+    """Whether a node is a copy of a token that was drafted in another branch."""
     origin = step.tree.provenance[node]
     return origin.source is Source.DRAFT and origin.match is not None
 

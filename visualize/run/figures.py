@@ -34,7 +34,7 @@ def words_only(text: str) -> str:
 
 
 def layout(x: str, y: str, **more: Any) -> dict[str, Any]:
-    """What all figures have in common, and the titles of the axes."""
+    """Return the layout that all figures share, with the titles of the axes."""
     return {
         "xaxis": {"title": {"text": x, "standoff": 8}, "zeroline": False, "automargin": True},
         "yaxis": {"title": {"text": y, "standoff": 8}, "rangemode": "tozero", "automargin": True},
@@ -61,7 +61,7 @@ class Chart:
 
     id       its element on the page is `chart-ID`
     label    on the button that chooses it
-    axis     what lies on the x axis if the chart shares the cursor of the run: `step`, `token` or
+    axis     the unit of the x axis if the chart shares the cursor of the run: `step`, `token` or
              `seconds`
     draw     draws it when the run has ended
     grow     draws it from the steps so far while the run is under way
@@ -100,19 +100,19 @@ def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
 
 
 def choices(steps: Sequence[Step]) -> dict[str, Any]:
-    """Nodes that each step checked, of those there were, and its draft passes; with what was
-    expected and why, on hovering."""
+    """The nodes that each step checked, of all offered ones, and its draft passes; on hovering the
+    expectation and its reason."""
     chosen = [step for step in steps if step.choice is not None]
     if not chosen:
         return empty("Settings were fixed: there was nothing to choose.")
     figure = go.Figure()
     x = [step.index + 1 for step in chosen]
-    told = [_told(step.choice, len(step.tokens)) for step in chosen if step.choice is not None]
+    notes = [_told(step.choice, len(step.tokens)) for step in chosen if step.choice is not None]
     figure.add_bar(
         x=x,
         y=[len(step.tree) - 1 for step in chosen],
         name="nodes verified",
-        customdata=told,
+        customdata=notes,
         marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
         hovertemplate="%{customdata}<extra></extra>",
     )
@@ -139,7 +139,7 @@ def _staircase(trace: Trace) -> tuple[list[float], list[int]]:
 
 
 def _told(choice: Decision, came: int) -> str:
-    """What a step's decision was, and how many tokens came of it."""
+    """Return the decision of a step in words, with the number of tokens that it brought."""
     return (
         f"{choice.size} of {choice.offered} nodes: {choice.why}; {choice.expected:.2f} tokens "
         f"expected, {came} came"
@@ -147,13 +147,13 @@ def _told(choice: Decision, came: int) -> str:
 
 
 def tokens_against_time(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
-    """Tokens there after so many seconds, prefill included, for this run and for plain decoding."""
+    """Tokens against seconds, prefill included, of this run and of plain decoding."""
     figure = go.Figure()
-    shown = (
+    runs = (
         (trace, words_only(trace.method), LOOKS["draft"].colour, "solid"),
         (baseline, "plain decoding", PLAIN, "dot"),
     )
-    for run, name, colour, dash in shown:
+    for run, name, colour, dash in runs:
         if run is not None:
             seconds, tokens = _staircase(run)
             line = {"shape": "hv", "color": colour, "width": 2.5, "dash": dash}
@@ -169,12 +169,15 @@ def speedup_by_token(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     """Plain decoding's time to token n / this run's time to token n, with the line y = 1."""
     if baseline is None or not trace.steps:
         return empty("There is no plain run to compare with.")
-    mine, theirs = metrics.seconds_to_token(trace), metrics.seconds_to_token(baseline)
-    count = min(len(mine), len(theirs))
+    method_seconds, plain_seconds = (
+        metrics.seconds_to_token(trace),
+        metrics.seconds_to_token(baseline),
+    )
+    count = min(len(method_seconds), len(plain_seconds))
     figure = go.Figure()
     figure.add_scatter(
         x=list(range(1, count + 1)),
-        y=[theirs[n] / mine[n] for n in range(count)],
+        y=[plain_seconds[n] / method_seconds[n] for n in range(count)],
         mode="lines",
         name=f"{words_only(trace.method)} over plain decoding",
         line={"color": LOOKS["suffix"].colour, "width": 2.5},
@@ -225,14 +228,14 @@ def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     runs = [(words_only(trace.method), trace)] + (
         [("plain decoding", baseline)] if baseline is not None else []
     )
-    shown = [(name, run) for name, run in runs if run.steps][::-1]
+    drawn_runs = [(name, run) for name, run in runs if run.steps][::-1]
     for phase, look in PHASES.items():
         values = [
             1000 * sum(getattr(step.seconds, phase) for step in run.steps) / metrics.new_tokens(run)
-            for _, run in shown
+            for _, run in drawn_runs
         ]
         figure.add_bar(
-            y=[name for name, _ in shown],
+            y=[name for name, _ in drawn_runs],
             x=values,
             name=phase,
             orientation="h",
@@ -319,7 +322,7 @@ def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
 
 
 def empty(note: str) -> dict[str, Any]:
-    """What stands where a chart will be, before there is anything to draw."""
+    """Return an empty chart with a note."""
     figure = go.Figure()
     figure.add_annotation(
         text="<br>".join(wrap(note, LINE)),

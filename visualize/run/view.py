@@ -18,16 +18,17 @@ from visualize.kit import labels as spoken
 from visualize.run import diagnosis
 
 View = dict[str, Any]
-"""What a script of the page draws."""
+"""Data that a script of the page draws."""
 LIVE = "live"
-"""The badge of a run that a visitor makes here; token_view.js knows it, too."""
+"""The badge of a run that a visitor makes here; token_view.js also knows it."""
 
 
 def step_view(step: Step, texts: Sequence[str], sampling: Sampling, piece: Piece) -> View:
-    """One step: what was proposed, what of it was accepted, the target's own token, why, and what
-    it cost.
+    """Return one step: its proposal, the accepted tokens, the target's own token, the reasons and
+    the costs.
 
-    texts  those of its own tokens; piece  the text of a token id on its own
+    texts  the texts of the tokens that the step emitted
+    piece  returns the text of a token id alone
     """
     reasons = Reasons(step, sampling, piece)
     # Its look is that of its node, nodes[node - 1] below: token_text.js joins them.
@@ -36,14 +37,14 @@ def step_view(step: Step, texts: Sequence[str], sampling: Sampling, piece: Piece
         for index, (node, text) in enumerate(zip(step.path, texts, strict=False))
     ]
     if step.target_token is not None:
-        own: View = {
+        target_view: View = {
             "text": texts[-1],
             "id": step.target_token,
             "source": step.writer.value,
             "look": step.looks[-1],
         }
-        own |= {"kind": step.kind} if step.kind else {}
-        tokens.append(own | {"why": reasons.of_token(len(step.path))})
+        target_view |= {"kind": step.kind} if step.kind else {}
+        tokens.append(target_view | {"why": reasons.of_token(len(step.path))})
     nodes = [node_view(step, node, reasons, piece) for node in range(1, len(step.tree))]
     view: View = {
         "index": step.index,
@@ -72,12 +73,12 @@ def node_view(step: Step, node: int, reasons: Reasons, piece: Piece) -> View:
         value = getattr(provenance, name)
         view |= {} if value is None else {name: value}
     # Where the card has the draft's exact probability, it need not tell a rounded one.
-    shown = any(
+    has_odds = any(
         judged.node == tree.parents[node] and judged.draft and token in judged.tokens
         for judged in step.judged
     )
-    told = origin(replace(provenance, confidence=None) if shown else provenance)
-    view |= {"origin": told} if told else {}
+    learned_from = origin(replace(provenance, confidence=None) if has_odds else provenance)
+    view |= {"origin": learned_from} if learned_from else {}
     return view if node in step.path else view | {"why": reasons.of_node(node)}
 
 
@@ -95,7 +96,7 @@ def odds_view(judged: Judged, piece: Piece) -> list[list[Any]]:
 def steps_view(
     steps: Sequence[Step], texts: Sequence[str], sampling: Sampling, piece: Piece, start: int = 0
 ) -> list[View]:
-    """Steps from index `start` on; `texts` are those of all tokens of all steps."""
+    """Return the steps from index `start` on; `texts` has one text for each token of all steps."""
     done = sum(len(step.tokens) for step in steps[:start])
     views = []
     for step in steps[start:]:
@@ -146,8 +147,8 @@ def sentence(summary: Summary) -> str:
     if not steps:
         return ""
     if summary.written_alone:
-        alone = f"{counted(tokens, 'token')} by the draft model alone, which nobody checks"
-        return f"{alone}{_faster(summary)}."
+        unchecked = f"{counted(tokens, 'token')} by the draft model alone, which nobody checks"
+        return f"{unchecked}{_faster(summary)}."
     passes = f"{steps} forward pass{'' if steps == 1 else 'es'}"
     if summary.trace.method == "autoregressive":
         return f"{passes} for {counted(tokens, 'token')}: plain decoding."
@@ -177,8 +178,7 @@ def _tile(label: str, value: str, note: str) -> View:
 
 
 def notices(summary: Summary, can_rerun: bool) -> list[View]:
-    """What a reader must know before believing a run: the words, and if the run can be made again
-    what to do about it."""
+    """Return warnings about a run: words, and a remedy if the run can be made again."""
     trace, notes = summary.trace, list[View]()
     if trace.ended_at_once:
         end = piece_of(trace)(trace.tokens[-1])
@@ -215,7 +215,7 @@ def status_of(summary: Summary) -> str:
 
 
 def legend() -> list[View]:
-    """What each class of token means, for the page's legend."""
+    """Return the page's legend: the meaning of each class of token."""
     keys = ("label", "who", "glyph", "sentence", "colour", "paper", "paper_dark")
     return [
         {"look": look.key, **{key: getattr(look, key) for key in keys}} for look in LOOKS.values()
@@ -241,9 +241,9 @@ def model_name(model: str) -> str:
 def describe(method: str, settings: Mapping[str, Any], target: str, *others: str | None) -> str:
     """Method, settings and models in one line, in words; others: draft model or head, and corpus,
     where there are such."""
-    beside = " and ".join(model_name(name) for name in others if name)
+    companions = " and ".join(model_name(name) for name in others if name)
     run = f"{spoken.run(method, settings)}, on {model_name(target)}"
-    return f"{run} with {beside}" if beside else run
+    return f"{run} with {companions}" if companions else run
 
 
 def title(trace: Trace) -> str:
@@ -254,8 +254,8 @@ def title(trace: Trace) -> str:
     )
     if not trace.generation_config:
         return described
-    own = metrics.in_words(trace.generation_config)
-    return f"{described}, under its generation_config.json: {own}"
+    settings = metrics.in_words(trace.generation_config)
+    return f"{described}, under its generation_config.json: {settings}"
 
 
 def _identical(summary: Summary) -> tuple[str, str]:
@@ -296,7 +296,7 @@ def run_view(
     start: int = 0,
     can_rerun: bool = False,
 ) -> View:
-    """A run from step `start` on, and what is said of the whole: what a token view shows at once.
+    """Return a run from step `start` on, and the words about the whole: the value of a token view.
 
     can_rerun: whether a visitor has just made it, and can make it again
     """
@@ -366,12 +366,12 @@ def lane_view(name: str, summary: Summary) -> View:
         factor += f", {summary.rounds.remark}"
     if busy and speedup is not None:
         factor += ", measured on a busy machine"
-    parts = parting_view(summary)
+    parting = parting_view(summary)
     return {
         "name": name,
         "busy": busy,
         "steps": steps_view(trace.steps, trace.texts, summary.sampling, piece_of(trace)),
-        **({"parts": parts} if parts else {}),
+        **({"parts": parting} if parting else {}),
         "row": [
             str(summary.tokens),
             str(summary.steps),
