@@ -11,12 +11,12 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.words import say
 from visualize.draft_game import game as play
 from visualize.draft_game.game import Game
-from visualize.kit.events import PRIVATE
+from visualize.draft_game.job import Played, RoundJob
+from visualize.kit.events import PRIVATE, errors_on_page
 from visualize.kit.game_views import PlayView, ScoreView
-from visualize.server.errors import errors_on_page
+from visualize.server.jobs import Waiting
 from visualize.server.limits import who
 from visualize.server.runner import Runner
-from visualize.server.updates import Played, Waiting
 
 LONGEST = 4000
 """Characters of a beginning."""
@@ -95,10 +95,8 @@ class PlayPanel:
         with errors_on_page():
             _check(game, pair, typed)
             number = game.number
-            updates = self.runner.play(
-                game.beginning, game.context, typed, pair=pair, visitor=who(request)
-            )
-            for update in updates:
+            job = RoundJob(game.beginning, game.context, typed)
+            for update in self.runner.submit(job, pair=pair, visitor=who(request)):
                 if game.number != number:
                     return
                 match update:

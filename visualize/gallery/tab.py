@@ -12,13 +12,12 @@ from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.trace.file import read_run
 from ouroboros_core.words import say
 from visualize.gallery import runs as gallery
-from visualize.kit.events import PRIVATE
+from visualize.kit.events import PRIVATE, errors_on_page, field
 from visualize.kit.plain_views import DiffView, GalleryView, OpenView
 from visualize.kit.plot_view import PlotView
 from visualize.run import diff, diff_figures, figures
 from visualize.run.view import View
-from visualize.server.errors import errors_on_page, field
-from visualize.server.session import Session
+from visualize.watch.session import Session
 from visualize.watch.tab import WatchPanel
 
 if TYPE_CHECKING:

@@ -1,10 +1,18 @@
-"""How Gradio's events of this page are asked for."""
+"""Events of this page: how Gradio is asked for them, what they carry, and their errors."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import gradio as gr
+
+from ouroboros_core.errors import InvalidInput, OuroborosError
+from visualize.server.errors import describe
+
+T = TypeVar("T")
 
 PRIVATE: Final[dict[str, Any]] = {
     "api_visibility": "private",
@@ -40,3 +48,32 @@ def at_the_end(running: Any, script: str, outputs: Any = None) -> None:
 def _pressable(can: bool) -> str:
     """A function in the browser: whether a button can be pressed, as an update of it."""
     return f"() => ({{ __type__: 'update', interactive: {json.dumps(can)} }})"
+
+
+@contextmanager
+def errors_on_page() -> Iterator[None]:
+    """Show every error inside on the page, as a sentence. In a generator, wrap its loop."""
+    try:
+        yield
+    except OuroborosError as error:
+        raise gr.Error(str(error), print_exception=False) from None
+    except gr.Error:
+        raise
+    except Exception as error:
+        raise gr.Error(describe(error), print_exception=False) from None
+
+
+def sent(event: gr.EventData, name: str) -> Any:
+    """Return what an event carries under a name, or None."""
+    return event._data.get(name) if isinstance(event._data, dict) else None
+
+
+def field(event: gr.EventData, name: str, kind: type[T]) -> T:
+    """Return what an event of the page's own scripts carries under a name.
+
+    Raises InvalidInput if it is missing or of another type.
+    """
+    value = sent(event, name)
+    if not isinstance(value, kind):
+        raise InvalidInput(f"the page sent no {name}: reload it")
+    return value

@@ -15,15 +15,14 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
 from visualize.kit.address import changed, kept
-from visualize.kit.events import PRIVATE
+from visualize.kit.events import PRIVATE, errors_on_page, field
 from visualize.kit.plain_views import AskView, LinkView, MemoryView, MethodCards
 from visualize.kit.setting_input import CHAT_TEMPLATE, NOTHING_YET, sampling_component
 from visualize.kit.settings_view import MethodSettings, method_choice, of_link
 from visualize.run import figures, permalink
 from visualize.run.permalink import Inputs
-from visualize.server.errors import errors_on_page, field
+from visualize.run.request import RunRequest
 from visualize.server.limits import flag
-from visualize.server.runner import make_task
 from visualize.watch.examples import EXAMPLES, Example
 
 if TYPE_CHECKING:
@@ -238,7 +237,7 @@ class RunInputs:
         prompt, method, chat, own, count, *sampling, settings = values
         # A setting that is 'auto', as most are until a visitor fixes them, stays so.
         asked = method_choice(settings, methods.get(method))
-        return make_task(
+        request = RunRequest(
             prompt,
             method,
             asked.settings,
@@ -247,9 +246,9 @@ class RunInputs:
             dict(zip(self.sampling, sampling, strict=True)),
             asked.predicted,
             record,
-            self.most,
             own,
         )
+        return request.task(self.most)
 
     def follow(self, view: Any, showing: gr.events.Dependency) -> None:
         """Where one recorded run takes another's place, the prompt and the chat template become

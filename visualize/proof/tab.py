@@ -14,14 +14,20 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.words import say
-from visualize.kit.events import PRIVATE, pressable_from, pressable_until_the_end
+from visualize.kit.events import (
+    PRIVATE,
+    errors_on_page,
+    pressable_from,
+    pressable_until_the_end,
+)
 from visualize.kit.game_views import DiceView, ProofView
 from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
 from visualize.proof import tally as proof
-from visualize.server.errors import errors_on_page
+from visualize.proof.job import Counted, ProofJob
+from visualize.run.request import RunRequest
+from visualize.server.jobs import Waiting
 from visualize.server.limits import who, whole
-from visualize.server.runner import Runner, make_task
-from visualize.server.updates import Counted, Waiting
+from visualize.server.runner import Runner
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
@@ -122,8 +128,8 @@ class ProofPanel:
         with errors_on_page():
             count, size = number_of_seeds(seeds), whole("tokens", length, LONGEST)
             task = proof_task(size, *values)
-            updates = self.runner.prove(task, count, size, pair=pair, visitor=who(request))
-            for update in updates:
+            job = ProofJob(task, count, size)
+            for update in self.runner.submit(job, pair=pair, visitor=who(request)):
                 match update:
                     case Waiting(name=name, status=status):
                         yield proof.view(None, status, name)
@@ -147,7 +153,8 @@ def proof_task(
     kind = methods.get(method)
     settings = kind.Hyperparameters.fixed()
     sampling = {"temperature": temperature, "acceptance": rule, "seed": first}
-    task = make_task(prompt, method, settings, chat, length + proof.ROOM, sampling)
+    request = RunRequest(prompt, method, settings, chat, length + proof.ROOM, sampling)
+    task = request.task()
     if task.sampling.temperature == 0:
         raise InvalidInput("temperature 0 draws nothing: choose a higher one")
     return task

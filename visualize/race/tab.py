@@ -13,15 +13,21 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
 from visualize.kit import labels as spoken
-from visualize.kit.events import PRIVATE, pressable_from, pressable_until_the_end
+from visualize.kit.events import (
+    PRIVATE,
+    errors_on_page,
+    pressable_from,
+    pressable_until_the_end,
+)
 from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
 from visualize.kit.settings_view import first_value
+from visualize.race.job import RaceJob, RaceUpdate
 from visualize.race.view import RaceView
+from visualize.run.request import RunRequest
 from visualize.run.view import View
-from visualize.server.errors import errors_on_page
+from visualize.server.jobs import Waiting
 from visualize.server.limits import who
-from visualize.server.runner import Runner, make_task
-from visualize.server.updates import Comparing, LaneFinished, RaceProgress, Waiting
+from visualize.server.runner import Runner
 from visualize.watch.examples import EXAMPLES
 
 NONE = "none"
@@ -188,16 +194,13 @@ class RacePanel:
             tasks = self._tasks(
                 prompt, count, chat, {"temperature": temperature, "seed": seed}, lanes
             )
-            updates = self.runner.race(tasks, pair=pair, visitor=who(request))
+            updates = self.runner.submit(RaceJob(tasks), pair=pair, visitor=who(request))
             view: View = {}
             for seq, update in enumerate(updates):
-                match update:
-                    case Waiting(name=name, status=status):
-                        view = _waiting_view(name, status, seq)
-                    case RaceProgress() | LaneFinished():
-                        view = update.view
-                    case Comparing():
-                        pass
+                if isinstance(update, Waiting):
+                    view = _waiting_view(update.name, update.status, seq)
+                elif isinstance(update, RaceUpdate):
+                    view = update.view
                 yield view
 
     def _tasks(
@@ -210,12 +213,8 @@ class RacePanel:
     ) -> list[tuple[str, Any]]:
         """(name, task) of each lane, plain decoding first; equal lanes are told apart by their
         number."""
-        tasks = [
-            (
-                spoken.method("autoregressive"),
-                make_task(prompt, "autoregressive", {}, chat, count, sampling, most=self.most),
-            )
-        ]
+        plain = RunRequest(prompt, "autoregressive", {}, chat, count, sampling)
+        tasks = [(spoken.method("autoregressive"), plain.task(self.most))]
         for number, (method, text) in enumerate(lanes, 2):
             if method == NONE:
                 continue
@@ -223,12 +222,8 @@ class RacePanel:
                 parts = (text or "").replace(" ", "").split(",")
                 written = ", ".join(filter(None, parts))
                 settings = methods.read_settings(methods.get(method), written)
-                tasks.append(
-                    (
-                        spoken.lane(method, written),
-                        make_task(prompt, method, settings, chat, count, sampling, most=self.most),
-                    )
-                )
+                request = RunRequest(prompt, method, settings, chat, count, sampling)
+                tasks.append((spoken.lane(method, written), request.task(self.most)))
             except InvalidInput as error:
                 raise InvalidInput(f"lane {number}, {spoken.method(method)}: {error}") from None
         names = [name for name, _ in tasks]

@@ -26,6 +26,9 @@ ZERO = os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 if ZERO:
     import spaces  # type: ignore[import-not-found]  # installed if there is one to lend
 
+LENT_SECONDS = 100.0
+"""The longest time for which a worker may have the GPU."""
+
 SERVER = os.getpid()
 """The process that serves; a worker is another one."""
 P = ParamSpec("P")
@@ -63,6 +66,11 @@ def lent(task: Generating[P], seconds: Callable[..., float]) -> Generating[P]:
                 yield value
 
     return here
+
+
+def seconds_for(tokens: int) -> float:
+    """Return how long a worker may take for so many tokens: 0.1 s each is slow there."""
+    return min(LENT_SECONDS, 15 + 0.1 * tokens)
 
 
 def leave_connections() -> None:

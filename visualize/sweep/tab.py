@@ -16,7 +16,14 @@ from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.words import counted, say
 from visualize.gallery.tab import WATCH
 from visualize.kit import labels as spoken
-from visualize.kit.events import PRIVATE, pressable_from, pressable_until_the_end
+from visualize.kit.events import (
+    PRIVATE,
+    errors_on_page,
+    field,
+    pressable_from,
+    pressable_until_the_end,
+    sent,
+)
 from visualize.kit.plain_views import SaveView, SweepView
 from visualize.kit.plot_view import PlotView
 from visualize.results import data as results
@@ -24,13 +31,19 @@ from visualize.results import figures as result_figures
 from visualize.results.data import Over
 from visualize.results.tab import benchmark
 from visualize.run import figures
-from visualize.server.errors import errors_on_page, field, sent
+from visualize.server.jobs import Update, Waiting
 from visualize.server.limits import who, whole
 from visualize.server.runner import Runner
-from visualize.server.session import Session, Swept
-from visualize.server.updates import SweepProgress, SweepStarted, SweepUpdate, Waiting
 from visualize.sweep import view as sweeping
+from visualize.sweep.job import (
+    SweepJob,
+    SweepProgress,
+    SweepResults,
+    SweepStarted,
+    VisitorSweep,
+)
 from visualize.watch.examples import EXAMPLES
+from visualize.watch.session import Session
 from visualize.watch.tab import WatchPanel
 from visualize.what_if import view as elsewhere
 
@@ -79,6 +92,7 @@ class SweepPanel:
 
     def __init__(self, runner: Runner, watch: WatchPanel, tabs: Tabs) -> None:
         self.runner, self.watch, self.pair = runner, watch, watch.pair
+        self.visitor = gr.State(VisitorSweep())
         self.most = min(MOST, runner.limits.new_tokens)
         with gr.Row(elem_classes=["ouro-main", "ouro-sweep-main"]):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
@@ -225,20 +239,19 @@ class SweepPanel:
             one.change(self._estimate, self.inputs, self.estimate, queue=False, **PRIVATE)
         outputs = [self.view, self.chart, self.parallel]
         computing: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "once", **PRIVATE}
-        session = self.watch.session
         starts = [self.go.click, self.resume.click]
         pressable_from(starts, self.stop)
         pressable_from(starts, self.resume, can=False)
         running = gr.on(
             starts,
             self._start,
-            [session, *self.inputs],
+            [self.visitor, *self.inputs],
             outputs,
             **computing,
         )
         self.stop.click(
             self._stop,
-            [session, self.clock],
+            [self.visitor, self.clock],
             [*outputs, self.clock_note],
             cancels=[running],
             queue=False,
@@ -246,8 +259,8 @@ class SweepPanel:
         )
         pressable_until_the_end(running, self.stop)
         for end in (running.then, running.failure):
-            end(self._resumable, session, self.resume, queue=False, **PRIVATE)
-        on_clock = [session, self.clock], [self.chart, self.clock_note]
+            end(self._resumable, self.visitor, self.resume, queue=False, **PRIVATE)
+        on_clock = [self.visitor, self.clock], [self.chart, self.clock_note]
         self.clock.input(self._elsewhere, *on_clock, queue=False, **PRIVATE)
         self.go.click(lambda: "", None, self.clock_note, queue=False, **PRIVATE)
         running.success(self._elsewhere, *on_clock, queue=False, **PRIVATE)
@@ -256,9 +269,10 @@ class SweepPanel:
             "concurrency_limit": None,
             **PRIVATE,
         }  # in the queue, so that a refusal is shown
-        self.view.open_cell(self._open, session, shown, **refusing)
-        self.chart.point_select(self._picked, session, shown, **refusing)
-        self.saving.save_run(self._save, session, self.saving, **refusing)
+        cells = [self.visitor, self.watch.session]
+        self.view.open_cell(self._open, cells, shown, **refusing)
+        self.chart.point_select(self._picked, cells, shown, **refusing)
+        self.saving.save_run(self._save, self.visitor, self.saving, **refusing)
 
     def _plan(self, *values: Any) -> tuple[Grid, list[Question], int, int]:
         """Grid, prompts, repeats and length that the inputs describe; raises InvalidInput."""
@@ -312,16 +326,15 @@ class SweepPanel:
         )
 
     def _start(
-        self, request: gr.Request, event: gr.EventData, session: Session, *values: Any
+        self, request: gr.Request, event: gr.EventData, visitor: VisitorSweep, *values: Any
     ) -> Iterator[Any]:
         """Both buttons are one event: of two, Stop would not end the one that runs."""
         with errors_on_page():
             # by its name: of a button that was changed, Gradio keeps a copy for each visitor
             resumed = event.target is not None and event.target.elem_id == self.resume.elem_id
-            make = self._again(session) if resumed else self._new(*values)
-            yield from self._run(
-                session, self.runner.sweep(make, pair=values[0], visitor=who(request))
-            )
+            job = SweepJob(self._again(visitor) if resumed else self._new(*values))
+            updates = self.runner.submit(job, pair=values[0], visitor=who(request))
+            yield from self._run(visitor, updates)
 
     def _new(self, *values: Any) -> Callable[[Pair], Sweep]:
         from ouroboros_core.sweeps.sweep import Sweep, estimate
@@ -340,20 +353,20 @@ class SweepPanel:
         return make
 
     @staticmethod
-    def _resumable(session: Session) -> Any:
-        """Resume can be pressed where a sweep has runs left."""
-        swept = session.swept
+    def _resumable(visitor: VisitorSweep) -> Any:
+        """Let Resume be pressed if the sweep has runs left."""
+        swept = visitor.results
         return gr.update(interactive=swept is not None and swept.sweep.done < swept.sweep.total)
 
     @staticmethod
-    def _again(session: Session) -> Callable[[Pair], Sweep]:
-        swept = session.swept
+    def _again(visitor: VisitorSweep) -> Callable[[Pair], Sweep]:
+        swept = visitor.results
         if swept is None:
             raise InvalidInput("There is no sweep to go on with.")
         return lambda _: swept.sweep
 
-    def _run(self, session: Session, updates: Iterator[SweepUpdate]) -> Iterator[Any]:
-        """What is left of a sweep; the session keeps it, so that it can be stopped at any time.
+    def _run(self, visitor: VisitorSweep, updates: Iterator[Update]) -> Iterator[Any]:
+        """Show what is left of a sweep. The session keeps each run, so Stop loses none.
 
         Charts come when nothing is left to be timed: a browser on the same machine that draws them
         takes time from the run that is measured meanwhile.
@@ -361,13 +374,13 @@ class SweepPanel:
         known: dict[str, Any] = {"done": 0, "total": 0, "left": 0}
         counted = -1
         turn = uuid.uuid4().hex  # a stopped one is not the one that goes on
-        swept: Swept | None = None
+        swept: SweepResults | None = None
         for update in updates:
             match update:
                 case Waiting():
                     status = update.status
                 case SweepStarted():
-                    swept, status = session.sweep(update.sweep), "Warming up …"
+                    swept, status = visitor.of(update.sweep), "Warming up …"
                 case SweepProgress():
                     what = update.status
                     status = f"Measuring: {what}" if what else "Warming up …"
@@ -382,59 +395,59 @@ class SweepPanel:
             yield known | {"seq": time.time_ns(), "sweep": turn, "status": status}, *drawn
 
     @staticmethod
-    def _stop(session: Session, clock: str) -> list[Any]:
+    def _stop(visitor: VisitorSweep, clock: str) -> list[Any]:
         """That it is stopped, and what was measured, on the clock that is chosen; a sweep that is
         new does not know it."""
         stopped = {"seq": time.time_ns(), "stopped": True}
-        if session.swept is None:
+        if visitor.results is None:
             return [stopped, *(gr.skip() for _ in range(3))]
         with errors_on_page():
-            _set_clock(session.swept, clock)
-        return [stopped, *_drawn(session.swept), sweeping.note(session.swept)]
+            _set_clock(visitor.results, clock)
+        return [stopped, *_drawn(visitor.results), sweeping.note(visitor.results)]
 
     @staticmethod
-    def _elsewhere(session: Session, clock: str) -> list[Any]:
+    def _elsewhere(visitor: VisitorSweep, clock: str) -> list[Any]:
         """The chart of all runs so far on another clock, and where its best cell is."""
         with errors_on_page():
-            if session.swept is None:
+            if visitor.results is None:
                 return [gr.skip(), "Nothing is swept yet." if clock else ""]
-            _set_clock(session.swept, clock)
-            return [sweeping.picture(session.swept), sweeping.note(session.swept)]
+            _set_clock(visitor.results, clock)
+            return [sweeping.picture(visitor.results), sweeping.note(visitor.results)]
 
-    def _picked(self, event: gr.EventData, session: Session) -> list[Any]:
+    def _picked(self, event: gr.EventData, visitor: VisitorSweep, session: Session) -> list[Any]:
         """A click on a chart; marks of theory belong to no cell."""
         cell = sent(event, "data")
         if not isinstance(cell, int):
             return [gr.skip() for _ in range(1 + len(self.watch.outputs))]
         with errors_on_page():
-            return self._shown_cell(cell, session)
+            return self._shown_cell(cell, visitor, session)
 
-    def _open(self, event: gr.EventData, session: Session) -> list[Any]:
+    def _open(self, event: gr.EventData, visitor: VisitorSweep, session: Session) -> list[Any]:
         with errors_on_page():
-            return self._shown_cell(field(event, "cell", int), session)
+            return self._shown_cell(field(event, "cell", int), visitor, session)
 
-    def _shown_cell(self, cell: int, session: Session) -> list[Any]:
-        found = session.swept.traces.get(cell) if session.swept else None
+    def _shown_cell(self, cell: int, visitor: VisitorSweep, session: Session) -> list[Any]:
+        found = visitor.results.traces.get(cell) if visitor.results else None
         if found is None:
             raise InvalidInput("The run of this cell is no longer there: sweep again.")
         session.keep(found[0])
         return [gr.Tabs(selected=WATCH), *self.watch.show(session, *found)]
 
     @staticmethod
-    def _save(event: gr.EventData, session: Session) -> dict[str, Any]:
-        if session.swept is None or not session.swept.sweep.points:
+    def _save(event: gr.EventData, visitor: VisitorSweep) -> dict[str, Any]:
+        if visitor.results is None or not visitor.results.sweep.points:
             return {"seq": time.time_ns(), "problem": NOTHING_YET}
-        return sweeping.file_of(session.swept, field(event, "kind", str))
+        return sweeping.file_of(visitor.results, field(event, "kind", str))
 
 
-def _set_clock(swept: Swept, clock: str) -> None:
+def _set_clock(swept: SweepResults, clock: str) -> None:
     """Show a sweep on that clock from now on; raises InvalidInput for one that there is not."""
     if clock and clock not in elsewhere.CLOCKS:
         raise InvalidInput(f"there is no clock {str(clock)[:40]!r}")
     swept.clock = clock
 
 
-def _drawn(swept: Swept) -> list[Any]:
+def _drawn(swept: SweepResults) -> list[Any]:
     """The two charts of all runs so far, where there are some."""
     if not swept.sweep.points:
         return [gr.skip(), gr.skip()]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from visualize.kit import labels as spoken
 from visualize.run.view import View
-from visualize.server.session import Swept
 from visualize.sweep import figures as sweep_figures
+from visualize.sweep.job import SweepResults
 from visualize.what_if import view as elsewhere
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HEAD = ("tokens per pass", "acceptance rate", "tokens/s", "speedup", "text")
 
 
-def measured(swept: Swept) -> View:
+def measured(swept: SweepResults) -> View:
     """What there is to say of all runs so far."""
     from ouroboros_core.sweeps import cells
 
@@ -39,7 +39,7 @@ def measured(swept: Swept) -> View:
     }
 
 
-def _rows(swept: Swept) -> Sequence[CellRow]:
+def _rows(swept: SweepResults) -> Sequence[CellRow]:
     """The cells that were measured."""
     from ouroboros_core.sweeps import cells
 
@@ -69,7 +69,7 @@ def _row(row: CellRow, grid: Grid, best: bool) -> dict[str, Any]:
     }
 
 
-def picture(swept: Swept) -> View:
+def picture(swept: SweepResults) -> View:
     """The heatmap or line, on the clock that was chosen; theory's marks are of costs measured
     here."""
     from ouroboros_core.sweeps import cells
@@ -83,7 +83,7 @@ def picture(swept: Swept) -> View:
     return _figure(draw(rows, axes, what="modelled speedup"))
 
 
-def note(swept: Swept) -> str:
+def note(swept: SweepResults) -> str:
     """Where the best cell is on the clock that was chosen; empty on this machine's own."""
     if not swept.clock:
         return ""
@@ -92,7 +92,7 @@ def note(swept: Swept) -> str:
     return elsewhere.best_elsewhere(there, rows, swept.sweep.grid, swept.clock)
 
 
-def left_out(swept: Swept) -> str:
+def left_out(swept: SweepResults) -> str:
     """A sentence on the checkpoint's own generation settings, behind others; empty where it has
     none."""
     from ouroboros_core.benchmark import entrants
@@ -101,7 +101,7 @@ def left_out(swept: Swept) -> str:
     return f" {remark[0].upper()}{remark[1:]}." if remark else ""
 
 
-def parallel(swept: Swept) -> View:
+def parallel(swept: SweepResults) -> View:
     """Every cell as a line through its settings and results."""
     rows = _rows(swept)
     return _figure(sweep_figures.parallel(rows, swept.sweep.grid.axes))
@@ -111,7 +111,7 @@ def _figure(figure: Any) -> View:
     return {"seq": time.time_ns(), "run": "", "figure": figure}
 
 
-def file_of(swept: Swept, kind: str) -> dict[str, Any]:
+def file_of(swept: SweepResults, kind: str) -> dict[str, Any]:
     """A file of all runs so far. kind: csv, or else json."""
     from ouroboros_core.sweeps import cells
 

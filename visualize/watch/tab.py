@@ -13,38 +13,31 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core import methods
+from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.words import counted
 from visualize.gallery import runs as gallery
-from visualize.kit.events import PRIVATE, at_the_end
+from visualize.kit.events import PRIVATE, at_the_end, errors_on_page, field, sent
 from visualize.kit.inputs import RunInputs, chosen, learns
 from visualize.kit.markup import MOTTO
-from visualize.kit.plain_views import DetailsView, ElsewhereView, TokenView
+from visualize.kit.plain_views import DetailsView, ElsewhereView, SaveView, TokenView
 from visualize.kit.plot_view import PlotView
 from visualize.kit.setting_input import NOTHING_YET
-from visualize.race.job import all_charts
-from visualize.run import figures, permalink
+from visualize.run import figures, permalink, saving
 from visualize.run import view as views
-from visualize.run.saving import Saving
+from visualize.run.live import all_charts
 from visualize.run.view import View
-from visualize.server.errors import errors_on_page, field, sent
+from visualize.server.jobs import Update, Waiting
 from visualize.server.limits import who
 from visualize.server.runner import Runner
-from visualize.server.session import Asked, Session
-from visualize.server.updates import (
-    Compared,
-    Comparing,
-    Finished,
-    Progress,
-    RunUpdate,
-    Started,
-    Waiting,
-    Written,
-)
-from visualize.watch.warm_start import Keeping
+from visualize.watch import endpoint, warm_start
+from visualize.watch.job import RunJob, RunUpdate
+from visualize.watch.session import Asked, Session
 from visualize.what_if import view as elsewhere
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.protocol import Speedup
+    from ouroboros_core.decoding.generation import Task
+    from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.trace.trace import Trace
 
 CHARTS = {
@@ -107,8 +100,7 @@ class WatchPanel:
                 # A JsonHTML, drawn by `paint` in visualize/run/token_view.js. A value
                 # may hold only some keys, and the steps from its `from` on.
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
-                self.saving = Saving(self.session, self.first)
-                self.keeping = Keeping(self.session, runner.models)
+                self.saving = SaveView((*saving.TYPES, "link"), elem_id="save-view")
                 named = [{"id": name, "label": label} for name, (label, *_) in CHARTS.items()]
                 named.append({"id": ELSEWHERE, "label": "Another machine"})
                 self.details = DetailsView(named, has_charts(trace), elem_id="details")
@@ -169,8 +161,7 @@ class WatchPanel:
         self.inputs.follow(self.view, shown)
         self.view.run_again(self._chatting, None, self.inputs.chat, queue=False, **PRIVATE)
         self.inputs.stop.click(None, cancels=runs, **PRIVATE)  # what follows is a failure of theirs
-        self.saving.wire(self.inputs)
-        self.keeping.wire(self.inputs, self.pair)
+        self._wire_files()
         self.elsewhere.price_run(
             self._price,
             self.session,
@@ -178,6 +169,17 @@ class WatchPanel:
             queue=False,
             trigger_mode="always_last",
             **PRIVATE,
+        )
+
+    def _wire_files(self) -> None:
+        """Files of the run, and of what its method remembers."""
+        self.saving.save_run(
+            self._save, [self.session, self.inputs.ask], self.saving, queue=False, **PRIVATE
+        )
+        memory, inputs = self.inputs.learned, [self.session, self.pair, self.inputs.ask]
+        memory.save_memory(self._save_memory, inputs, memory, queue=False, **PRIVATE)
+        memory.load_memory(
+            self._load_memory, inputs, [memory, self.inputs.warm], queue=False, **PRIVATE
         )
 
     def attach_loading(self, blocks: gr.Blocks) -> None:
@@ -237,15 +239,8 @@ class WatchPanel:
             session.ask(asked)
             task = asked.task
             memory = partial(session.memory, task) if asked.warm and learns(task.method) else None
-            # The runner admits it and lets it wait its turn; then `Compute.run` in
-            # server/compute.py.
-            updates = self.runner.run(
-                task,
-                compare=True,
-                memory=memory,
-                pair=asked.pair,
-                visitor=who(request),
-            )
+            job = RunJob(task, compare=True, find_memory=memory)
+            updates = self.runner.submit(job, pair=asked.pair, visitor=who(request))
             try:
                 yield from self._stream(updates, session, asked)
             except Exception:
@@ -258,26 +253,21 @@ class WatchPanel:
         return True if sent(event, "act") == CHAT else gr.skip()
 
     @staticmethod
-    def _stream(updates: Iterator[RunUpdate], session: Session, asked: Asked) -> Iterator[Any]:
+    def _stream(updates: Iterator[Update], session: Session, asked: Asked) -> Iterator[Any]:
         """Outputs that did not change are yielded again as they were: the difference that Gradio
         sends is then empty."""
         view: View = {}
         drawn: dict[str, Any] = {name: {} for name in CHARTS}
         for seq, update in enumerate(updates, 1):
             session.take(update, asked)
-            match update:
-                case Waiting(name=name, status=status):
-                    view = _waiting_view(name, status)
-                case Compared():
-                    view = update.view
-                case Started() | Progress() | Written() | Finished():
-                    view = update.view
-                    drawn = drawn | {
-                        name: {"seq": seq, "run": view["run"], "figure": figure}
-                        for name, figure in update.charts.items()
-                    }
-                case Comparing():
-                    pass
+            if isinstance(update, Waiting):
+                view = _waiting_view(update.name, update.status)
+            elif isinstance(update, RunUpdate):
+                view = update.view
+                drawn = drawn | {
+                    name: {"seq": seq, "run": view["run"], "figure": figure}
+                    for name, figure in update.charts.items()
+                }
             yield view, drawn[GROWING], drawn  # in the order of `changing`, see `_wire`
 
     @staticmethod
@@ -286,6 +276,46 @@ class WatchPanel:
         charts = [(drawn or {}).get(name, gr.skip()) for name in CHARTS if name != GROWING]
         has = {"has": has_charts(session.shown[0])} if session.shown else gr.skip()
         return [has, *charts]
+
+    def _save(self, event: gr.EventData, session: Session, gathered: Any) -> dict[str, Any]:
+        """Return a file of the run that is shown, or a link to the inputs as they are."""
+        try:
+            kind = field(event, "kind", str)
+            if kind == "link":
+                shown = saving.link(self.inputs.read(gathered)[0])
+            else:
+                run = session.shown or self.first
+                shown = saving.file(kind, *run, session.difference)
+        except OuroborosError as error:
+            shown = {"problem": str(error)}
+        return {"seq": time.time_ns(), **shown}
+
+    def _save_memory(self, session: Session, pair: str, gathered: Any) -> dict[str, Any]:
+        try:
+            shown = warm_start.saved(session, *self._task_and_models(gathered, pair))
+        except OuroborosError as error:
+            shown = {"said": str(error)}
+        return {"seq": time.time_ns(), **shown}
+
+    def _load_memory(
+        self, event: gr.EventData, session: Session, pair: str, gathered: Any
+    ) -> tuple[dict[str, Any], Any]:
+        """Return what to say of the file, and the switch of warm start."""
+        warm = gr.skip()
+        try:
+            name, text = field(event, "name", str)[:100], field(event, "text", str)
+            inputs = self._task_and_models(gathered, pair)
+            message, warm = f"{name}: {warm_start.loaded(session, *inputs, text)}", True
+        except OuroborosError as error:
+            message = str(error)
+        return {"seq": time.time_ns(), "said": message}, warm
+
+    def _task_and_models(self, gathered: Any, name: str) -> tuple[Task, Pair]:
+        task, _ = self.inputs.read(gathered)
+        pair = self.runner.models.there(name)
+        if pair is None:
+            raise InvalidInput("The models are not loaded yet: wait for them, and try again.")
+        return task, pair
 
     def _price(self, session: Session, event: gr.EventData) -> dict[str, Any]:
         """The run that is shown, on the machine that a visitor chose."""
@@ -400,3 +430,56 @@ def _waiting_view(name: str, status: str) -> View:
         "tiles": [],
         "status": status,
     }
+
+
+def add_endpoint(runner: Runner) -> None:
+    """Add the endpoint /generate, for programs."""
+
+    def generate(
+        prompt: str,
+        method: str = methods.DEFAULT,
+        knobs: dict = {},  # type: ignore[type-arg]  # noqa: B006 - gradio reads the default, nobody changes it
+        chat: bool = True,
+        max_new_tokens: int = 128,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        compare: bool = True,
+        acceptance: str = "match",
+        prediction: str = "",
+        record: bool = False,
+        pair: str = "",
+        request: gr.Request | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Continue a prompt. Values arrive while it runs; the last one contains the trace.
+
+        Each value is {text, done}. The last adds tokens_per_second; speedup over plain decoding,
+        measured: the median of the rounds in speedups (null and empty without compare);
+        identical (to plain decoding; null under rejection sampling and block verification);
+        difference (where, and whether rounding explains it); and trace, one JSON object with
+        `steps`.
+        """
+        values = {
+            "prompt": prompt,
+            "method": method,
+            "knobs": knobs,
+            "chat": chat,
+            "max_new_tokens": max_new_tokens,
+            "prediction": prediction,
+            "record": record,
+            "compare": compare,
+            "pair": pair,
+        }
+        sampling = {
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "seed": seed,
+            "acceptance": acceptance,
+        }
+        with errors_on_page():
+            yield from endpoint.answers(runner, values, sampling, who(request))
+
+    # One computes at a time all the same: see `Runner.submit`.
+    gr.api(generate, api_name="generate", concurrency_limit=None)

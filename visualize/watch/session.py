@@ -1,4 +1,4 @@
-"""The state of one visitor: every browser session has its own."""
+"""The runs of one visitor: every browser session has its own."""
 
 from __future__ import annotations
 
@@ -11,49 +11,19 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.trace.trace import Trace
 from visualize.run import view as views
-from visualize.server.updates import (
-    Compared,
-    Comparing,
-    Finished,
-    Progress,
-    RunUpdate,
-    Started,
-    Waiting,
-    Written,
-)
-from visualize.what_if import view as elsewhere
+from visualize.server.jobs import Update, Waiting
+from visualize.watch.job import Compared, Finished, Progress, Started, Written
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.protocol import Speedup
     from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.lookup.memory import Memory
-    from ouroboros_core.sweeps.sweep import Run, Sweep
     from ouroboros_core.trace.equality import Divergence
     from ouroboros_core.trace.trace import Step
 
 KEPT = 8
 """Finished runs that are remembered for comparison."""
-
-
-@dataclass
-class Swept:
-    """A sweep, and of each cell the latest run with its plain one.
-
-    priced  of each cell what every run would take on other machines
-    clock   the one that the charts are seen on; empty for this machine's, which is measured
-    """
-
-    sweep: Sweep
-    traces: dict[int, tuple[Trace, Trace]] = field(default_factory=dict)
-    priced: dict[int, list[dict[str, elsewhere.Taken]]] = field(default_factory=dict)
-    clock: str = ""
-
-    def add(self, run: Run) -> None:
-        """A run has ended."""
-        point, trace, plain = run
-        self.traces[point.cell] = trace, plain
-        self.priced.setdefault(point.cell, []).append(elsewhere.taken(trace))
 
 
 @dataclass
@@ -87,7 +57,6 @@ class Session:
     baseline: Trace | None = None
     difference: Divergence | None = None
     speedup: Speedup | None = None
-    swept: Swept | None = None
     previewing: bool = False
 
     def begin(self, begun: Trace) -> None:
@@ -106,7 +75,7 @@ class Session:
         """A run is asked for; what any other one still says no longer counts."""
         self.asked = asked
 
-    def take(self, update: RunUpdate, asked: Asked) -> None:
+    def take(self, update: Update, asked: Asked) -> None:
         """What an update says of a run that this visitor asked for, unless it was left
         meanwhile."""
         if self.asked is not asked:
@@ -119,11 +88,9 @@ class Session:
                 self.begin(update.trace)
                 self._learn(update.trace.method, update.memory)
             case Progress():
-                self.grow(update.steps, update.texts, update.pieces)
+                self.grow(update.new_steps, update.new_texts, update.pieces)
             case Written(trace=trace):
                 self.show(trace, None)
-            case Comparing():
-                pass
             case Compared():
                 self.show(update.trace, update.baseline, update.difference, update.speedup)
             case Finished():
@@ -202,12 +169,6 @@ class Session:
         self.kept[f"{trace.created[11:19]} · {name}"] = trace
         while len(self.kept) > KEPT:
             del self.kept[next(iter(self.kept))]
-
-    def sweep(self, sweep: Sweep) -> Swept:
-        """What is kept of a sweep; another one takes the place of the last."""
-        if self.swept is None or self.swept.sweep is not sweep:
-            self.swept = Swept(sweep)
-        return self.swept
 
     @property
     def shown(self) -> tuple[Trace, Trace | None] | None:
