@@ -46,8 +46,8 @@ class RoundJob(Job):
         context = self.context or tuple(pair.encode(self.beginning, chat=False))
         decoder = pair.tokenizer
         text = decode_all(decoder, context)
-        spellings = guesses.spellings(pair, text, self.typed, game.MOST)
-        by_player = guesses.play(pair, context, spellings, game.MOST)
+        spellings = guesses.spellings(pair, text, self.typed, game.MOST_TOKENS)
+        by_player = guesses.play(pair, context, spellings, game.MOST_TOKENS)
         visitors = by_player[game.YOU]
         pieces = {
             player: tuple(decode_all(decoder, [token]) for token in guess.tokens)

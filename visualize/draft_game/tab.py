@@ -19,9 +19,9 @@ from visualize.server.limits import who
 from visualize.server.runner import Runner
 
 LONGEST = 4000
-"""Characters of a beginning."""
+"""Most characters of a beginning."""
 LONGEST_GUESS = 200
-"""Characters of a guess."""
+"""Most characters of a guess."""
 
 
 class PlayPanel:
@@ -69,7 +69,9 @@ class PlayPanel:
                     for label in play.BEGINNINGS
                 ]
         self.again = gr.Button("Begin again", elem_id="play-again", min_width=0)
-        gr.Markdown(say("play.intro", rounds=play.ROUNDS, most=play.MOST), elem_classes="ouro-note")
+        gr.Markdown(
+            say("play.intro", rounds=play.ROUNDS, most=play.MOST_TOKENS), elem_classes="ouro-note"
+        )
 
     def _wire(self) -> None:
         gr.on(
@@ -109,7 +111,7 @@ class PlayPanel:
 
 
 def _check(game: Game, pair: str, typed: str) -> None:
-    """Raise InvalidInput where no round can follow."""
+    """Raise InvalidInput if no round can follow."""
     if game.over:
         raise InvalidInput("this game is over: press Begin again")
     if game.rounds and game.pair != pair:
@@ -123,7 +125,7 @@ def _check(game: Game, pair: str, typed: str) -> None:
 
 
 def _begin(game: Game, beginning: str) -> tuple[Any, Any, str]:
-    """Another game."""
+    """Begin another game."""
     with errors_on_page():
         if not beginning.strip():
             raise InvalidInput("the text is empty: write a beginning, or choose one")

@@ -77,7 +77,7 @@ class TracesPanel:
 
         def choices(session: Session) -> list[Any]:
             return [
-                gr.update(choices=[*((name, name) for name in reversed(session.kept)), *recorded])
+                gr.update(choices=[*((name, name) for name in reversed(session.runs)), *recorded])
             ] * 2
 
         # Where nothing of its own shows a refusal, the event goes through the queue: from
@@ -148,7 +148,7 @@ def _chosen(name: Any, session: Session) -> Trace:
     """A run of this session, or a recorded one; raises InvalidInput for what is neither."""
     if not isinstance(name, str):
         raise InvalidInput("Choose two runs to compare.")
-    return session.kept[name] if name in session.kept else gallery.paced(name)
+    return session.runs[name] if name in session.runs else gallery.paced(name)
 
 
 def _told(words: str) -> dict[str, Any]:

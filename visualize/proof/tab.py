@@ -1,5 +1,4 @@
-"""Proof: the same beginning drawn with many seeds, counted against the target's own
-probabilities."""
+"""Proof: a beginning drawn with many seeds, counted against the target's own probabilities."""
 
 from __future__ import annotations
 
@@ -32,10 +31,9 @@ from visualize.server.runner import Runner
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
 
-FEWEST, MOST = 100, 500
-"""Seeds."""
+FEWEST_SEEDS, MOST_SEEDS = 100, 500
 LONGEST = 3
-"""Tokens that are counted."""
+"""Tokens of a counted text."""
 RULES = {
     "rejection": "rejection sampling",
     "block": "block verification",
@@ -83,7 +81,7 @@ class ProofPanel:
         )
         rules = [(label, rule) for rule, label in RULES.items()]
         self.rule = gr.Dropdown(rules, value="rejection", label="Rule", elem_id="proof-rule")
-        self.seeds = gr.Slider(FEWEST, MOST, value=200, step=50, label="Seeds")
+        self.seeds = gr.Slider(FEWEST_SEEDS, MOST_SEEDS, value=200, step=50, label="Seeds")
         self.length = gr.Slider(
             1, LONGEST, value=1, step=1, label="Tokens", info="Counted as one text."
         )
@@ -93,7 +91,7 @@ class ProofPanel:
         with gr.Accordion("More", open=False):
             self.chat = gr.Checkbox(False, label="Chat template", info=CHAT_TEMPLATE)
             self.first = gr.Number(
-                0, precision=0, minimum=0, maximum=2**32 - 1 - MOST, label="First seed"
+                0, precision=0, minimum=0, maximum=2**32 - 1 - MOST_SEEDS, label="First seed"
             )
         gr.Markdown(say("proof.intro"), elem_classes="ouro-note")
 
@@ -138,18 +136,20 @@ class ProofPanel:
 
 
 def number_of_seeds(seeds: Any) -> int:
-    """A number within the slider's bounds, or InvalidInput."""
-    count = whole("seeds", seeds, MOST)
-    if count < FEWEST:
-        raise InvalidInput(f"seeds must be between {FEWEST} and {MOST}, got {count}")
+    """Return a number within the slider's bounds; raises InvalidInput."""
+    count = whole("seeds", seeds, MOST_SEEDS)
+    if count < FEWEST_SEEDS:
+        raise InvalidInput(f"seeds must be between {FEWEST_SEEDS} and {MOST_SEEDS}, got {count}")
     return count
 
 
 def proof_task(
     length: int, prompt: str, method: str, rule: str, temperature: Any, chat: bool, first: Any
 ) -> Task:
-    """What is drawn with each seed, the first of which is its own. Every amount is fixed: where it
-    were 'auto', a method might not draft at all, and nothing would be proved."""
+    """Return the task to draw with each seed, beginning with its own seed.
+
+    Every amount is fixed. With 'auto' a method might not draft, and nothing would be proved.
+    """
     kind = methods.get(method)
     settings = kind.Hyperparameters.fixed()
     sampling = {"temperature": temperature, "acceptance": rule, "seed": first}

@@ -1,5 +1,7 @@
-"""Sweep: one or two hyperparameters varied, measured cell by cell, stopped and resumed; progress
-and results come first. A cell opens in Watch."""
+"""Sweep: one or two settings varied, measured cell by cell, stopped and resumed.
+
+A cell opens in Watch.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +59,8 @@ if TYPE_CHECKING:
 
 NONE = ""
 HERE = "this machine, measured"
-MOST_PROMPTS, MOST_REPEATS, MOST = 100, 5, 256
-"""Prompts of a sweep, runs of each, and tokens of a run."""
+MOST_PROMPTS, MOST_REPEATS, MOST_TOKENS = 100, 5, 256
+"""Most prompts of a sweep, runs of each, and tokens of a run."""
 NOTHING_YET = "Nothing is measured yet."
 RECORDED = "Recorded in the benchmark: speculative decoding by draft length"
 BEFORE = (
@@ -73,16 +75,16 @@ PROMPTS = "\n".join(
 
 
 def _recorded() -> None:
-    """A sweep that was measured beforehand, until a visitor begins one."""
-    found = benchmark()
-    if found is None:
+    """Show a recorded sweep, until a visitor begins one."""
+    recorded = benchmark()
+    if recorded is None:
         return
-    figure = result_figures.by_gamma(found.bars(Over.PLAIN))
+    figure = result_figures.by_gamma(recorded.bars(Over.PLAIN))
     value = {"seq": 0, "figure": figure}
     PlotView(value, label=RECORDED, height=400, elem_id="chart-recorded")
     about = (
-        f"{found.questions} prompts, with 95% intervals. auto: the program chooses the length in "
-        f"every step. {results.measured_on(found)}"
+        f"{recorded.questions} prompts, with 95% intervals. auto: the program chooses the length "
+        f"in every step. {results.measured_on(recorded)}"
     )
     gr.Markdown(about, elem_id="recorded-note", elem_classes="ouro-note")
 
@@ -93,7 +95,7 @@ class SweepPanel:
     def __init__(self, runner: Runner, watch: WatchPanel, tabs: Tabs) -> None:
         self.runner, self.watch, self.pair = runner, watch, watch.pair
         self.visitor = gr.State(VisitorSweep())
-        self.most = min(MOST, runner.limits.new_tokens)
+        self.most_tokens = min(MOST_TOKENS, runner.limits.new_tokens)
         with gr.Row(elem_classes=["ouro-main", "ouro-sweep-main"]):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self._build_inputs()
@@ -151,7 +153,7 @@ class SweepPanel:
             )
 
     def _build_runs(self) -> None:
-        """What each cell runs."""
+        """Build the inputs for the runs of each cell."""
         self.prompts = gr.Textbox(
             PROMPTS,
             label="Prompts",
@@ -162,7 +164,7 @@ class SweepPanel:
         )
         self.count = gr.Slider(
             8,
-            self.most,
+            self.most_tokens,
             value=48,
             step=8,
             label="Maximum new tokens of each run",
@@ -186,7 +188,7 @@ class SweepPanel:
             gr.Markdown(say("sweep.intro"), elem_classes="ouro-note")
 
     def _build_axes(self, method: str, axis: str, values: str) -> None:
-        """What is varied, and over which values; of two, the second is free."""
+        """Build the inputs for one or two settings and their values."""
         self.axes, self.values = [], []
         for number, (name, text) in enumerate(((axis, values), (NONE, "")), 1):
             with gr.Row(elem_classes="ouro-axis"):
@@ -235,8 +237,8 @@ class SweepPanel:
             queue=False,
             **PRIVATE,
         )
-        for one in self.inputs:
-            one.change(self._estimate, self.inputs, self.estimate, queue=False, **PRIVATE)
+        for component in self.inputs:
+            component.change(self._estimate, self.inputs, self.estimate, queue=False, **PRIVATE)
         outputs = [self.view, self.chart, self.parallel]
         computing: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "once", **PRIVATE}
         starts = [self.go.click, self.resume.click]
@@ -261,9 +263,9 @@ class SweepPanel:
         for end in (running.then, running.failure):
             end(self._resumable, self.visitor, self.resume, queue=False, **PRIVATE)
         on_clock = [self.visitor, self.clock], [self.chart, self.clock_note]
-        self.clock.input(self._elsewhere, *on_clock, queue=False, **PRIVATE)
+        self.clock.input(self._on_clock, *on_clock, queue=False, **PRIVATE)
         self.go.click(lambda: "", None, self.clock_note, queue=False, **PRIVATE)
-        running.success(self._elsewhere, *on_clock, queue=False, **PRIVATE)
+        running.success(self._on_clock, *on_clock, queue=False, **PRIVATE)
         shown = [tabs, *self.watch.outputs]
         refusing: dict[str, Any] = {
             "concurrency_limit": None,
@@ -275,7 +277,7 @@ class SweepPanel:
         self.saving.save_run(self._save, self.visitor, self.saving, **refusing)
 
     def _plan(self, *values: Any) -> tuple[Grid, list[Question], int, int]:
-        """Grid, prompts, repeats and length that the inputs describe; raises InvalidInput."""
+        """Return grid, prompts, repeats and length of the inputs; raises InvalidInput."""
         from ouroboros_core.benchmark.prompts import Question
         from ouroboros_core.sweeps.grid import Axis, Grid, read_axis
 
@@ -294,11 +296,14 @@ class SweepPanel:
         grid = Grid.read(str(method), tuple(axes), str(settings))
         for draft in {cell.draft for cell in grid.cells} - {None}:
             self.runner.models.check_draft(pair, str(draft))
-        counts = whole("repeats", repeats, MOST_REPEATS), whole("max_new_tokens", count, self.most)
+        counts = (
+            whole("repeats", repeats, MOST_REPEATS),
+            whole("max_new_tokens", count, self.most_tokens),
+        )
         return grid, questions, *counts
 
     def attach(self, blocks: gr.Blocks) -> None:
-        """Estimate once the models are there, and then whenever something changes."""
+        """Estimate when the models are ready, and after every change."""
         ready = blocks.load(self.runner.models.until_ready, concurrency_limit=None, **PRIVATE)
         ready.then(self._estimate, self.inputs, self.estimate, queue=False, **PRIVATE)
 
@@ -306,15 +311,15 @@ class SweepPanel:
         from ouroboros_core.sweeps.sweep import estimate, plain_runs
 
         try:
-            here = self.runner.models.there(values[0])
-            if here is None:
+            loaded = self.runner.models.if_loaded(values[0])
+            if loaded is None:
                 return UNREADY
             grid, questions, repeats, count = self._plan(*values)
-            seconds = estimate(here, grid, questions, repeats, count)
+            seconds = estimate(loaded, grid, questions, repeats, count)
         except OuroborosError as error:
             return str(error)
         runs = len(grid.cells) * len(questions) * repeats
-        told = f"{round(seconds)} s" if seconds < 90 else f"{round(seconds / 60)} min"
+        duration = f"{round(seconds)} s" if seconds < 90 else f"{round(seconds / 60)} min"
         plain = plain_runs(grid) * len(questions) * repeats
         product = (
             f"{counted(len(grid.cells), 'setting')}, {counted(len(questions), 'prompt')}, "
@@ -322,15 +327,15 @@ class SweepPanel:
         )
         return (
             f"{runs} runs of {count} tokens ({product}), and {plain} of plain decoding: about "
-            f"{told} here at the speed of plain decoding."
+            f"{duration} here at the speed of plain decoding."
         )
 
     def _start(
         self, request: gr.Request, event: gr.EventData, visitor: VisitorSweep, *values: Any
     ) -> Iterator[Any]:
-        """Both buttons are one event: of two, Stop would not end the one that runs."""
+        """Start or resume. One event for both buttons, because Stop ends only one event."""
         with errors_on_page():
-            # by its name: of a button that was changed, Gradio keeps a copy for each visitor
+            # by its id: Gradio copies a changed button for each visitor
             resumed = event.target is not None and event.target.elem_id == self.resume.elem_id
             job = SweepJob(self._again(visitor) if resumed else self._new(*values))
             updates = self.runner.submit(job, pair=values[0], visitor=who(request))
@@ -368,12 +373,11 @@ class SweepPanel:
     def _run(self, visitor: VisitorSweep, updates: Iterator[Update]) -> Iterator[Any]:
         """Show what is left of a sweep. The session keeps each run, so Stop loses none.
 
-        Charts come when nothing is left to be timed: a browser on the same machine that draws them
-        takes time from the run that is measured meanwhile.
+        Charts come at the end: a browser that draws them on the same machine slows measured runs.
         """
-        known: dict[str, Any] = {"done": 0, "total": 0, "left": 0}
-        counted = -1
-        turn = uuid.uuid4().hex  # a stopped one is not the one that goes on
+        table: dict[str, Any] = {"done": 0, "total": 0, "left": 0}
+        points = -1
+        turn = uuid.uuid4().hex  # a resumed sweep is another turn
         swept: SweepResults | None = None
         for update in updates:
             match update:
@@ -382,22 +386,21 @@ class SweepPanel:
                 case SweepStarted():
                     swept, status = visitor.of(update.sweep), "Warming up …"
                 case SweepProgress():
-                    what = update.status
-                    status = f"Measuring: {what}" if what else "Warming up …"
+                    doing = update.status
+                    status = f"Measuring: {doing}" if doing else "Warming up …"
                     if swept is not None and update.done is not None:
                         swept.add(update.done)
-            if swept is not None and len(swept.sweep.points) != counted:
-                counted = len(swept.sweep.points)  # else only the status is another
-                known = sweeping.measured(swept)
+            if swept is not None and len(swept.sweep.points) != points:
+                points = len(swept.sweep.points)  # else only the status is another
+                table = sweeping.measured(swept)
             drawn = [gr.skip(), gr.skip()]
-            if swept is not None and known.get("finished"):
+            if swept is not None and table.get("finished"):
                 status, drawn = f"Done.{sweeping.left_out(swept)}", _drawn(swept)
-            yield known | {"seq": time.time_ns(), "sweep": turn, "status": status}, *drawn
+            yield table | {"seq": time.time_ns(), "sweep": turn, "status": status}, *drawn
 
     @staticmethod
     def _stop(visitor: VisitorSweep, clock: str) -> list[Any]:
-        """That it is stopped, and what was measured, on the clock that is chosen; a sweep that is
-        new does not know it."""
+        """Show what was measured, on the chosen clock, which a new sweep does not know."""
         stopped = {"seq": time.time_ns(), "stopped": True}
         if visitor.results is None:
             return [stopped, *(gr.skip() for _ in range(3))]
@@ -406,8 +409,8 @@ class SweepPanel:
         return [stopped, *_drawn(visitor.results), sweeping.note(visitor.results)]
 
     @staticmethod
-    def _elsewhere(visitor: VisitorSweep, clock: str) -> list[Any]:
-        """The chart of all runs so far on another clock, and where its best cell is."""
+    def _on_clock(visitor: VisitorSweep, clock: str) -> list[Any]:
+        """Return the chart of all runs so far on another clock, and its best cell."""
         with errors_on_page():
             if visitor.results is None:
                 return [gr.skip(), "Nothing is swept yet." if clock else ""]
@@ -415,7 +418,7 @@ class SweepPanel:
             return [sweeping.picture(visitor.results), sweeping.note(visitor.results)]
 
     def _picked(self, event: gr.EventData, visitor: VisitorSweep, session: Session) -> list[Any]:
-        """A click on a chart; marks of theory belong to no cell."""
+        """Open the cell of a click on a chart; marks of theory have no cell."""
         cell = sent(event, "data")
         if not isinstance(cell, int):
             return [gr.skip() for _ in range(1 + len(self.watch.outputs))]
@@ -427,11 +430,11 @@ class SweepPanel:
             return self._shown_cell(field(event, "cell", int), visitor, session)
 
     def _shown_cell(self, cell: int, visitor: VisitorSweep, session: Session) -> list[Any]:
-        found = visitor.results.traces.get(cell) if visitor.results else None
-        if found is None:
+        run = visitor.results.traces.get(cell) if visitor.results else None
+        if run is None:
             raise InvalidInput("The run of this cell is no longer there: sweep again.")
-        session.keep(found[0])
-        return [gr.Tabs(selected=WATCH), *self.watch.show(session, *found)]
+        session.keep(run[0])
+        return [gr.Tabs(selected=WATCH), *self.watch.show(session, *run)]
 
     @staticmethod
     def _save(event: gr.EventData, visitor: VisitorSweep) -> dict[str, Any]:
@@ -441,14 +444,14 @@ class SweepPanel:
 
 
 def _set_clock(swept: SweepResults, clock: str) -> None:
-    """Show a sweep on that clock from now on; raises InvalidInput for one that there is not."""
+    """Show a sweep on a clock; raises InvalidInput for an unknown one."""
     if clock and clock not in elsewhere.CLOCKS:
         raise InvalidInput(f"there is no clock {str(clock)[:40]!r}")
     swept.clock = clock
 
 
 def _drawn(swept: SweepResults) -> list[Any]:
-    """The two charts of all runs so far, where there are some."""
+    """Return the two charts of all runs so far, if there are any."""
     if not swept.sweep.points:
         return [gr.skip(), gr.skip()]
     return [sweeping.picture(swept), sweeping.parallel(swept)]
@@ -456,7 +459,7 @@ def _drawn(swept: SweepResults) -> list[Any]:
 
 @errors_on_page()
 def _names(method: str, *, optional: bool) -> list[tuple[str, str]]:
-    """What may be varied."""
+    """Return the labels and names of settings that may vary."""
     from ouroboros_core.sampling import Sampling
 
     names = [*methods.get(method).Hyperparameters.settings(), *Sampling.settings(), "draft"]

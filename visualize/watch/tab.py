@@ -1,5 +1,4 @@
-"""Watch: a prompt, a method with its settings, and the text as it comes, each token in
-the colour of its origin."""
+"""Watch: a prompt, a method with its settings, and the text, coloured by the tokens' origins."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ from visualize.server.limits import who
 from visualize.server.runner import Runner
 from visualize.watch import endpoint, warm_start
 from visualize.watch.job import RunJob, RunUpdate
-from visualize.watch.session import Asked, Session
+from visualize.watch.session import Order, Session
 from visualize.what_if import view as elsewhere
 
 if TYPE_CHECKING:
@@ -61,18 +60,18 @@ ELSEWHERE = "elsewhere"
 GROWING = "acceptance"
 """The chart that grows while a run is under way."""
 RECORDED = gallery.first(methods.DEFAULT) or next(iter(gallery.runs()))
-"""On screen before any model is loaded."""
+"""The recorded run on screen before any model is loaded."""
 CHAT = "chat"
-"""What the view asks for where an answer was empty without the chat template."""
+"""The act of the view that asks for the chat template, after an empty answer without it."""
 ENDED = "() => { document.dispatchEvent(new CustomEvent('ouro:ended')); }"
-"""What the page's own scripts are told when a run is over, whichever way."""
+"""Reports to the page's scripts that a run is over, whichever way."""
 
 
 class WatchPanel:
     """Builds the tab inside an open gr.Blocks and wires it to the runner."""
 
     def __init__(self, runner: Runner, pair: Any) -> None:
-        """pair: the component in which the models are chosen, for all tabs."""
+        """pair: the component in which a visitor chooses the models, for all tabs."""
         self.runner, self.pair = runner, pair
         self.first = trace, baseline = gallery.trace(RECORDED), gallery.baseline(RECORDED)
         self.inputs = RunInputs(runner.limits.new_tokens, trace)
@@ -148,7 +147,7 @@ class WatchPanel:
             )
             at_the_end(running, ENDED)
             runs.append(running)
-        # A visitor's own choice alone: a link and a reload choose, too, and bring what they show.
+        # Only on a visitor's own choice: a link or a reload brings the run that it shows.
         previewed = [self.view, self.details, *self.charts.values()]
         here = [self.session, self.inputs.prompt]
         shown = self.inputs.method.input(
@@ -183,7 +182,7 @@ class WatchPanel:
         )
 
     def attach_loading(self, blocks: gr.Blocks) -> None:
-        """Say when the models are there; take over the inputs of a link."""
+        """Say when the models are ready; take over the inputs of a link."""
         blocks.load(self._wait, outputs=self.models, concurrency_limit=None, **PRIVATE)
         self.pair.change(self.runner.models.state, self.pair, self.models, queue=False, **PRIVATE)
         self.inputs.attach(blocks, self.view, list(self.charts.values()))
@@ -195,8 +194,7 @@ class WatchPanel:
         yield models.state()
 
     def show(self, session: Session, trace: Trace, baseline: Trace | None) -> list[Any]:
-        """The values of `outputs` that show a finished run, with its inputs; the
-        session remembers it."""
+        """Return the values of `outputs` that show a finished run with its inputs."""
         session.show(trace, baseline)
         run, seq = uuid.uuid4().hex, time.time_ns()
         view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=views.badge(trace))
@@ -214,7 +212,7 @@ class WatchPanel:
 
     @property
     def outputs(self) -> list[Any]:
-        """What `show` gives values for."""
+        """Return the components that `show` changes."""
         return [self.view, self.details, *self.charts.values(), *self.inputs.components]
 
     def _generate(
@@ -225,41 +223,40 @@ class WatchPanel:
         pair: str,
         gathered: Any,
     ) -> Iterator[Any]:
-        """What the inputs describe; or once more what was run last, measured again, where the view
-        asked for that."""
+        """Run what the inputs describe; or repeat the last run, if the view asked for that."""
         with errors_on_page():
-            act, last = sent(event, "act"), session.ran
+            act, last = sent(event, "act"), session.last_order
             if act is None or last is None:
                 task, warm = self.inputs.read(gathered)
-                asked = Asked(task, pair, warm)
+                order = Order(task, pair, warm)
             else:
-                asked = Asked(
-                    replace(last.task, chat=last.task.chat or act == CHAT), last.pair, last.warm
-                )
-            session.ask(asked)
-            task = asked.task
-            memory = partial(session.memory, task) if asked.warm and learns(task.method) else None
+                task = replace(last.task, chat=last.task.chat or act == CHAT)
+                order = Order(task, last.pair, last.warm)
+            session.place(order)
+            memory = partial(session.memory, task) if order.warm and learns(task.method) else None
             job = RunJob(task, compare=True, find_memory=memory)
-            updates = self.runner.submit(job, pair=asked.pair, visitor=who(request))
+            updates = self.runner.submit(job, pair=order.pair, visitor=who(request))
             try:
-                yield from self._stream(updates, session, asked)
+                yield from self._stream(updates, session, order)
             except Exception:
-                asked.failed = True
+                order.failed = True
                 raise
 
     @staticmethod
     def _chatting(event: gr.EventData) -> Any:
-        """The box follows where a run is made once more with the chat template."""
+        """Tick the box when a run is repeated with the chat template."""
         return True if sent(event, "act") == CHAT else gr.skip()
 
     @staticmethod
-    def _stream(updates: Iterator[Update], session: Session, asked: Asked) -> Iterator[Any]:
-        """Outputs that did not change are yielded again as they were: the difference that Gradio
-        sends is then empty."""
+    def _stream(updates: Iterator[Update], session: Session, order: Order) -> Iterator[Any]:
+        """Yield the outputs after each update.
+
+        An output that did not change is yielded again: the difference that Gradio sends is empty.
+        """
         view: View = {}
         drawn: dict[str, Any] = {name: {} for name in CHARTS}
         for seq, update in enumerate(updates, 1):
-            session.take(update, asked)
+            session.take(update, order)
             if isinstance(update, Waiting):
                 view = _waiting_view(update.name, update.status)
             elif isinstance(update, RunUpdate):
@@ -272,7 +269,7 @@ class WatchPanel:
 
     @staticmethod
     def _rest(drawn: dict[str, Any] | None, session: Session) -> list[Any]:
-        """Which charts the run has, and those that are drawn at its end."""
+        """Return the ids of the run's charts, and the charts that are drawn at its end."""
         charts = [(drawn or {}).get(name, gr.skip()) for name in CHARTS if name != GROWING]
         has = {"has": has_charts(session.shown[0])} if session.shown else gr.skip()
         return [has, *charts]
@@ -312,25 +309,27 @@ class WatchPanel:
 
     def _task_and_models(self, gathered: Any, name: str) -> tuple[Task, Pair]:
         task, _ = self.inputs.read(gathered)
-        pair = self.runner.models.there(name)
+        pair = self.runner.models.if_loaded(name)
         if pair is None:
             raise InvalidInput("The models are not loaded yet: wait for them, and try again.")
         return task, pair
 
     def _price(self, session: Session, event: gr.EventData) -> dict[str, Any]:
-        """The run that is shown, on the machine that a visitor chose."""
+        """Return the run that is shown, on the machine that the visitor chose."""
         with errors_on_page():
-            asked = field(event, "asked", dict)
+            choices = field(event, "asked", dict)
             trace, _ = session.shown or self.first
-            return {"seq": time.time_ns(), **elsewhere.view(trace, asked)}
+            return {"seq": time.time_ns(), **elsewhere.view(trace, choices)}
 
     def _preview_card(self, session: Session, prompt: str, event: gr.EventData) -> list[Any]:
-        """The same, of the method of a card."""
+        """Show a recorded run of the method of a card."""
         return self._preview(session, prompt, chosen(event))
 
     def _preview(self, session: Session, prompt: str, method: str) -> list[Any]:
-        """As long as a visitor has run nothing: a recorded run of the method that is chosen, and
-        its prompt in the box; one of the prompt in the box where there is one."""
+        """Show a recorded run of the chosen method while the visitor has run nothing.
+
+        A run of the prompt in the box, if there is one; otherwise the prompt follows the run.
+        """
         name = gallery.first(method, prompt)
         skipped = [gr.skip() for _ in range(2 + len(self.charts))]
         if name is None:
@@ -344,8 +343,8 @@ class WatchPanel:
         badge = views.badge(trace)
         view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=badge, rounds=speedup)
         charts = all_charts(trace, baseline)
-        asked = trace.prompt
-        follows = {"before": before.prompt.text, "prompt": asked.text, "chat": asked.chat}
+        prompt_after = {"prompt": trace.prompt.text, "chat": trace.prompt.chat}
+        follows = {"before": before.prompt.text, **prompt_after}
         return [
             view | {"plays": name, "follows": follows},
             {"has": has_charts(trace)},
@@ -353,22 +352,20 @@ class WatchPanel:
         ]
 
     def _left(self, session: Session) -> list[Any]:
-        """What is shown after a run that was stopped or has failed: all that is known of it, or
-        else what was there before."""
-        asked = session.leave()
-        if asked is None or not asked.run:
+        """Show a run that was stopped or has failed, as far as it is known, or the run before."""
+        order = session.leave()
+        if order is None or not order.run:
             return [gr.skip() for _ in (self.view, *self.charts)]
-        seq, begun = time.time_ns(), asked is session.ran
+        seq, begun = time.time_ns(), order is session.last_order
         trace, baseline = session.shown or self.first
-        whole = begun and session.trace is not None
-        if whole:
-            status = _after_comparing(asked.failed, trace, session.speedup)
+        if begun and session.trace is not None:
+            status = _after_comparing(order.failed, trace, session.speedup)
         elif begun:
-            status = _after_beginning(asked.failed, trace)
+            status = _after_beginning(order.failed, trace)
         else:
-            how = "The run failed" if asked.failed else "Stopped"
-            status = f"{how} before it began. This is the run before."
-        run, badge = (asked.run, views.LIVE) if begun else (f"{asked.run} left", views.badge(trace))
+            ending = "The run failed" if order.failed else "Stopped"
+            status = f"{ending} before it began. This is the run before."
+        run, badge = (order.run, views.LIVE) if begun else (f"{order.run} left", views.badge(trace))
         view = views.run_view(
             trace,
             baseline,
@@ -401,26 +398,28 @@ def has_charts(trace: Trace) -> list[str]:
 
 
 def _after_comparing(failed: bool, trace: Trace, speedup: Speedup | None) -> str:
-    """What is said of a run that is complete, without all that it is compared with."""
-    how = "failed" if failed else "was stopped"
+    """Return the status of a complete run that is not, or not fully, compared."""
+    ending = "failed" if failed else "was stopped"
     status = views.status_of(trace)
     if speedup is not None:
         done = counted(len(speedup.each), "round")
-        return f"The run is complete: {status}. Measuring again {how} after {done}."
-    return f"The run is complete: {status}. Timing it {how}, so there is nothing to compare with."
+        return f"The run is complete: {status}. Measuring again {ending} after {done}."
+    return (
+        f"The run is complete: {status}. Timing it {ending}, so there is nothing to compare with."
+    )
 
 
 def _after_beginning(failed: bool, trace: Trace) -> str:
-    """What is said of a run that ended before its time."""
-    how = "The run failed" if failed else "Stopped"
+    """Return the status of a run that ended early."""
+    ending = "The run failed" if failed else "Stopped"
     if not trace.steps:
-        return f"{how} before the first token."
-    more = "What was written stays." if failed else "There is no plain run to compare with."
-    return f"{how} after {views.status_of(trace)}. {more}"
+        return f"{ending} before the first token."
+    rest = "What was written stays." if failed else "There is no plain run to compare with."
+    return f"{ending} after {views.status_of(trace)}. {rest}"
 
 
 def _waiting_view(name: str, status: str) -> View:
-    """What the token view shows before a run has begun."""
+    """Return the view of a run that waits."""
     return {
         "seq": 0,
         "run": f"{name} waits",

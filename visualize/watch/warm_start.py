@@ -51,5 +51,5 @@ def _check_idle(session: Session, task: Task) -> None:
     """Raise InvalidInput if a run learns now, or the method never does."""
     if not learns(task.method):
         raise InvalidInput(f"{task.method} keeps nothing from run to run: choose another method.")
-    if session.asked is not None:
+    if session.order is not None:
         raise InvalidInput(RUNNING)

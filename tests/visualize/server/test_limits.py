@@ -180,7 +180,7 @@ def test_models_that_failed_to_load_are_tried_again_at_the_next_click() -> None:
     with pytest.raises(InvalidInput, match="no model folder"):
         models.ask("").result()
     assert models.health == "failed"
-    assert models.ask("").result() is models.there("")
+    assert models.ask("").result() is models.if_loaded("")
     assert models.health == "ready"
 
 

@@ -26,7 +26,7 @@ from visualize.server.models import Models
 from visualize.server.runner import Runner
 from visualize.watch import job
 from visualize.watch.job import Compared, Finished, Live, Progress, RunJob, Started, Written
-from visualize.watch.session import Asked, Session
+from visualize.watch.session import Order, Session
 from visualize.watch.tab import CHARTS, _after_comparing
 
 
@@ -92,15 +92,15 @@ def test_a_long_answer_has_fewer_rounds_and_they_are_counted(begun: list[Generat
 
 @pytest.mark.usefixtures("never_busy")
 def test_what_was_measured_stays_where_measuring_again_is_stopped(runner: Runner) -> None:
-    session, asked = Session(), Asked(make_task())
-    session.ask(asked)
-    running = run(runner, asked.task, compare=True)
+    session, order = Session(), Order(make_task())
+    session.place(order)
+    running = run(runner, order.task, compare=True)
     for update in running:
-        session.take(update, asked)
+        session.take(update, order)
         if isinstance(update, Compared):
             break
     running.close()
-    assert session.leave() is asked
+    assert session.leave() is order
     assert session.trace is not None and session.baseline is not None
     assert session.speedup is not None
     assert session.speedup.remark == "1 round"

@@ -18,7 +18,7 @@ from ouroboros_core.tree import Learned, TokenTree
 from tests.visualize.jobs import make_task, run
 from visualize.server.runner import Runner
 from visualize.watch import warm_start
-from visualize.watch.session import Asked, Session
+from visualize.watch.session import Order, Session
 
 
 @pytest.mark.usefixtures("never_busy")
@@ -29,10 +29,10 @@ def test_every_round_of_a_warm_run_begins_with_what_was_kept_before_it(
     """A run that knew its own answer of the round before would copy it: fewer steps."""
     task, session = make_task(method=method), Session()
     for _ in range(2):
-        asked = Asked(task, warm=True)
-        session.ask(asked)
+        order = Order(task, warm=True)
+        session.place(order)
         for update in run(runner, task, compare=True, memory=partial(session.memory, task)):
-            session.take(update, asked)
+            session.take(update, order)
     cold, *others = [len(one.steps) for one in begun if one.task.method == method]
     warm = others[ROUNDS]
     assert others == [cold] * ROUNDS + [warm] * (1 + ROUNDS)
@@ -49,10 +49,10 @@ def test_what_is_kept_for_a_warm_start_belongs_to_one_visitor(runner: Runner, me
         task = replace(task, hyperparameters=kind.Hyperparameters.parse({"extended": True}))
     said = []
     for session in (mine, mine, other):
-        asked = Asked(task, warm=True)
-        session.ask(asked)
+        order = Order(task, warm=True)
+        session.place(order)
         for update in run(runner, task, compare=False, memory=partial(session.memory, task)):
-            session.take(update, asked)
+            session.take(update, order)
         assert session.trace is not None
         origins = [p for step in session.trace.steps for p in step.tree.provenance]
         said.append(any(p.learned is Learned.HISTORY for p in origins))
@@ -73,12 +73,12 @@ def test_what_a_visitor_downloads_is_what_the_next_run_begins_with(
         warm_start.saved(mine, task, pair)
 
     def trees(session: Session) -> list[TokenTree]:
-        asked = Asked(task, warm=True)
-        session.ask(asked)
+        order = Order(task, warm=True)
+        session.place(order)
         for update in run(runner, task, compare=False, memory=partial(session.memory, task)):
             with pytest.raises(InvalidInput, match="under way"):
                 warm_start.saved(session, task, pair)
-            session.take(update, asked)
+            session.take(update, order)
         assert session.trace is not None
         return [step.tree for step in session.trace.steps]
 
