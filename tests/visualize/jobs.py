@@ -62,6 +62,6 @@ def ending(updates: Iterable[Update]) -> Finished:
 
 
 def waits_for(update: Update) -> str:
-    """Return what an update waits for."""
+    """Return the status of an update that waits."""
     assert isinstance(update, Waiting)
     return update.status

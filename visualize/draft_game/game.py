@@ -38,7 +38,7 @@ BEGINNINGS = {
 
 @dataclass(frozen=True)
 class Round:
-    """The guesses behind one context, and what the target accepted.
+    """The guesses behind one context, judged by the target.
 
     context   token ids
     guesses   by player; the visitor's guess decides how the text continues
@@ -114,7 +114,7 @@ def quoted(text: str) -> str:
 
 
 def outcome(played: Round) -> str:
-    """Return in words what the target accepted of the visitor's guess."""
+    """Return in words how much of the visitor's guess was accepted."""
     guess, pieces = played.guesses[YOU], played.pieces[YOU]
     reading = {
         "spaced": " A space was put before it.",

@@ -29,7 +29,7 @@ RIVALS = {"speculative": "gamma", "prompt_lookup": "num_tokens"}
 
 @dataclass(frozen=True)
 class Guess:
-    """The proposal of one player behind a context, and what the target accepted.
+    """The proposal of one player behind a context, judged by the target.
 
     tokens        token ids of the branch that the target followed furthest
     accepted      how many of them, from the first
@@ -93,7 +93,7 @@ def check(
 
 
 def rivals(pair: Pair, context: tuple[int, ...], longest: int) -> dict[str, TokenTree]:
-    """Return what the draft model, if there is one, and prompt lookup propose behind a context.
+    """Return the proposals of the draft model, if there is one, and of prompt lookup.
 
     longest  tokens of each
     """

@@ -251,7 +251,7 @@ class RunInputs:
         return request.task(self.most_tokens)
 
     def follow(self, view: Any, showing: gr.events.Dependency) -> None:
-        """Set prompt and chat template to those of the recorded run that `showing` shows.
+        """Set prompt and chat template as in the recorded run that the event `showing` shows.
 
         Not if a visitor has written something else meanwhile, which the browser decides.
         """
@@ -277,7 +277,7 @@ class RunInputs:
     def attach(self, blocks: gr.Blocks, view: Any, charts: Sequence[Any]) -> None:
         """Take over the inputs of a link when the page opens; the run is offered, not begun.
 
-        On a page that was reloaded or returned to, the browser restores what it has stored.
+        On a page that was reloaded or returned to, the browser restores the stored inputs.
         """
         private: dict[str, Any] = {**PRIVATE, "queue": False}
 

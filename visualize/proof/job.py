@@ -23,7 +23,7 @@ COUNT_INTERVAL = 1 / 4
 
 @dataclass(frozen=True)
 class Counted(Update):
-    """A proof goes on. There is no tally as long as the target's probabilities are computed."""
+    """The counts so far; no tally while the target's probabilities are computed."""
 
     name: str
     tally: Tally | None
@@ -99,7 +99,7 @@ def searching(
 
 
 class Counting:
-    """Counts what is drawn with one seed after another."""
+    """Counts the texts drawn with one seed after another."""
 
     def __init__(self, pair: Pair, probabilities: dict[Text, float], seeds: int) -> None:
         from ouroboros_core.decoding.text import decode_all

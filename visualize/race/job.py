@@ -32,7 +32,7 @@ class RaceUpdate(Update):
 
 @dataclass(frozen=True)
 class RaceProgress(RaceUpdate):
-    """A lane goes on, or a round of all lanes has ended."""
+    """A lane has new steps, or a round of all lanes has ended."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class Race:
         return RaceProgress(view=self._view | lanes | over | {"status": status})
 
     def _lanes(self, rounds: Measured) -> View:
-        """Return the lanes that have run, with their medians; what is replayed is what was seen."""
+        """Return the lanes that have run, with their medians, as steps that were seen."""
         runs = [rounds.run(lane) for lane in range(len(self._traces))]
         runs = [
             run if live.same_steps(run, seen) else seen

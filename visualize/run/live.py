@@ -1,4 +1,4 @@
-"""What runs and races share while they compute: pace, time, unseen runs and their comparison."""
+"""Parts of runs and races while they compute: pace, time, silent runs and their comparison."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ slows fewer steps down."""
 
 @dataclass(frozen=True)
 class Comparing(Update):
-    """A run that is not shown goes on. Nothing is new; the job can be stopped here."""
+    """A silent run continues. Nothing is new; the job can be stopped here."""
 
 
 class TimedJob(Job):
@@ -66,7 +66,7 @@ def paced(generation: Generation, interval: float = TEXT_INTERVAL) -> Iterator[N
 
 
 def silently(generation: Generation) -> Generator[Comparing, None, Trace]:
-    """Generate what is not shown, and return the trace. A generator, so that Stop reaches it."""
+    """Generate without showing, and return the trace. A generator, so that Stop reaches it."""
     for _ in paced(generation, STATUS_INTERVAL):
         yield Comparing()
     return generation.trace()
@@ -96,7 +96,7 @@ def difference_from_plain(
 def redraws(steps: int, drawn: int) -> bool:
     """Return whether charts of the first `drawn` steps are due again: at twice as many steps.
 
-    So all drawings of a run together send and cost about twice what the last one does.
+    So all drawings of a run together cost about twice as much as the last one.
     """
     return steps >= max(4, 2 * drawn)
 

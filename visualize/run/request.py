@@ -1,4 +1,4 @@
-"""What a visitor asks a run for, before and after it is checked."""
+"""The request for a run, and its checks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Jobs and their updates: what features give the server to compute.
 
 A job computes while its generator advances, and only then. So the server decides after every
-update whether this job goes on. On a lent GPU (`zero_gpu.py`) a prepared job and its updates are
+update whether this job continues. On a lent GPU (`zero_gpu.py`) a prepared job and its updates are
 pickled.
 """
 

@@ -58,7 +58,7 @@ class Budget:
     ) -> None:
         """
         allowance  of a visitor in an hour; None: any number
-        unit       name of what is spent, in messages
+        unit       of the spending, in messages
         """
         self.allowance, self._unit, self._clock = allowance, unit, clock
         self._spent: OrderedDict[str, deque[tuple[float, float]]] = OrderedDict()

@@ -35,7 +35,7 @@ class Entry:
         return time.monotonic() - self._begun if self._begun else 0.0
 
     def count(self, update: Update) -> None:
-        """Take over what an update says of the job."""
+        """Take over counts and facts of an update."""
         self.tokens = max(self.tokens, update.tokens)
         self.steps = max(self.steps, update.steps)
         self.facts |= update.facts

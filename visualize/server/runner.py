@@ -98,5 +98,5 @@ class Runner:
 
 
 def _lent_seconds(pair: str, job: Job, name: str) -> Any:
-    """Return how long a worker may take; its parameters are those of `Runner._compute`."""
+    """Return how long a worker may take; it has the same parameters as `Runner._compute`."""
     return job.lent_seconds

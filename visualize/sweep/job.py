@@ -1,4 +1,4 @@
-"""A sweep as a job: what is left of it is measured; a visitor stops and resumes it."""
+"""A sweep as a job, which a visitor stops and resumes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SweepStarted(Update):
-    """A sweep computes now; it holds what is measured and what is left."""
+    """A sweep computes now; it holds its runs, done and left."""
 
     sweep: Sweep
 
 
 @dataclass(frozen=True)
 class SweepProgress(Update):
-    """`status` names what is measured now; `done` is a run that has just ended."""
+    """`status` names the run under way; `done` is a run that has just ended."""
 
     status: str
     done: Run | None = None
@@ -33,10 +33,10 @@ class SweepProgress(Update):
 
 @dataclass(frozen=True)
 class SweepJob(Job):
-    """Measure what is left of a sweep.
+    """Measure the runs that are left of a sweep.
 
     make   returns the sweep for the models, new or begun earlier; raises InvalidInput
-    sweep  what it returned
+    sweep  the result of `make`
 
     Updates: one SweepStarted, then SweepProgress. A sweep takes too long for a lent GPU, so its
     updates may hold the sweep itself.

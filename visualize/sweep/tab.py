@@ -371,7 +371,7 @@ class SweepPanel:
         return lambda _: swept.sweep
 
     def _run(self, visitor: VisitorSweep, updates: Iterator[Update]) -> Iterator[Any]:
-        """Show what is left of a sweep. The session keeps each run, so Stop loses none.
+        """Show the runs that are left of a sweep. The session keeps each, so Stop loses none.
 
         Charts come at the end: a browser that draws them on the same machine slows measured runs.
         """
@@ -400,7 +400,7 @@ class SweepPanel:
 
     @staticmethod
     def _stop(visitor: VisitorSweep, clock: str) -> list[Any]:
-        """Show what was measured, on the chosen clock, which a new sweep does not know."""
+        """Show all runs so far, on the chosen clock, which a new sweep does not know."""
         stopped = {"seq": time.time_ns(), "stopped": True}
         if visitor.results is None:
             return [stopped, *(gr.skip() for _ in range(3))]

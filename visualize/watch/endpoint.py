@@ -19,7 +19,7 @@ from visualize.watch.job import Finished, Progress, RunJob
 def answers(
     runner: Runner, values: dict[str, Any], sampling: dict[str, Any], visitor: str
 ) -> Iterator[dict[str, Any]]:
-    """Run what a program asks for; yield the text so far, then the whole answer.
+    """Run the request of a program; yield the text so far, then the whole answer.
 
     values    the endpoint's other arguments, by name
     sampling  its arguments that say how tokens are chosen

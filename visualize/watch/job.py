@@ -91,15 +91,15 @@ class Finished(RunUpdate):
 class RunJob(live.TimedJob):
     """Run a task, and time it against plain decoding.
 
-    The run that is shown does not count: a browser on the same machine takes processor time for
-    what it draws. (On two cores a run had 32 tokens a second while it was drawn, and 57
+    The run that is shown does not count: a browser on the same machine takes processor time to
+    draw it. (On two cores a run had 32 tokens a second while it was drawn, and 57
     otherwise.) If nobody draws it, or time is short, it is the first run that counts.
 
     task         the run
     compare      whether to time it against plain decoding
     charts       whether a page draws it
-    find_memory  returns what the method remembers of earlier runs, for a warm start
-    memory       what it returned
+    find_memory  returns the method's memory of earlier runs, for a warm start
+    memory       the result of `find_memory`
 
     Updates: one Started, any number of Progress; then Written, Comparing and Compared if it is
     compared; one Finished. A run that is stopped or fails has no Finished.
@@ -162,7 +162,7 @@ class RunJob(live.TimedJob):
             timed = yield from run(0, METHOD)
             yield shown.finished(None, memory, timed)
             return
-        left = seconds - (2 if counts else 1) * took  # both runs of the first round fit in, too
+        left = seconds - (2 if counts else 1) * took  # the first round must fit in
         first = METHOD if counts else PLAIN
         for update in measure(2, run, rounds=rounds, first=first, seconds=left):
             if not isinstance(update, Measured):
@@ -174,7 +174,7 @@ class RunJob(live.TimedJob):
 
 
 class Live:
-    """Makes the updates of one run: of its steps, those that were not sent yet."""
+    """Makes the updates of one run; each has only steps that were not sent yet."""
 
     def __init__(self, generation: Generation, name: str, charts: bool) -> None:
         self.generation, self._name, self._charts = generation, name, charts
@@ -203,7 +203,7 @@ class Live:
 
         If there are charts, a pause follows each update. `written` or `finished` bring the rest.
         """
-        steps = self.generation.steps  # this list grows while the loop goes on
+        steps = self.generation.steps  # this list grows
         drawn = 0
         for _ in live.paced(self.generation):
             charts: Charts = {}
@@ -330,7 +330,7 @@ class Live:
 def _lanes_of_run(shown: Generation, memory: Memory | None, counts: bool) -> RunLane[Update]:
     """Return the lanes of a run that is compared: plain decoding, and the method.
 
-    memory  what the method starts with in every round
+    memory  of the method at the start of every round
     counts  whether the run that was shown is the first of its lane
     """
     from ouroboros_core.decoding.generation import Generation

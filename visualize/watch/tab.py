@@ -223,7 +223,7 @@ class WatchPanel:
         pair: str,
         gathered: Any,
     ) -> Iterator[Any]:
-        """Run what the inputs describe; or repeat the last run, if the view asked for that."""
+        """Run the task of the inputs; or repeat the last run, if the view asked for that."""
         with errors_on_page():
             act, last = sent(event, "act"), session.last_order
             if act is None or last is None:

@@ -1,4 +1,4 @@
-"""The file of what a method remembers of a visitor's runs, which `--memory` loads as well."""
+"""The file of a method's memory of a visitor's runs, which `--memory` loads as well."""
 
 from __future__ import annotations
 
