@@ -34,7 +34,7 @@ _HOMES = {
     "Provenance": "tree",
     "TokenTree": "tree",
     "TreeBuilder": "tree",
-    "verify": "verify",
+    "verify": "rules.match",
     "OuroborosError": "errors",
     "generate": "integrations.transformers.generate",
     "Comparison": "benchmark.comparison",
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import load_pair as load_pair
     from ouroboros_core.loading.pairs import make_pair as make_pair
     from ouroboros_core.lookup.phrase_pool import PhrasePool as PhrasePool
+    from ouroboros_core.rules.match import verify as verify
     from ouroboros_core.sampling import Sampler as Sampler
     from ouroboros_core.sampling import Sampling as Sampling
     from ouroboros_core.sources import Source as Source
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     from ouroboros_core.tree import Provenance as Provenance
     from ouroboros_core.tree import TokenTree as TokenTree
     from ouroboros_core.tree import TreeBuilder as TreeBuilder
-    from ouroboros_core.verify import verify as verify
 
 
 def __getattr__(name: str) -> Any:

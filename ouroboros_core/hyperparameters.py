@@ -206,7 +206,7 @@ class Hyperparameters(BaseModel):
     @classmethod
     def settings(cls) -> dict[str, Setting]:
         """The settings by name, in the order of declaration."""
-        return {name: _setting(name, info) for name, info in cls.model_fields.items()}
+        return {name: setting_of(name, info) for name, info in cls.model_fields.items()}
 
     @classmethod
     def fixed(cls, **settings: Any) -> dict[str, Any]:
@@ -240,7 +240,8 @@ def by_name(values: Any) -> dict[str, Any]:
     return dict(values)
 
 
-def _setting(name: str, info: FieldInfo) -> Setting:
+def setting_of(name: str, info: FieldInfo) -> Setting:
+    """Return what a user interface needs to know of a field; a tuple of numbers is a text."""
     low: Any = None
     high: Any = None
     is_open = False
@@ -267,6 +268,8 @@ def _setting(name: str, info: FieldInfo) -> Setting:
         kind, choices = str, get_args(kind)
     if get_origin(kind) in (Union, types.UnionType):
         kind = get_args(kind)[0]
+    if get_origin(kind) is tuple:
+        kind = str
     assert kind in (bool, int, float, str), f"{name}: a setting is a bool, int, float or str"
     about = info.description or ""
     return Setting(name, kind, info.default, about, low, high, is_open, choices, fixed, counts)

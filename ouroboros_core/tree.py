@@ -452,3 +452,25 @@ def chain(root: int, tokens: Sequence[int], provenance: Provenance) -> TokenTree
     for parent, token in enumerate(tokens):
         builder.add(token, parent, provenance)
     return builder.build()
+
+
+def until_stop(tokens: Sequence[int], stop_tokens: AbstractSet[int]) -> tuple[int, ...]:
+    """Return the tokens up to and including the first stop token."""
+    if stop_tokens.isdisjoint(tokens):
+        return tuple(tokens)
+    return tuple(tokens[: next(n for n, token in enumerate(tokens, 1) if token in stop_tokens)])
+
+
+def truncate(
+    tree: TokenTree,
+    path: tuple[int, ...],
+    target_token: int,
+    stop_tokens: AbstractSet[int],
+    budget: int,
+) -> tuple[tuple[int, ...], int | None]:
+    """End a step after the first stop token, and after `budget` tokens. Return the path and the
+    target token, or None if the path was cut."""
+    for length, node in enumerate(path, 1):
+        if tree.tokens[node] in stop_tokens or length == budget:
+            return path[:length], None
+    return path, target_token

@@ -17,7 +17,7 @@ GROUND = {
     "interfaces",
     "sources",
     "tree",
-    "verify",
+    "rules",
     "sampling",
     "hyperparameters",
     "errors",
@@ -31,6 +31,7 @@ STEP = {"methods.parts.base", "methods.parts.adjustable"}
 """The interface between a method and the controller around it."""
 _DECODING = GROUND | {"lookup", "methods", "adaptive", "models", "loading", "decoding", "trace"}
 MAY_USE = {
+    "rules": GROUND,
     "lookup": GROUND | {"lookup"},
     "models": GROUND | {"models"},
     "methods": GROUND | {"lookup", "methods.parts"},

@@ -120,8 +120,8 @@ class Controller(Method):
         if own is not None and self.drafter is own:
             return costs.target.part(own.share)
         if kind := next((kind for kind in heads if heads[kind] is self.drafter), None):
-            return costs.heads.get(kind, costs.head)
-        return costs.head if self.drafter is self.resources.head else costs.draft
+            return costs.of_head(kind)
+        return costs.draft
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self._begin()

@@ -241,16 +241,16 @@ def compare(pair: Pair, measured: Measured, notes: Console) -> None:
     if methods.get(trace.method).writer is not Source.TARGET:
         notes.print("the draft model wrote this alone: another text, which nobody checked")
         return
-    if not metrics.lossless(trace):
+    rule = Sampling.model_validate(trace.sampling).rule
+    if not rule.lossless:
         notes.print(
-            "typical acceptance is not lossless: another text, which the target alone need not "
-            "write"
+            f"{rule.name} is not lossless: another text, which the target alone need not write"
         )
         return
-    if Sampling.model_validate(trace.sampling).rejects:
+    if not rule.repeats_plain_text:
         notes.print(
-            "the same distribution as plain sampling, not the same text: that is what rejection "
-            "sampling keeps"
+            "the same distribution as plain sampling, not the same text: that is what "
+            f"{rule.name} keeps"
         )
         return
     found = divergence(target_of(pair, trace), trace, baseline)

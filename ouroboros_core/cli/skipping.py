@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.hyperparameters import Hyperparameters
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
@@ -21,24 +24,23 @@ PROMPTS = 4
 """Prompts that a choice is measured on."""
 
 
+class SkipSettings(Hyperparameters):
+    """Settings of the search."""
+
+    seconds: int = Field(600, ge=1, description="Seconds of the search.")
+    max_new_tokens: int = Field(32, ge=2, description="Tokens written for each prompt.")
+    seed: int = Field(0, ge=0, description="Seed of the search.")
+
+
 def add(parser: argparse.ArgumentParser) -> None:
     options.add_pair(parser)
-    parser.add_argument(
-        "--seconds", default="600", metavar="N", help="how long to search (default: 600)"
-    )
     parser.add_argument(
         "--prompts",
         type=Path,
         metavar="FILE",
         help=f"JSON lines, the first {PROMPTS} (default: the project's own)",
     )
-    parser.add_argument(
-        "--max-new-tokens",
-        default="32",
-        metavar="N",
-        help="tokens written for each of them (default: 32)",
-    )
-    parser.add_argument("--seed", default="0", metavar="N", help="default: 0")
+    options.add_settings(parser, SkipSettings)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -46,9 +48,9 @@ def run(arguments: argparse.Namespace) -> None:
     from ouroboros_core.loading.skips import Search, keep
     from ouroboros_core.training.skip import search
 
-    seconds = options.whole_number(arguments.seconds, "seconds", 1)
-    count = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 2)
-    seed = options.whole_number(arguments.seed, "seed", 0)
+    settings = SkipSettings.parse(options.flag_values(arguments, SkipSettings.settings()))
+    assert isinstance(settings, SkipSettings)
+    count = settings.max_new_tokens
     questions = (
         prompts.spread(prompts.read(arguments.prompts), PROMPTS)
         if arguments.prompts
@@ -69,8 +71,8 @@ def run(arguments: argparse.Namespace) -> None:
     found = search(
         pair.target.layers,
         lambda skips: speed(pair, texts, count, skips),
-        lambda: time.monotonic() > begun + seconds,
-        seed,
+        lambda: time.monotonic() > begun + settings.seconds,
+        settings.seed,
         _say,
     )
     spent = time.monotonic() - begun

@@ -53,12 +53,11 @@ class Task:
     def plain(self) -> Task:
         """The same text by plain decoding: the baseline."""
         baseline = methods.get("autoregressive")
-        sampling = self.sampling.model_copy(update={"acceptance": "match"})
         return Task(
             self.prompt,
             baseline.id,
             baseline.Hyperparameters(),
-            sampling,
+            self.sampling.plain(),
             self.max_new_tokens,
             self.chat,
             self.history,
@@ -72,7 +71,6 @@ def _resources(pair: Pair, *, chat: bool, self_draft: bool) -> Resources:
     return Resources(
         draft_model=pair.draft,
         stop_tokens=pair.stops(chat=chat),
-        head=pair.head,
         corpus=pair.corpus,
         sizing=pair.costs.sizing,
         self_draft=pair.self_draft if self_draft else None,

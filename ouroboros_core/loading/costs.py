@@ -32,23 +32,22 @@ def costs_of(
     environment: Environment,
     target: LanguageModel,
     draft: LanguageModel | None,
-    head: Drafter | None,
+    heads: Mapping[str, Drafter],
     how: str,
-    heads: Mapping[str, Drafter] | None = None,
     agreed: Callable[[Costs | None], Costs | None] | None = None,
 ) -> Costs:
     """What passes cost, from the cache folder if they were timed before on this machine with this
     pair. Times of a busy machine are taken again.
 
+    heads  by kind
     how    says which passes compute, so that others are timed anew
-    heads  what is trained for the target beside the EAGLE head, by kind
     agreed where several processes compute each pass together: what the first of them has, in all,
            so that all of them time the same passes and decide alike later
     """
-    others = [f"{kind} {one.name}" for kind, one in (heads or {}).items()]
-    known = (target.name, draft.name if draft else None, head.name if head else None, how)
-    file = file_of("", asdict(environment), (*known, *others, TIMED))
-    timed = partial(measure, target, draft, head, heads)
+    names = [f"{kind} {head.name}" for kind, head in heads.items()]
+    models = (target.name, draft.name if draft else None, *names)
+    file = file_of("", asdict(environment), (*models, how, TIMED))
+    timed = partial(measure, target, draft, heads)
     if agreed is not None:
         return _agreed_costs(file, timed, agreed)
     with alone(file):  # processes that share the work must go by the same numbers
@@ -95,5 +94,8 @@ def _kept(file: Path) -> Costs | None:
 
 
 def read_costs(data: Any) -> Costs:
-    """What `costs_of` keeps as JSON; raises ValueError for anything else."""
+    """Return costs from JSON; older files have the EAGLE head's costs under `head`. Raises
+    ValueError for anything else."""
+    if isinstance(data, dict) and data.get("head"):
+        data = {**data, "heads": {"eagle": data["head"], **data.get("heads", {})}}
     return COSTS.validate_python(data)

@@ -1,14 +1,14 @@
-"""EAGLE heads: those that are trained here, and published ones in the layout of EAGLE's authors.
+"""Heads that were trained for a target: which folders are read, and published EAGLE checkpoints.
 
-A published head is a `config.json`, most of whose keys are a Llama configuration's, and its weights
-in `model.safetensors` or `pytorch_model.bin`. EAGLE and EAGLE-2 share one layout: `fc` joins
-embedding and feature, with or without a bias, and one layer follows, without a norm before its
-attention or behind it; embeddings and output matrix are the target's. In EAGLE-3's, `fc` merges the
-target's states after two layers, after half of them and after all but three; the layer, `midlayer`,
-reads the embedding beside that, each behind a norm of its own; and `lm_head` has a row for every
-token of a smaller vocabulary, `d2t` the distance from its number to the target's. The facts are
-those of github.com/SafeAILab/EAGLE at cb7e084: eagle/model/cnets1.py, cnets.py, ea_model.py and,
-for the states, modeling_llama_kv.py.
+A published checkpoint is a `config.json`, most of whose keys are a Llama configuration's, and its
+weights in `model.safetensors` or `pytorch_model.bin`. EAGLE and EAGLE-2 share one layout: `fc`
+joins embedding and feature, with or without a bias, and one layer follows, without a norm before
+its attention or after it; embeddings and output matrix are the target's. In EAGLE-3's, `fc` merges
+the target's states after two layers, after half of them and after all but three; the layer,
+`midlayer`, reads the embedding as well, each after its norm; and `lm_head` has a row for every
+token of a smaller vocabulary, `d2t` the distance from its number to the target's. The source is
+github.com/SafeAILab/EAGLE at cb7e084: eagle/model/cnets1.py, cnets.py, ea_model.py and, for the
+states, modeling_llama_kv.py.
 """
 
 from __future__ import annotations
@@ -22,11 +22,16 @@ from typing import Any
 import torch
 
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
+from ouroboros_core.loading import embedded
 from ouroboros_core.loading.weights import fetched, short_name
+from ouroboros_core.models import heads
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.heads.eagle import FILE, EagleDrafter, EagleHead, HeadConfig, Layout
+from ouroboros_core.models.heads.eagle import EagleConfig, EagleHead, Layout
+from ouroboros_core.models.heads.head import ABOUT, WEIGHTS, HeadDrafter
+from ouroboros_core.models.heads.recipes import EAGLE, HEADS
 
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+NONE = "none"
+PUBLISHED_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 EXPECTED = (
     "a head is what `train eagle` makes (head.json, head.safetensors) or a checkpoint in the "
     "layout of SafeAILab's EAGLE, EAGLE-2 or EAGLE-3 (config.json, and model.safetensors or "
@@ -80,20 +85,65 @@ class _Checkpoint:
         return {**rest, "rope_type": kind, "rope_theta": float(base)}
 
 
-def load_head(name: str, target: CausalLM) -> EagleDrafter:
-    """The head in a folder or a repository on the Hub, for this target.
+def drafter_class(kind: str) -> type[HeadDrafter]:
+    """Return the class that drafts with heads of a kind."""
+    drafter: type[HeadDrafter] = heads.class_in(f"{heads.__name__}.{kind}", HeadDrafter)
+    return drafter
 
-    Raises WeightsUnavailable where there is none or it is damaged, InvalidInput for a layout that
-    is not computed here, VocabularyMismatch where it is for another target.
-    """
+
+def kind_of(folder: Path) -> str:
+    """Return the kind that the description in a folder names, or EAGLE."""
     try:
-        folder = fetched(name, "head.json").parent
-    except WeightsUnavailable:
-        head = _published(name, target)
-    else:
-        fetched(name, FILE)
-        head = EagleHead.load(folder, target.model)
-    return EagleDrafter(head, target, short_name(name))
+        kind = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["kind"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return EAGLE
+    return kind if kind in HEADS else EAGLE
+
+
+def choose_folders(named: str | Sequence[str] | None, shipped: bool) -> dict[str, str]:
+    """Return the folder of each kind of head: the named ones and, for the embedded target, the
+    shipped ones of the other kinds. 'none' leaves the shipped ones out.
+
+    Raises InvalidInput if two folders are of one kind.
+    """
+    names = [named] if isinstance(named, str) else list(named or ())
+    folders: dict[str, str] = {}
+    for name in names:
+        if name == NONE:
+            continue
+        kind = kind_of(Path(name).expanduser())
+        if kind in folders:
+            raise InvalidInput(
+                f"{folders[kind]} and {name} are both of the kind {kind}: name one of them"
+            )
+        folders[kind] = name
+    ours = {kind: embedded.head_folder(kind) for kind in HEADS}
+    if shipped and NONE not in names:
+        return {kind: str(folder) for kind, folder in ours.items() if folder.exists()} | folders
+    return folders
+
+
+def load_heads(folders: dict[str, str], target: CausalLM) -> dict[str, HeadDrafter]:
+    """Return the drafters of some heads, by kind; errors are those of `load_head`."""
+    return {kind: load_head(folders[kind], target, kind) for kind in HEADS if kind in folders}
+
+
+def load_head(name: str, target: CausalLM, kind: str = EAGLE) -> HeadDrafter:
+    """Return the drafter of a head in a folder or a repository on the Hub, for this target.
+
+    Raises WeightsUnavailable if there is no head or it is damaged, InvalidInput for a layout that
+    is not computed here, VocabularyMismatch if the head was trained for another target.
+    """
+    drafter = drafter_class(kind)
+    try:
+        folder = fetched(name, ABOUT).parent
+    except WeightsUnavailable as error:
+        if kind != EAGLE:
+            phrase = drafter.weights.Recipe.phrase
+            raise WeightsUnavailable(f"{name} does not hold {phrase}: {error}") from None
+        return drafter(_published(name, target), target, short_name(name))
+    fetched(name, WEIGHTS)
+    return drafter(drafter.weights.load(folder, target.model), target, short_name(name))
 
 
 def _published(name: str, target: CausalLM) -> EagleHead:
@@ -119,9 +169,9 @@ def _published(name: str, target: CausalLM) -> EagleHead:
 def _weights(name: str) -> Path:
     """The first file of weights that is there."""
     try:
-        return fetched(name, WEIGHTS[0])
+        return fetched(name, PUBLISHED_WEIGHTS[0])
     except WeightsUnavailable:
-        return fetched(name, WEIGHTS[1])
+        return fetched(name, PUBLISHED_WEIGHTS[1])
 
 
 def _there(name: str) -> str:
@@ -279,7 +329,7 @@ def _empty(found: _Checkpoint, target: CausalLM, *, own_embedding: bool) -> Eagl
     """The head without its weights, on no device."""
     width, heads = found.size("hidden_size"), found.size("num_attention_heads")
     embedding = width if own_embedding else target.model.get_input_embeddings().weight.shape[1]
-    config = HeadConfig(
+    config = EagleConfig(
         width=width,
         embedding=embedding,
         intermediate=found.size("intermediate_size"),

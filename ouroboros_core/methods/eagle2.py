@@ -57,7 +57,7 @@ class Eagle2(Method):
     )
     order = 25
     on_map = (Guesser.HEAD, Shape.TREE)
-    needs = frozenset({Need.HEAD})
+    needs = frozenset({Need.EAGLE})
 
     published = fixed_values(tree_depth=6, tree_width=10, tree_size=59)
     """A first level and 5 rounds behind it, the 10 likeliest each, 60 nodes with the root: those of
@@ -84,8 +84,9 @@ class Eagle2(Method):
         return Adjustable(drafting=depth, checking=size) if depth or size else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        assert self.resources.head is not None
-        self.head = self.resources.head
+        head = self.resources.head(self.needs)
+        assert head is not None
+        self.head = head
         self.head.forget()
 
     def propose(self, context: Context) -> TokenTree:

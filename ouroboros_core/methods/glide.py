@@ -55,7 +55,7 @@ class Glide(Method):
         super().__init__(hyperparameters, resources)
         self.settings = hyperparameters
         self.gamma = upto(hyperparameters.gamma, LONGEST)
-        self.head = resources.trained(self.needs)
+        self.head = resources.head(self.needs)
 
     @property
     def adjustable(self) -> Adjustable | None:

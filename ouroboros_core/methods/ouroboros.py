@@ -36,9 +36,9 @@ from ouroboros_core.methods.parts.base import (
 )
 from ouroboros_core.methods.parts.drafting import DraftModel
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.rules.match import verify
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Probabilities, Provenance, TokenTree, TreeBuilder
-from ouroboros_core.verify import verify
 
 LONGEST = 16
 """Draft tokens at most where that is 'auto'."""

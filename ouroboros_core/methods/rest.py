@@ -22,8 +22,7 @@ from ouroboros_core.methods.parts.base import (
 )
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
-from ouroboros_core.verify import until_stop
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, until_stop
 
 LARGEST = 32
 """Nodes offered where their number is 'auto'."""

@@ -88,7 +88,7 @@ class Union(Combination):
     ) -> dict[str, tuple[str, dict[str, Any]]]:
         chosen: dict[str, tuple[str, dict[str, Any]]] = {}
         drafts: dict[Need, tuple[str, dict[str, Any]]] = {
-            Need.HEAD: ("eagle2", {}),
+            Need.EAGLE: ("eagle2", {}),
             Need.DRAFT_MODEL: ("ouroboros", {"lookahead_phrases": False, "extended": True}),
         }
         drafting = next((draft for need, draft in drafts.items() if resources.has(need)), None)

@@ -108,7 +108,7 @@ class ProcessedModel:
 
     def __init__(self, model: LanguageModel, rules: Rules, *, in_turn: bool = False) -> None:
         """in_turn: the rules may have a state, so they are asked once behind each token of the
-        text, in its order; only for the model that writes, and judged by `verify.verify`."""
+        text, in its order; only for the model that writes, and judged by the rule `match`."""
         self.model = model
         self.rules, self.in_turn = rules, in_turn
         self.name, self.max_length = model.name, model.max_length

@@ -122,7 +122,7 @@ def _run_seconds(pair: Pair, question: Question, max_new_tokens: int) -> float:
 
 def _plain(cell: Cell) -> str:
     """The same for all cells that are compared with the same plain run."""
-    return cell.sampling.model_copy(update={"acceptance": "match"}).model_dump_json()
+    return cell.sampling.plain().model_dump_json()
 
 
 def _steps(generation: Generation) -> Generator[None, None, Trace]:

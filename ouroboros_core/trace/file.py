@@ -17,6 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.rules.parts.base import ALONE
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import VERSION, Judged, Step, Trace, adapter
@@ -357,8 +358,8 @@ def _check_trials(judged: Judged, step: Step, where: str) -> None:
     then the others in the order of the tree. The one that is on the path was accepted, and no
     other."""
     children = step.tree.children(judged.node) if judged.trials else []
-    together = [trial.node for trial in judged.trials if trial.rule != "token"]
-    alone = [trial.node for trial in judged.trials if trial.rule == "token"]
+    together = [trial.node for trial in judged.trials if trial.rule != ALONE]
+    alone = [trial.node for trial in judged.trials if trial.rule == ALONE]
     nodes = [trial.node for trial in judged.trials]
     expected = [node for node in children if node not in together][: len(alone)]
     if nodes != [*together, *expected] or not set(together).issubset(children):

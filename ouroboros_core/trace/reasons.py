@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from ouroboros_core import rules
+from ouroboros_core.rules.parts.base import ALONE
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, Source, key_of
 from ouroboros_core.tree import Learned, Provenance
 from ouroboros_core.words import counted, isolated
 
 if TYPE_CHECKING:
-    from ouroboros_core.trace.trace import Judged, Step, Trial
+    from ouroboros_core.trace.trace import Judged, Step
 
 Piece = Callable[[int], str]
 """The text of a token id."""
@@ -28,7 +30,6 @@ LEARNED = {
 """Where a phrase was learned, in words."""
 NEVER_JUDGED = "Never judged: a token before it was rejected."
 NOT_RECORDED = "its draws were not recorded"
-TYPICAL = "typical acceptance, which is not lossless"
 
 
 def share(chance: float) -> str:
@@ -71,7 +72,7 @@ class Reasons:
     """The sentences of one step."""
 
     def __init__(self, step: Step, sampling: Sampling, piece: Piece) -> None:
-        self.step, self.sampling = step, sampling
+        self.step, self.sampling, self.rule = step, sampling, sampling.rule
         self._piece = piece
         self._judged: Mapping[int, Judged] = {judged.node: judged for judged in step.judged}
         self._of: dict[int, str] = {}
@@ -137,10 +138,10 @@ class Reasons:
         judged = self._judged.get(before)
         if judged is not None and judged.trials:
             return f"Accepted: {self._trial(judged, node)}."
-        if not self.sampling.lossless:
-            return f"Accepted by {TYPICAL}: {self._said(judged, node)}."
-        if self.sampling.rejects:
-            return f"Accepted by {self._rule}; {NOT_RECORDED}."
+        if self.rule.needs_probabilities:
+            return f"Accepted by {self.rule.described}; {NOT_RECORDED}."
+        if not self.rule.repeats_plain_text:
+            return f"Accepted by {self.rule.described}: {self._said(judged, node)}."
         return (
             f"Accepted: {self._who(node)} proposed it, and it is the target's own choice, "
             f"{self._choice(before, token)}."
@@ -165,13 +166,13 @@ class Reasons:
                 )
             trial = self._trial(judged, judged.trials[-1].node)
             return f"Corrected: {trial}; then {self.quoted(token)} was {drawn}."
-        if not self.sampling.lossless:
+        if self.rule.needs_probabilities:
+            return f"Corrected by {self.rule.described}; {NOT_RECORDED}."
+        if not self.rule.repeats_plain_text:
             return (
-                f"Corrected: no candidate is likely enough for {TYPICAL}; the target's likeliest "
+                f"Corrected, no candidate passed: {self.rule.clause(self.rule.name)}; the target's "
                 f"token is {self._choice(before, token)}."
             )
-        if self.sampling.rejects:
-            return f"Corrected by {self._rule}; {NOT_RECORDED}."
         what = "likeliest tokens" if self.sampling.temperature == 0 else "draws"
         return f"Corrected, the {what} differ: target wanted {self._choice(before, token)}, {said}."
 
@@ -183,24 +184,14 @@ class Reasons:
             return f"Rejected: {self._trial(judged, node)}."
         if judged is not None and judged.trials:
             return "Not judged: a candidate before it was accepted."
-        if not self.sampling.lossless:
+        if self.rule.needs_probabilities:
+            return f"Not accepted by {self.rule.described}; {NOT_RECORDED}."
+        if not self.rule.repeats_plain_text:
             self._rejected.add(node)
-            return (
-                f"Not kept by {TYPICAL}, which keeps the longest branch: "
-                f"{self._said(judged, node)}."
-            )
-        if self.sampling.rejects:
-            return f"Not accepted by {self._rule}; {NOT_RECORDED}."
+            return f"Not kept: {self.rule.clause(self.rule.name)}; {self._said(judged, node)}."
         wanted, said = self._choice(above, chosen), self._said(judged, node, token)
         self._rejected.add(node)
         return f"Rejected: the target wanted {wanted}; {self._who(node)} said {said}."
-
-    @property
-    def _rule(self) -> str:
-        """What the rule of acceptance is called."""
-        if self.sampling.acceptance == "block":
-            return "block verification"
-        return "rejection sampling"
 
     def _choice(self, before: int, token: int) -> str:
         """The token that the target chose, with what made it the choice."""
@@ -232,8 +223,9 @@ class Reasons:
         trial = next(trial for trial in reversed(judged.trials) if trial.node == node)
         name = self.quoted(self.step.tree.tokens[node])
         sign = "<" if trial.accepted else "≥"
-        if trial.chance is not None:
-            return self._other_trial(trial, name, trial.chance)
+        if trial.rule != ALONE and trial.chance is not None:
+            explain = rules.joint_tests()[trial.rule]
+            return explain(name, trial.u, trial.chance, trial.accepted)
         if trial.q is None:
             proposed = self.step.tree.provenance[node]
             how = "looked up"
@@ -251,23 +243,6 @@ class Reasons:
         return (
             f"u = {trial.u:.3g} {sign} min(1, p/q) = min(1, {trial.p:.3g}/{trial.q:.3g}) = "
             f"{ratio:.3g} for {name}"
-        )
-
-    @staticmethod
-    def _other_trial(trial: Trial, token: str, chance: float) -> str:
-        """A candidate that was not judged by min(1, p/q)."""
-        if trial.rule == "k-seq":
-            sign = "<" if trial.accepted else "≥"
-            return (
-                f"one of several independent draws, {token} is kept with chance min(1, p/(ρq)): "
-                f"u = {trial.u:.3g} {sign} {chance:.3g}"
-            )
-        if trial.accepted and trial.u >= chance:
-            return f"a longer part of the draft was kept as a block, {token} within it"
-        sign = "<" if trial.accepted else "≥"
-        return (
-            f"the draft may be cut behind {token} with chance {chance:.3g}, and "
-            f"u = {trial.u:.3g} {sign} that"
         )
 
     @staticmethod

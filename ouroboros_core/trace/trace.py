@@ -14,16 +14,21 @@ from dataclasses import astuple, dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from ouroboros_core import rules
 from ouroboros_core.environment import Environment
 from ouroboros_core.methods.parts.adjustable import Decision
+from ouroboros_core.rules.parts.base import ALONE
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import TokenTree
-from ouroboros_core.verify import Rule
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
     from ouroboros_core.integrations.notebook import TreePicture
+
+    Test = str
+else:  # the names of the tests that the rules declare, so that a trace with another is refused
+    Test = Literal[rules.tests()]
 
 VERSION = 1
 
@@ -71,13 +76,14 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate under rejection sampling: kept if u < min(1, p/q), or u < p where it was not
-    drawn (q is None).
+    """One random trial of a candidate: kept if u < min(1, p/q), or if u < p and it was not drawn (q
+    is None).
 
-    node    of the candidate
-    chance  what u was compared with, where another rule judged it
-    rule    `token`; `k-seq` for one of several independent draws, kept if u < min(1, p / (rho q));
-            `block` for a token of a block, which is kept, too, where a later one is
+    node    the candidate
+    chance  the probability that u was compared with, if another test judged the candidate
+    rule    the test: `token`, or a joint test of the acceptance rule. `k-seq` judges one of several
+            independent draws, kept if u < min(1, p / (rho q)); `block` judges a token of a block,
+            which is also kept if a later one is
     """
 
     node: int
@@ -86,7 +92,7 @@ class Trial:
     q: float | None
     accepted: bool
     chance: float | None = None
-    rule: Rule = "token"
+    rule: Test = ALONE
 
 
 @dataclass(frozen=True)

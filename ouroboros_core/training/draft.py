@@ -9,8 +9,8 @@ texts that the target wrote itself.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,55 +20,13 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, UnsupportedModel
+from ouroboros_core.loading.drafts import OUTPUTS, SHARED
 from ouroboros_core.models.engines.compact import FAMILY
+from ouroboros_core.models.heads.recipes import DraftRecipe
 from ouroboros_core.models.kv_cache import attention_shape
 from ouroboros_core.training.corpus import Ids
-from ouroboros_core.training.loop import (
-    Columns,
-    Recipe,
-    Student,
-    arithmetic,
-    learning_dtype,
-    soft_cross_entropy,
-)
+from ouroboros_core.training.student import Student, arithmetic, learning_dtype
 from ouroboros_core.training.teacher import Teacher
-
-
-@dataclass(frozen=True)
-class DraftRecipe(Recipe):
-    """Everything that decides the draft's weights.
-
-    layers  those of the target that the draft begins with
-    hidden  width; 0: the target's
-    start   name of the draft it goes on from, if any
-    """
-
-    layers: tuple[int, ...] = (0, 1, 15, 29)
-    hidden: int = 0
-    start: str = ""
-
-
-def choose_layers(text: str, depth: int) -> tuple[int, ...]:
-    """The layers meant by `0,1,15,29`, or by a number of layers: the first two, the last, and what
-    lies evenly between.
-
-    Raises InvalidInput.
-    """
-    parts = [part.strip() for part in text.split(",")]
-    numbers = [int(part) for part in parts if part.isdecimal()]
-    low, high = (0, depth - 1) if "," in text else (1, depth)
-    if len(numbers) < len(parts) or not all(low <= n <= high for n in numbers):
-        raise InvalidInput(
-            f"layers must be how many there are to be, 1 to {depth}, or which of the target's, 0 "
-            f"to {depth - 1}, "
-            f"as in 0,1,{depth - 1}; got {text}"
-        )
-    if "," in text:
-        return tuple(numbers)
-    count = numbers[0]
-    if count < 4:
-        return tuple(np.linspace(0, depth - 1, count).round().astype(int).tolist())
-    return (0, *np.linspace(1, depth - 1, count - 1).round().astype(int).tolist())
 
 
 def make_student(
@@ -136,32 +94,27 @@ def _narrow_student(
 class DraftStudent(Student):
     """The draft and its loss."""
 
+    recipe: DraftRecipe
+
     def __init__(
         self, target: PreTrainedModel, teacher: Teacher, recipe: DraftRecipe, outputs: Sequence[int]
     ) -> None:
-        self.recipe, self.data, self.teacher = recipe, teacher.data, teacher
+        super().__init__(target, teacher, recipe, outputs)
         self.model: Any = make_student(target, recipe.layers, recipe.hidden).to(target.device)
         self.shared = (
             self.model.get_output_embeddings().weight is target.get_output_embeddings().weight
         )
-        self.outputs = list(outputs)
-        matrix = target.get_output_embeddings().weight.detach()
-        self._kept = matrix
-        self._columns = Columns(outputs, target.config.vocab_size, matrix.device)
-        self._matrix = matrix[self._columns.ids].contiguous() if self.shared else None
-        self.module = self.model
-        self.module.train()
+        self._kept = target.get_output_embeddings().weight.detach()
+        self._matrix = self._kept[self._columns.ids].contiguous() if self.shared else None
+        self.module = self.model.train()
 
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
         logits, places = self._logits(group)
-        wanted, p = self.teacher.likeliest(places)
-        return soft_cross_entropy(logits, self._columns.of(wanted), p), len(places)
+        return self._answer_loss(logits, places), len(places)
 
     @torch.no_grad()
     def agreement(self, group: Ids) -> list[tuple[int, int]]:
-        logits, places = self._logits(group)
-        choice = self._columns.ids[logits.argmax(-1)]
-        return [(int((choice == self.teacher.likeliest(places)[0][:, 0]).sum()), len(places))]
+        return [self._agreeing(*self._logits(group))]
 
     def _logits(self, group: Ids) -> tuple[torch.Tensor, Ids]:
         """Logits [places, outputs] where an answer's token comes next, and those places."""
@@ -200,3 +153,48 @@ class DraftStudent(Student):
             raise InvalidInput(
                 f"{folder} holds a draft of another shape: {str(error).splitlines()[-1].strip()}"
             ) from None
+
+    def save(self, out: Path, bits: int) -> str:
+        """Write the draft as a model folder, without embeddings if they are the target's."""
+        from safetensors.torch import save_file
+
+        model = self.model
+        save_file({"outputs": self._columns.ids.cpu().int()}, out / OUTPUTS)
+        config = {
+            **model.config.to_dict(),
+            "dtype": "bfloat16",
+            "architectures": [type(model).__name__],
+        }
+        config.pop("_name_or_path", None)
+        (out / "config.json").write_text(
+            json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8"
+        )
+        count = model.config.num_hidden_layers
+        shape = (
+            f"{count} {'layer' if count == 1 else 'layers'} of width {model.config.hidden_size}, "
+            f"{len(self._columns.ids)} output tokens"
+        )
+        state = {
+            k: v.detach().cpu().bfloat16().contiguous()
+            for k, v in model.state_dict().items()
+            if "lm_head" not in k
+        }
+        if not self.shared:
+            save_file(state, out / "model.safetensors", metadata={"format": "pt"})
+            return shape
+        where: dict[str, str] = {}
+        for n in range(count):
+            name = f"model-{n + 1:05d}-of-{count:05d}.safetensors"
+            part = {
+                k: v
+                for k, v in state.items()
+                if f".layers.{n}." in k
+                or (n == count - 1 and ".norm." in k and ".layers." not in k)
+            }
+            where |= dict.fromkeys(part, name)
+            save_file(part, out / name, metadata={"format": "pt"})
+        index = {"metadata": {"embeddings": SHARED}, "weight_map": where}
+        (out / "model.safetensors.index.json").write_text(
+            json.dumps(index, indent=1) + "\n", encoding="utf-8"
+        )
+        return f"{shape}; embeddings and output matrix are the target's"

@@ -1,32 +1,23 @@
-"""What training leaves behind: a folder with weights, the recorded run, and a model card."""
+"""The result of a training: a folder with weights, the recorded run, and a model card. The page
+reads the record, so that the file imports no torch."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from ouroboros_core.loading.drafts import OUTPUTS, SHARED
 from ouroboros_core.locations import as_utf8
-from ouroboros_core.training.draft import DraftStudent
-from ouroboros_core.training.loop import HeadStudent, Progress, Recipe
-from ouroboros_core.training.record import agreement_of
+from ouroboros_core.models.heads.recipes import RECIPES, Recipe
+
+if TYPE_CHECKING:
+    from ouroboros_core.training.loop import Progress
+    from ouroboros_core.training.student import Student
 
 RECORD = "training.json"
-
-CALLED = {
-    "draft": "A draft model",
-    "eagle": "An EAGLE head",
-    "medusa": "A set of Medusa heads",
-    "glide": "A GliDe draft",
-    "parallel": "A parallel drafter",
-}
-"""What is trained, by kind."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +71,7 @@ def joined_curve(
 
 
 def save(
-    student: DraftStudent | HeadStudent,
+    student: Student,
     out: Path,
     recipe: Recipe,
     progress: Progress,
@@ -90,16 +81,12 @@ def save(
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("model*.safetensors*"), *out.glob("head*")):
         old.unlink()
-    if isinstance(student, HeadStudent):
-        student.head.save(out, how.bits)
-        shape = student.shape + ("" if how.bits == 16 else f"; stored in {how.bits} bits a weight")
-    else:
-        shape = _save_draft(student, out)
+    shape = student.save(out, how.bits)
     before: list[dict[str, Any]] = how.before.get("curve", [])
     record = {
-        "kind": student.kind if isinstance(student, HeadStudent) else "draft",
+        "kind": recipe.kind,
         "shape": shape,
-        "recipe": asdict(recipe),
+        "recipe": recipe.record,
         "command": shlex.join(how.command),
         "machine": how.machine,
         "versions": how.versions,
@@ -112,53 +99,15 @@ def save(
     (out / "README.md").write_text(card(as_utf8(out.name), record), encoding="utf-8")
 
 
-def _save_draft(student: DraftStudent, out: Path) -> str:
-    from safetensors.torch import save_file
-
-    model = student.model
-    save_file({"outputs": torch.tensor(student.outputs, dtype=torch.int32)}, out / OUTPUTS)
-    config = {
-        **model.config.to_dict(),
-        "dtype": "bfloat16",
-        "architectures": [type(model).__name__],
-    }
-    config.pop("_name_or_path", None)
-    (out / "config.json").write_text(
-        json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8"
-    )
-    count = model.config.num_hidden_layers
-    shape = (
-        f"{count} {'layer' if count == 1 else 'layers'} of width {model.config.hidden_size}, "
-        f"{len(student.outputs)} output tokens"
-    )
-    state = {
-        k: v.detach().cpu().bfloat16().contiguous()
-        for k, v in model.state_dict().items()
-        if "lm_head" not in k
-    }
-    if not student.shared:
-        save_file(state, out / "model.safetensors", metadata={"format": "pt"})
-        return shape
-    where: dict[str, str] = {}
-    for n in range(count):
-        name = f"model-{n + 1:05d}-of-{count:05d}.safetensors"
-        part = {
-            k: v
-            for k, v in state.items()
-            if f".layers.{n}." in k or (n == count - 1 and ".norm." in k and ".layers." not in k)
-        }
-        where |= dict.fromkeys(part, name)
-        save_file(part, out / name, metadata={"format": "pt"})
-    index = {"metadata": {"embeddings": SHARED}, "weight_map": where}
-    (out / "model.safetensors.index.json").write_text(
-        json.dumps(index, indent=1) + "\n", encoding="utf-8"
-    )
-    return f"{shape}; embeddings and output matrix are the target's"
+def agreement_of(point: dict[str, Any]) -> list[float]:
+    """Return the agreement one token ahead, two ..., at a point of a recorded run."""
+    agreement = point["agreement"]
+    return list(map(float, agreement)) if isinstance(agreement, list) else [float(agreement)]
 
 
 def card(name: str, record: dict[str, Any]) -> str:
     """The model card, from the record of the run."""
-    recipe, curve = record["recipe"], record["curve"]
+    recipe, curve, phrase = record["recipe"], record["curve"], RECIPES[record["kind"]].phrase
     last = curve[-1]
     head = record["kind"] != "draft"
     agreement = [
@@ -169,7 +118,7 @@ def card(name: str, record: dict[str, Any]) -> str:
     lines += [
         f"# {name}",
         "",
-        f"{CALLED[record['kind']]} for {recipe['target']}: {record['shape']}.",
+        f"{phrase[0].upper()}{phrase[1:]} for {recipe['target']}: {record['shape']}.",
         "",
         f"- licence: {record['license'] or 'that of its target'}",
         f"- trained on: {texts}",

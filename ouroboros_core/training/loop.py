@@ -7,94 +7,22 @@ are averaged.
 
 from __future__ import annotations
 
-import json
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from accelerate import Accelerator
-from torch import nn
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.models.heads.recipes import Recipe
 from ouroboros_core.training.corpus import Conversations, Ids
+from ouroboros_core.training.student import Student
 
 CHECKPOINT_STEPS = 100
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What every draft's weights depend on; saved beside them.
-
-    target         name of the target
-    data           names of the files of conversations; digest: of their contents
-    outputs        tokens of the trimmed output vocabulary; 0: the whole one
-    tokens         answer tokens to train on, all epochs together
-    batch_tokens   tokens of a batch, prompts and padding included
-    within         minutes that training may take, if these are over first; 0: no limit
-    cooldown       share of tokens or minutes over which the learning rate falls to zero at the end
-    held_out       conversations kept for measuring
-    """
-
-    target: str
-    data: tuple[str, ...]
-    outputs: int = 12_288
-    tokens: int = 5_000_000
-    within: int = 0
-    batch_tokens: int = 2048
-    learning_rate: float = 8e-4
-    warmup_steps: int = 100
-    cooldown: float = 0.25
-    seed: int = 0
-    held_out: int = 64
-    digest: str = ""
-
-
-class Student(ABC):
-    """Something that learns: parameters, a loss, and how well it agrees with its target."""
-
-    module: nn.Module
-
-    def prepare(self) -> None:  # noqa: B027 - most begin as they are
-        """What is done once, before the first step of a new run."""
-
-    @abstractmethod
-    def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
-        """Mean loss in nats over a group of conversations, and how many positions it was taken
-        over."""
-
-    @abstractmethod
-    def agreement(self, group: Ids) -> list[tuple[int, int]]:
-        """(agreeing, all) held-out answer positions, one or several steps ahead."""
-
-    def calibrate(self, groups: Iterable[Ids]) -> None:  # noqa: B027 - most have nothing to measure
-        """What is measured once on the conversations that were held out, when the run ends."""
-
-
-class Weights(Protocol):
-    """What a student of a target leaves behind, but for draft models."""
-
-    def save(self, folder: Path, bits: int = 16) -> None: ...
-
-
-class HeadStudent(Student):
-    """A student that is trained on its target's states."""
-
-    kind: ClassVar[str]
-    head: Weights
-
-    @property
-    @abstractmethod
-    def shape(self) -> str:
-        """What the head is made of, in words."""
-
-    @abstractmethod
-    def start_from(self, folder: Path) -> None:
-        """Begin with the weights of a finished one; raises InvalidInput."""
 
 
 @dataclass
@@ -121,45 +49,6 @@ def output_vocabulary(
     frequency = np.bincount(data.tokens[data.written], minlength=vocabulary)
     frequency[list(always)] = frequency.max() + 1
     return sorted(np.argsort(-frequency, kind="stable")[:count].tolist())
-
-
-def soft_cross_entropy(
-    logits: torch.Tensor, columns: torch.Tensor, p: torch.Tensor
-) -> torch.Tensor:
-    """Cross-entropy from the target's likeliest tokens to the student, the mean over rows, in nats.
-
-    logits [rows, outputs]; columns [rows, k] those of the target's tokens, -1 for one that the
-    student cannot write; p [rows, k] the target's probabilities. What the student cannot write
-    weighs nothing.
-    """
-    logits = logits.float()
-    p = p * (columns >= 0)
-    chosen = logits.gather(1, columns.clamp(min=0))
-    return (p.sum(-1) * logits.logsumexp(-1) - (p * chosen).sum(-1)).mean()
-
-
-def learning_dtype(matrix: torch.Tensor) -> torch.dtype:
-    """What a student multiplies in: bfloat16 where its target's `matrix` is kept in half precision,
-    else float32, which a processor without bfloat16 multiplies six times as fast."""
-    return torch.bfloat16 if matrix.dtype.itemsize == 2 else torch.float32
-
-
-def arithmetic(matrix: torch.Tensor) -> torch.autocast:
-    """Products in `learning_dtype`, of weights in float32."""
-    half = learning_dtype(matrix) == torch.bfloat16
-    return torch.autocast(matrix.device.type, torch.bfloat16, enabled=half)
-
-
-class Columns:
-    """Where each token id stands in a trimmed output vocabulary."""
-
-    def __init__(self, outputs: Sequence[int], vocabulary: int, device: torch.device) -> None:
-        self.ids = torch.tensor(outputs, device=device)
-        self._column = torch.full((vocabulary,), -1, device=device)
-        self._column[self.ids] = torch.arange(len(outputs), device=device)
-
-    def of(self, ids: torch.Tensor) -> torch.Tensor:
-        return self._column[ids]
 
 
 def spent(recipe: Recipe, tokens: int, seconds: float) -> float:
@@ -202,12 +91,8 @@ class Trainer:
 
     @property
     def _conditions(self) -> dict[str, Any]:
-        """What must be the same for a run to go on: the recipe as JSON would have it, and the
-        number of processes."""
-        return {
-            **json.loads(json.dumps(asdict(self.recipe))),
-            "processes": self.accelerator.num_processes,
-        }
+        """What must be the same for a run to go on: the recipe and the number of processes."""
+        return {**self.recipe.record, "processes": self.accelerator.num_processes}
 
     @property
     def checkpoint(self) -> Path:

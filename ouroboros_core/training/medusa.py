@@ -10,98 +10,50 @@ head is right is measured at the end on texts that were held out, because the tr
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from ouroboros_core.models.heads.eagle import signature
+from ouroboros_core.models.heads.head import signature
 from ouroboros_core.models.heads.medusa import RANKS, MedusaConfig, MedusaHeads
+from ouroboros_core.models.heads.recipes import MedusaRecipe
 from ouroboros_core.training.corpus import Ids
-from ouroboros_core.training.loop import (
-    Columns,
-    HeadStudent,
-    Recipe,
-    arithmetic,
-    soft_cross_entropy,
-)
-from ouroboros_core.training.teacher import Teacher
-
-
-@dataclass(frozen=True)
-class MedusaRecipe(Recipe):
-    """Everything that decides the heads' weights.
-
-    heads  how many
-    decay  weight of each further place: lambda of the paper
-    start  name of the heads it goes on from, if any
-    """
-
-    learning_rate: float = 1e-3
-    heads: int = 5
-    decay: float = 0.8
-    start: str = ""
+from ouroboros_core.training.student import HeadStudent, arithmetic
 
 
 class MedusaStudent(HeadStudent):
     """The heads and their loss."""
 
-    kind = "medusa"
+    recipe: MedusaRecipe
+    head: MedusaHeads
 
-    def __init__(
-        self,
-        target: PreTrainedModel,
-        teacher: Teacher,
-        recipe: MedusaRecipe,
-        outputs: Sequence[int],
-    ) -> None:
-        self.recipe, self.data, self.teacher = recipe, teacher.data, teacher
-        output = target.get_output_embeddings()
-        config = MedusaConfig(
-            recipe.target, signature(target), output.weight.shape[1], recipe.heads
-        )
-        self.head: MedusaHeads = MedusaHeads(config, outputs).float().to(output.weight.device)
-        self._columns = Columns(
-            self.head.outputs.tolist(), target.config.vocab_size, output.weight.device
-        )
-        kept = self._columns.ids
-        self._matrix = output.weight.detach()[kept].contiguous()
-        self._bias = None if output.bias is None else output.bias.detach()[kept]
-        self.module = self.head
-        self.module.train()
-
-    @property
-    def shape(self) -> str:
-        config = self.head.config
-        return (
-            f"{config.heads} residual blocks of width {config.width}, {len(self.head.outputs)} "
-            "output tokens; the output matrix is the target's"
-        )
+    def make_head(self, target: PreTrainedModel, outputs: Sequence[int]) -> MedusaHeads:
+        width = target.get_output_embeddings().weight.shape[1]
+        recipe = self.recipe
+        config = MedusaConfig(recipe.target, signature(target), width, recipe.heads)
+        return MedusaHeads(config, outputs)
 
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
         self.teacher.ask(group)
         hidden = self.teacher.features(group).flatten(0, 1)
         total = 0.0 * self.head.weight.sum() + 0.0 * self.head.bias.sum()
         for place in range(1, self.recipe.heads + 1):
-            logits, places = self._logits(hidden, group, place)
+            logits, places = self._logits_of(hidden, group, place)
             if not len(places):
                 continue  # no text is long enough to look so far ahead
-            wanted, p = self.teacher.likeliest(places)
-            part = soft_cross_entropy(logits, self._columns.of(wanted), p)
-            total = total + self.recipe.decay**place * part
+            total = total + self.recipe.decay**place * self._answer_loss(logits, places)
         return total, len(self.data.answer_rows(group, ahead=1)[0])
 
-    def _logits(self, hidden: torch.Tensor, group: Ids, place: int) -> tuple[torch.Tensor, Ids]:
+    def _logits_of(self, hidden: torch.Tensor, group: Ids, place: int) -> tuple[torch.Tensor, Ids]:
         """Logits [places, outputs] of a head wherever it guesses an answer's token, and those
         places."""
         rows, places = self.data.answer_rows(group, ahead=place)
         given = hidden[torch.from_numpy(rows).to(hidden.device)].to(self.head.weight.dtype)
         with arithmetic(self._matrix):
             guessed = self.head.block(place - 1, given)
-        return F.linear(guessed.to(self._matrix.dtype), self._matrix, self._bias), places
+        return self._logits(guessed), places
 
     @torch.no_grad()
     def _ranked(self, group: Ids) -> list[tuple[torch.Tensor, int]]:
@@ -111,7 +63,7 @@ class MedusaStudent(HeadStudent):
         hidden = self.teacher.features(group).flatten(0, 1)
         found = []
         for place in range(1, self.recipe.heads + 1):
-            logits, places = self._logits(hidden, group, place)
+            logits, places = self._logits_of(hidden, group, place)
             ranks = min(RANKS, logits.shape[-1])
             best = self._columns.ids[logits.topk(ranks).indices]
             choice = self.teacher.likeliest(places)[0][:, :1]
@@ -131,6 +83,3 @@ class MedusaStudent(HeadStudent):
             every = max(1, sum(one[place][1] for one in counts))
             accuracies.append(tuple(round(share, 4) for share in (right / every).tolist()))
         self.head.config = replace(self.head.config, accuracies=tuple(accuracies))
-
-    def start_from(self, folder: Path) -> None:
-        self.head.start_from(folder)

@@ -13,7 +13,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from ouroboros_core.errors import UnsupportedModel
-from ouroboros_core.models.heads.eagle import signature
+from ouroboros_core.models.heads.head import signature
 from ouroboros_core.training.corpus import Conversations, Ids, join
 
 TOP_K = 16

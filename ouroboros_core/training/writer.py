@@ -13,7 +13,7 @@ from transformers import AttentionInterface, PreTrainedModel, PreTrainedTokenize
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.weights import stop_tokens
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.verify import until_stop
+from ouroboros_core.tree import until_stop
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from annotated_types import Ge, Gt, Le, MaxLen
 from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.methods.parts.needs import TRAINED, Need
+from ouroboros_core.methods.parts.needs import HEAD_KINDS
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Step, Trace
 
@@ -376,7 +376,7 @@ def by_head(trace: Trace) -> bool:
     """Whether what drafts in a run is trained on the target's own states: a head of it, not a model
     of its own."""
     needs = methods.get(trace.method).needs
-    if Need.HEAD in needs or any(need in TRAINED for need in needs):
+    if needs & HEAD_KINDS.keys():
         return True
     return trace.method == "union" and (trace.draft or "").endswith("eagle")
 

@@ -13,6 +13,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.words import say
+from visualize.kit import labels
 from visualize.kit.events import (
     PRIVATE,
     errors_on_page,
@@ -34,12 +35,6 @@ if TYPE_CHECKING:
 FEWEST_SEEDS, MOST_SEEDS = 100, 500
 LONGEST = 3
 """Tokens of a counted text."""
-RULES = {
-    "rejection": "rejection sampling",
-    "block": "block verification",
-    "match": "matching with shared noise",
-    "typical": "typical acceptance (not lossless)",
-}
 
 
 class ProofPanel:
@@ -79,8 +74,8 @@ class ProofPanel:
         self.method = gr.Dropdown(
             writers, value="speculative", label="Method", elem_id="proof-method"
         )
-        rules = [(label, rule) for rule, label in RULES.items()]
-        self.rule = gr.Dropdown(rules, value="rejection", label="Rule", elem_id="proof-rule")
+        names = [(label, rule) for rule, label in labels.acceptance_rules().items()]
+        self.rule = gr.Dropdown(names, value=names[0][1], label="Rule", elem_id="proof-rule")
         self.seeds = gr.Slider(FEWEST_SEEDS, MOST_SEEDS, value=200, step=50, label="Seeds")
         self.length = gr.Slider(
             1, LONGEST, value=1, step=1, label="Tokens", info="Counted as one text."

@@ -8,6 +8,7 @@ from typing import Any
 
 from ouroboros_core.benchmark.protocol import Speedup
 from ouroboros_core.environment import processor_name
+from ouroboros_core.rules.parts.base import Rule
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, Source, key_of
 from ouroboros_core.trace import metrics
@@ -174,9 +175,13 @@ def sentence(trace: Trace, baseline: Trace | None, difference: Divergence | None
     if verdict == "in distribution":
         return f"{parts}, same distribution."
     if verdict == "not lossless":
-        return f"{parts}, not lossless: typical acceptance."
+        return f"{parts}, not lossless: {_rule(trace).name}."
     same = {"yes": "same text", "up to a tie": "same text up to a rounding tie"}
     return f"{parts}, {same.get(verdict, 'another text')}."
+
+
+def _rule(trace: Trace) -> Rule:
+    return Sampling.model_validate(trace.sampling).rule
 
 
 def _faster(trace: Trace, baseline: Trace | None) -> str:
@@ -278,15 +283,14 @@ def _identical(
     if baseline is None:
         return "–", "The text compared token by token with plain decoding."
     written_alone = any(step.writer is not Source.TARGET for step in trace.steps)
-    if Sampling.model_validate(trace.sampling).rejects and not written_alone:
+    rule = _rule(trace)
+    if not written_alone and not rule.lossless:
+        sentence = f"{rule.title} {rule.explanation}"
+        return "not lossless", f"{sentence}; the target alone need not write this text."
+    if not written_alone and not rule.repeats_plain_text:
         return "in distribution", (
             "This acceptance rule keeps the target's probabilities; the text of a seed is "
             "another one."
-        )
-    if not metrics.lossless(trace) and not written_alone:
-        return "not lossless", (
-            "Typical acceptance keeps what the target finds likely enough; the target alone need "
-            "not write this text."
         )
     where = metrics.first_difference(trace.tokens, baseline.tokens)
     if where is None:

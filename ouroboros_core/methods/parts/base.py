@@ -28,7 +28,7 @@ from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.memory import Memory, of_kind
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.parts.adjustable import Adjustable, Decision, Sizing
-from ouroboros_core.methods.parts.needs import ASSISTED, TRAINED, Need
+from ouroboros_core.methods.parts.needs import ASSISTED, HEAD_KINDS, Need
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Probabilities, TokenTree
@@ -189,13 +189,12 @@ class Resources:
     draft_model  where the method needs one
     stop_tokens  after which the text ends, so that drafting further is useless
     memory       what the method has kept of earlier runs, for a warm start; None starts cold
-    head         the EAGLE head, where the method needs one
     corpus       texts to look things up in, in the target's token ids
     prediction   the text that is expected, token ids; empty if nothing is
     sizing       what is cheap on this machine
     members      the methods whose proposals a combining method combines, by their role
     self_draft   the target with layers skipped; None where its layers cannot be
-    heads        what is trained for the target beside the EAGLE head, by kind
+    heads        the heads that were trained for the target, by kind
     candidate_generators  transformers' own candidate generators, by kind
     foreign_draft  of a draft model with a vocabulary of its own how that differs from the target's,
                  in words; '' where there is no such draft
@@ -205,7 +204,6 @@ class Resources:
     draft_model: LanguageModel | None = None
     stop_tokens: frozenset[int] = frozenset()
     memory: Memory | None = None
-    head: Drafter | None = None
     corpus: Corpus | None = None
     prediction: tuple[int, ...] = ()
     sizing: Sizing = field(default_factory=Sizing)
@@ -218,13 +216,12 @@ class Resources:
     def has(self, need: Need) -> bool:
         """Whether a resource is present. Without a memory a run starts cold, and a predicted output
         may be empty, so neither is ever missing."""
-        if need in TRAINED:
-            return TRAINED[need] in self.heads
+        if need in HEAD_KINDS:
+            return HEAD_KINDS[need] in self.heads
         if need in ASSISTED:
             return ASSISTED[need] in self.candidate_generators
         found = {
             Need.DRAFT_MODEL: self.draft_model,
-            Need.HEAD: self.head,
             Need.CORPUS: self.corpus,
             Need.SELF_DRAFT: self.self_draft,
         }
@@ -235,9 +232,9 @@ class Resources:
         """The memory of a method that keeps phrases; raises InvalidInput if it is another's."""
         return of_kind(self.memory, PhrasePool)
 
-    def trained(self, needs: Iterable[Need]) -> Drafter | None:
-        """The first of those heads beside the EAGLE head that is there; None if none is."""
-        kinds = (TRAINED[need] for need in sorted(needs) if need in TRAINED)
+    def head(self, needs: Iterable[Need]) -> Drafter | None:
+        """Return the first head that meets one of the needs, or None."""
+        kinds = (HEAD_KINDS[need] for need in sorted(needs) if need in HEAD_KINDS)
         return next((self.heads[kind] for kind in kinds if kind in self.heads), None)
 
     def rng(self) -> random.Random:
@@ -275,14 +272,13 @@ class Resources:
 
     def _draw(self, step: int, candidate: int = 0) -> int:
         """Which of the noises of a position a draft chooses with; 0 is the target's own."""
-        return (candidate << 32) + (1 + step if self.sampler.sampling.rejects else 0)
+        return (candidate << 32) + (1 + step if self.sampler.rule.needs_probabilities else 0)
 
     def drawn_from(self, evaluation: Evaluation, node: int) -> Probabilities | None:
         """The probabilities from which the draft's token after a node is drawn, where the
         acceptance rule asks for them."""
-        return (
-            self.sampler.probabilities(evaluation, node) if self.sampler.sampling.rejects else None
-        )
+        needed = self.sampler.rule.needs_probabilities
+        return self.sampler.probabilities(evaluation, node) if needed else None
 
 
 class Guesser(StrEnum):
@@ -368,9 +364,7 @@ class Method(ABC):
             return self.resources.draft_model
         if Need.SELF_DRAFT in self.needs:
             return self.resources.self_draft
-        if Need.HEAD in self.needs:
-            return self.resources.head
-        return self.resources.trained(self.needs)
+        return self.resources.head(self.needs)
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:  # noqa: B027 - there may be nothing to begin
         """Begin a new text; may prefill a draft model. Keeps nothing of an earlier text except in

@@ -26,8 +26,7 @@ from ouroboros_core.methods.parts.base import (
     VerificationResult,
 )
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
-from ouroboros_core.verify import until_stop
+from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder, until_stop
 
 RESUME_MATCH = 4
 """Tokens that must match for a lost prediction to be found again further away."""

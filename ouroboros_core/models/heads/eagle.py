@@ -13,51 +13,41 @@ That is the head as it is trained here. What published heads have otherwise is a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import SafetensorError
 from torch import nn
 from torch.nn import functional as F
-from transformers import LlamaConfig, LlamaModel, PreTrainedModel
+from transformers import LlamaConfig, LlamaModel
 
-from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.models import rounding
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
 from ouroboros_core.models.engines.compact import Product, norm
 from ouroboros_core.models.engines.passes import decoder, product
 from ouroboros_core.models.evaluation import TorchEvaluation
-from ouroboros_core.models.kv_cache import TreeCache
+from ouroboros_core.models.heads.head import Head, HeadConfig, HeadDrafter, check_context
+from ouroboros_core.models.heads.recipes import EagleRecipe
 from ouroboros_core.tree import TokenTree, TreeBuilder
-
-FILE = "head.safetensors"
 
 
 @dataclass(frozen=True)
-class HeadConfig:
-    """What the head is made of, and for whom.
+class EagleConfig(HeadConfig):
+    """Sizes of an EAGLE head.
 
-    width        of the target's features; embedding: of its token embeddings
-    target       the target's name, for messages
-    signature    some of the target's weights: a head fits no other target
-    eps          of the norms
-    depths       layers of the target behind which its states are read, beside the last one's
+    embedding  width of the target's token embeddings
+    eps        of the norms
+    depths     layers of the target behind which the head reads its states, beside the last layer
     """
 
-    width: int
     embedding: int
     intermediate: int
     heads: int
     key_value_heads: int
-    target: str
-    signature: tuple[float, ...]
     rope_theta: float = 10_000.0
     eps: float = 1e-6
     depths: tuple[int, ...] = ()
@@ -99,18 +89,7 @@ OWN = Layout()
 """The layout of the heads that are trained here."""
 
 
-def signature(target: PreTrainedModel) -> tuple[float, ...]:
-    """Some weights of a model, from its first matrices to its last; the same in every dtype up to
-    rounding."""
-    matrices = [p for p in target.parameters() if p.dim() == 2]
-    chosen = [matrices[round(n * (len(matrices) - 1) / 7)] for n in range(8)]
-    places = [
-        m[(len(m) // 3 + n) % len(m), (5 * n + 3) % m.shape[1]] for m in chosen for n in range(8)
-    ]
-    return tuple(round(float(value.detach()), 7) for value in places)
-
-
-def _body(config: HeadConfig, layout: Layout) -> LlamaConfig:
+def _body(config: EagleConfig, layout: Layout) -> LlamaConfig:
     """The configuration of the one layer."""
     return LlamaConfig(
         vocab_size=1,
@@ -130,22 +109,17 @@ def _body(config: HeadConfig, layout: Layout) -> LlamaConfig:
     )
 
 
-def _alike(a: Sequence[float], b: Sequence[float]) -> bool:
-    return len(a) == len(b) and all(
-        abs(x - y) <= 0.01 * max(abs(x), abs(y)) + 1e-4 for x, y in zip(a, b, strict=True)
-    )
+class EagleHead(Head):
+    """A matrix that joins feature and embedding, and one Llama layer with its norm; or the modules
+    of another layout."""
 
+    Recipe, Config = EagleRecipe, EagleConfig
+    config: EagleConfig
 
-class EagleHead(nn.Module):
-    """The weights: a matrix that joins feature and embedding, and one Llama layer with its norm; or
-    what a layout says."""
-
-    outputs: torch.Tensor
-
-    def __init__(self, config: HeadConfig, outputs: Sequence[int], layout: Layout = OWN) -> None:
+    def __init__(self, config: EagleConfig, outputs: Sequence[int], layout: Layout = OWN) -> None:
         """outputs: the token ids that the head can draft."""
-        super().__init__()
-        self.config, self.layout = config, layout
+        super().__init__(config, outputs)
+        self.layout = layout
         width, states = config.width, len(config.depths) * (layout.between or config.width)
         self.join: nn.Linear | None = None
         if not layout.beside:
@@ -154,7 +128,6 @@ class EagleHead(nn.Module):
         if config.depths:
             self.deeper = nn.Linear(states, width, bias=layout.bias and layout.beside)
             nn.init.zeros_(self.deeper.weight)
-        self.register_buffer("outputs", torch.tensor(sorted(outputs), dtype=torch.int32))
         self.body = LlamaModel(_body(config, layout))
         self.body.embed_tokens.requires_grad_(False)  # it is never used: the joined vectors go in
         self.embedding_norm: nn.RMSNorm | None = None
@@ -189,54 +162,23 @@ class EagleHead(nn.Module):
         return self.outputs.device
 
     @property
-    def parts(self) -> dict[str, torch.Tensor]:
-        """The weights that are its own."""
+    def stored(self) -> dict[str, torch.Tensor]:
         return {
             name: value for name, value in self.state_dict().items() if "embed_tokens" not in name
         }
 
+    @property
+    def shape(self) -> str:
+        return f"one layer of width {self.config.width}, {super().shape}"
+
     def save(self, folder: Path, bits: int = 16) -> None:
-        """Write weights in bfloat16, or matrices in 8 bits, and what they are; of a head in this
-        project's layout."""
-        assert self.layout == OWN
-        folder.mkdir(parents=True, exist_ok=True)
-        rounding.write(self.parts, folder / FILE, bits)
-        (folder / "head.json").write_text(
-            json.dumps({"kind": "eagle", **asdict(self.config)}, indent=2) + "\n", encoding="utf-8"
-        )
-
-    @classmethod
-    def load(cls, folder: Path, target: PreTrainedModel) -> EagleHead:
-        """The head in a folder, in the target's dtype and on its device; refuses a target it was
-        not trained for.
-
-        Raises WeightsUnavailable where there is none, VocabularyMismatch for another target.
-        """
-        try:
-            data: dict[str, Any] = json.loads((folder / "head.json").read_text(encoding="utf-8"))
-            if data.pop("kind") != "eagle":
-                raise ValueError("it is no EAGLE head")
-            data |= {name: tuple(data.get(name, ())) for name in ("signature", "depths")}
-            config = HeadConfig(**data)
-            state = rounding.read(folder / FILE)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            raise WeightsUnavailable(f"{folder} holds no EAGLE head: {error}") from None
-        if not _alike(config.signature, signature(target)):
-            raise VocabularyMismatch(
-                f"the EAGLE head {folder.name} was trained for {config.target} and reads its "
-                "features, but this target is "
-                "another: train one for it: python -m ouroboros_core train eagle --target ... "
-                "--out ..."
-            )
-        head = cls(config, state["outputs"].tolist())
-        head.load_state_dict(state, strict=False)
-        weight = target.get_input_embeddings().weight
-        return head.to(device=weight.device, dtype=weight.dtype).eval()
+        assert self.layout == OWN, "published layouts are only read"
+        super().save(folder, bits)
 
 
 def head_input(
     features: torch.Tensor,
-    config: HeadConfig,
+    config: EagleConfig,
     deeper: Callable[[torch.Tensor], torch.Tensor] | None,
 ) -> torch.Tensor:
     """What the head reads [..., width] of features [..., width * (1 + depths)]: the last hidden
@@ -257,18 +199,20 @@ class HeadEvaluation(TorchEvaluation):
     features: torch.Tensor
 
 
-def _norm(module: nn.RMSNorm, config: HeadConfig) -> Product:
+def _norm(module: nn.RMSNorm, config: EagleConfig) -> Product:
     return norm(module.weight, config.eps)
 
 
-class EagleDrafter:
-    """The head of one target as a Drafter; remembers the rows of the context it has already
+class EagleDrafter(HeadDrafter):
+    """An EAGLE head of one target as a Drafter. It remembers the rows of the context that it has
     read."""
 
-    def __init__(self, head: EagleHead, target: CausalLM, name: str = "eagle") -> None:
+    weights = EagleHead
+
+    def __init__(self, head: EagleHead, target: CausalLM, name: str = EagleRecipe.kind) -> None:
+        super().__init__(head, target, name)
         target.keep_features(head.config.depths)
-        self.head, self.target, self.name = head, target, name
-        self.passes = self.rows = 0
+        self.head = head
         engine = target.engine
         self._ids = head.outputs.long()
         self._project = self._projection()
@@ -290,7 +234,6 @@ class EagleDrafter:
         drafted = int((self._ids < self.vocabulary).sum())
         self._drafted = slice(drafted)  # of the token ids that the target scores, too
         self._outputs = None if drafted == self.vocabulary else self._ids[:drafted]
-        self.reset()
 
     def _projection(self) -> Product:
         """What the layer says [rows, width] to logits of the token ids that can be drafted."""
@@ -313,35 +256,14 @@ class EagleDrafter:
         """Of what the layer says [rows, width], for the token ids that the target scores, too."""
         return self._project(guessed)[:, self._drafted]
 
-    @property
-    def vocabulary(self) -> int:
-        vocabulary: int = self.target.vocabulary
-        return vocabulary
-
-    def reset(self) -> None:
-        """Forget every token and give the cache's memory back."""
-        self._cache = TreeCache(1)
-        self._tokens: tuple[int, ...] = ()
-        self._latest: HeadEvaluation | None = None
-
     def forget(self) -> None:
-        """Drop what is remembered of earlier texts; keeps the memory."""
-        self._tokens, self._latest = (), None
-        self._cache.keep(0)
-
-    def reserve(self, tokens: int) -> None:
-        self._cache.reserve(tokens)
+        super().forget()
+        self._latest: HeadEvaluation | None = None
 
     @torch.inference_mode()
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> HeadEvaluation:
-        """The head's outputs after every node; the context has at least two tokens, since the first
-        has no feature before it."""
         context = tuple(context)
-        if len(context) < 2 or tree.tokens[0] != context[-1]:
-            raise InvalidInput(
-                "the root of the tree must be the last token of the context, which must have two "
-                "tokens at least"
-            )
+        check_context(context, tree)
         root = TreeBuilder(context[-1]).build()
         guessed = self._read(context)
         self.rows += 1
@@ -397,11 +319,7 @@ class EagleDrafter:
         """Bring the head's cache up to the context; the feature [1, width] it guesses for the last
         token."""
         features = self.target.features(tokens).to(self.head.device)
-        pairs = zip(tokens, self._tokens, strict=False)
-        agreed = next(
-            (n for n, (a, b) in enumerate(pairs) if a != b), min(len(tokens), len(self._tokens))
-        )
-        held = min(max(0, agreed - 1), len(tokens) - 2)
+        held = min(max(0, self._count_known(tokens) - 1), len(tokens) - 2)
         self._cache.keep(held)
         self._tokens, self._latest = (), None
         guessed = features[:0]

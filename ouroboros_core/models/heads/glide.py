@@ -20,9 +20,13 @@ from torch import nn
 from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.evaluation import TorchEvaluation
-from ouroboros_core.models.heads.trained import check_context, projection, scored_outputs
-from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.layer import (
+from ouroboros_core.models.heads.head import (
+    HeadDrafter,
+    check_context,
+    projection,
+    scored_outputs,
+)
+from ouroboros_core.models.heads.layer import (
     LayerConfig,
     OneLayer,
     Rows,
@@ -33,6 +37,7 @@ from ouroboros_core.models.layer import (
     states,
     turned,
 )
+from ouroboros_core.models.heads.recipes import GlideRecipe
 from ouroboros_core.tree import TokenTree
 
 
@@ -57,7 +62,7 @@ class GlideConfig(LayerConfig):
 class GlideDraft(OneLayer):
     """The weights of the layer, those of cross-attention among them."""
 
-    kind, called, Config = "glide", "a GliDe draft", GlideConfig
+    Recipe, Config = GlideRecipe, GlideConfig
     config: GlideConfig
 
     def __init__(self, config: GlideConfig, outputs: Sequence[int]) -> None:
@@ -66,6 +71,13 @@ class GlideDraft(OneLayer):
         self.enter = matrix(config.embedding, width) if config.embedding != width else None
         self.memory_query, self.memory_out = matrix(width, queries), matrix(queries, width)
         self.norm_cross = nn.RMSNorm(width, config.eps)
+
+    @property
+    def shape(self) -> str:
+        return (
+            f"one layer of width {self.config.width} with cross-attention, {super().shape}; "
+            "embeddings and output matrix are the target's"
+        )
 
 
 def glance(
@@ -87,46 +99,28 @@ def glance(
     return added
 
 
-class GlideDrafter:
+class GlideDrafter(HeadDrafter):
     """The draft of one target as a Drafter; remembers its keys and values of the text."""
 
-    def __init__(self, head: GlideDraft, target: CausalLM, name: str = "glide") -> None:
-        self.target, self.name, self.passes, self.rows = target, name, 0, 0
+    weights = GlideDraft
+
+    def __init__(self, head: GlideDraft, target: CausalLM, name: str = GlideRecipe.kind) -> None:
+        super().__init__(head, target, name)
         self._config, self._maps = head.config, head.products(target.engine)
         self._outputs = scored_outputs(head, target)
         self._project = projection(target, self._outputs)
         self._embed = target.model.get_input_embeddings()
-        self.reset()
-
-    @property
-    def vocabulary(self) -> int:
-        vocabulary: int = self.target.vocabulary
-        return vocabulary
-
-    def reset(self) -> None:
-        """Forget every token and give the cache's memory back."""
-        self._cache = TreeCache(1)
-        self.forget()
 
     def forget(self) -> None:
-        """Drop what is remembered of earlier texts; keeps the memory."""
-        self._tokens: tuple[int, ...] = ()
+        super().forget()
         self._latest: TorchEvaluation | None = None
-        self._cache.keep(0)
-
-    def reserve(self, tokens: int) -> None:
-        self._cache.reserve(tokens)
 
     @torch.inference_mode()
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> TorchEvaluation:
-        """The draft's outputs after every node; the context has at least two tokens, since the
-        target has read all but the last."""
         context = tuple(context)
         check_context(context, tree)
         read = context[:-1]
-        pairs = zip(read, self._tokens, strict=False)
-        short = min(len(read), len(self._tokens))
-        held = next((n for n, (a, b) in enumerate(pairs) if a != b), short)
+        held = self._count_known(read)
         self._tokens, self._latest = (), None
         self._cache.keep(held)
         if held < len(read):

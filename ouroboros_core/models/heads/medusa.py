@@ -17,14 +17,15 @@ from torch.nn import functional as F
 
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.passes import product
-from ouroboros_core.models.heads.trained import DepthDrafter, TrainedConfig, TrainedHead
+from ouroboros_core.models.heads.head import DepthDrafter, Head, HeadConfig
+from ouroboros_core.models.heads.recipes import MedusaRecipe
 
 RANKS = 10
 """Likeliest tokens of a head that may be in a tree, as in the authors' code."""
 
 
 @dataclass(frozen=True)
-class MedusaConfig(TrainedConfig):
+class MedusaConfig(HeadConfig):
     """What the heads are.
 
     heads       how many
@@ -36,16 +37,23 @@ class MedusaConfig(TrainedConfig):
     accuracies: tuple[tuple[float, ...], ...] = ()
 
 
-class MedusaHeads(TrainedHead):
+class MedusaHeads(Head):
     """The residual blocks, which begin as the identity (section 2.1)."""
 
-    kind, called, Config = "medusa", "a set of Medusa heads", MedusaConfig
+    Recipe, Config = MedusaRecipe, MedusaConfig
     config: MedusaConfig
 
     def __init__(self, config: MedusaConfig, outputs: Sequence[int]) -> None:
         super().__init__(config, outputs)
         self.weight = nn.Parameter(torch.zeros(config.heads, config.width, config.width))
         self.bias = nn.Parameter(torch.zeros(config.heads, config.width))
+
+    @property
+    def shape(self) -> str:
+        return (
+            f"{self.config.heads} residual blocks of width {self.config.width}, {super().shape}; "
+            "the output matrix is the target's"
+        )
 
     def block(self, index: int, hidden: torch.Tensor) -> torch.Tensor:
         """Hidden states [rows, width] after the block of one head."""
@@ -55,7 +63,9 @@ class MedusaHeads(TrainedHead):
 class MedusaDrafter(DepthDrafter):
     """The heads of one target as a RankedDrafter: after a node of depth d speaks head d + 1."""
 
-    def __init__(self, head: MedusaHeads, target: CausalLM, name: str = "medusa") -> None:
+    weights = MedusaHeads
+
+    def __init__(self, head: MedusaHeads, target: CausalLM, name: str = MedusaRecipe.kind) -> None:
         super().__init__(head, target, name)
         target.keep_features()
         self._heads, self._width = head.config.heads, head.config.width

@@ -16,9 +16,9 @@ import torch
 from torch import nn
 
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
-from ouroboros_core.models.heads.trained import DepthDrafter
-from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.layer import LayerConfig, OneLayer, Rows, matrix, own_rows, states
+from ouroboros_core.models.heads.head import DepthDrafter
+from ouroboros_core.models.heads.layer import LayerConfig, OneLayer, Rows, matrix, own_rows, states
+from ouroboros_core.models.heads.recipes import ParallelRecipe
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,20 @@ EAGLE_NAMES = {
 class ParallelHead(OneLayer):
     """The weights of the layer, the joining matrix, and the masks."""
 
-    kind, called, Config = "parallel", "a parallel drafter", ParallelConfig
+    Recipe, Config = ParallelRecipe, ParallelConfig
     config: ParallelConfig
 
     def __init__(self, config: ParallelConfig, outputs: Sequence[int]) -> None:
         super().__init__(config, outputs)
         self.join = matrix(config.width + config.embedding, config.width)
         self.masks = nn.Parameter(0.02 * torch.randn(config.group - 1, config.width))
+
+    @property
+    def shape(self) -> str:
+        return (
+            f"one layer of width {self.config.width}, {self.config.group} tokens in one pass, "
+            f"{super().shape}; embeddings and output matrix are the target's"
+        )
 
     def renamed(self, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """An EAGLE head is a parallel drafter of one token: the masks stay as they are."""
@@ -72,24 +79,17 @@ class ParallelDrafter(DepthDrafter):
     """The drafter of one target: outputs after a node depend on its depth alone, since no row sees
     what was drafted. Remembers its keys and values of the text."""
 
-    def __init__(self, head: ParallelHead, target: CausalLM, name: str = "parallel") -> None:
+    weights = ParallelHead
+
+    def __init__(
+        self, head: ParallelHead, target: CausalLM, name: str = ParallelRecipe.kind
+    ) -> None:
         super().__init__(head, target, name)
         target.keep_features()
         self.group = head.config.group
         self._config, self._maps = head.config, head.products(target.engine)
         self._masks = head.masks.detach()
         self._embed = target.model.get_input_embeddings()
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget every token and give the cache's memory back."""
-        self._cache = TreeCache(1)
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop what is remembered of earlier texts; keeps the memory."""
-        self._tokens: tuple[int, ...] = ()
-        self._cache.keep(0)
 
     def reserve(self, tokens: int) -> None:
         self._cache.reserve(tokens + self.group)
@@ -98,12 +98,9 @@ class ParallelDrafter(DepthDrafter):
     def guesses(self, context: tuple[int, ...], levels: int) -> torch.Tensor:
         hidden = self.target.features(context)[:, : self._config.width]
         hidden = hidden.to(self._masks.device)
-        pairs = zip(context, self._tokens, strict=False)
-        short = min(len(context), len(self._tokens))
-        agreed = next((n for n, (a, b) in enumerate(pairs) if a != b), short)
         # Row n is made of the hidden state of token n and of token n + 1.
         last = len(context) - 2
-        held = min(max(0, agreed - 1), self._cache.get_seq_length(), last)
+        held = min(max(0, self._count_known(context) - 1), self._cache.get_seq_length(), last)
         self._tokens = ()
         self._cache.keep(held)
         while last - held > PREFILL_CHUNK:

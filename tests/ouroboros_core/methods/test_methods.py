@@ -20,9 +20,9 @@ from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.adaptive.cost_model import TYPICAL
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading.trained import KINDS
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.parts.base import Context, Method, Resources, VerificationResult
+from ouroboros_core.models.heads.recipes import HEADS
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Step
@@ -200,7 +200,6 @@ def test_runs_do_not_touch_each_other(method: str) -> None:
         resources = Resources(
             sampler,
             models[1],
-            head=head,
             heads=heads,
             corpus=tiny.corpus("llama"),
             self_draft=tiny.self_draft(models[0]),
@@ -217,8 +216,7 @@ def test_runs_do_not_touch_each_other(method: str) -> None:
         ]
 
     models = tiny.pair("llama", "sdpa")
-    head = tiny.drafter(models[0])
-    heads = tiny.drafters(models[0], KINDS)
+    heads = tiny.drafters(models[0], HEADS)
     alone = [facts(list(begin(models, seed))) for seed in (5, 6)]
     together: list[list[Step]] = [[], []]
     for steps in itertools.zip_longest(begin(models, 5), begin(models, 6)):

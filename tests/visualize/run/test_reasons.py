@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from ouroboros_core import methods
+from ouroboros_core import methods, rules
 from ouroboros_core.methods.parts.adjustable import Decision
-from ouroboros_core.methods.parts.needs import TRAINED
+from ouroboros_core.methods.parts.needs import HEAD_KINDS
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
@@ -130,11 +130,11 @@ def test_where_a_proposal_comes_from_is_told() -> None:
 
 KINDS = ("speculative", "ouroboros", "eagle2", "union", "token_recycling", "lookahead", "spectr")
 """Methods of which every rule is tried; of the others one, which draws what it judges."""
-RULES = ("greedy", "match", "rejection", "block")
+RULES = ("greedy", *rules.available())
 OTHERS = [
     kind.id
     for kind in methods.available().values()
-    if kind.proposes and kind.id not in KINDS and not kind.needs & TRAINED.keys()
+    if kind.proposes and kind.id not in KINDS and not kind.needs & HEAD_KINDS.keys()
 ]
 """But for heads that would have to be trained first, whose drafts are told like eagle2's."""
 

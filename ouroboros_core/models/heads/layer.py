@@ -13,14 +13,14 @@ from torch.nn import functional as F
 
 from ouroboros_core.models.engines.compact import norm
 from ouroboros_core.models.engines.passes import Engine, Product, product
-from ouroboros_core.models.heads.trained import TrainedConfig, TrainedHead
+from ouroboros_core.models.heads.head import Head, HeadConfig
 
 Rows = tuple[torch.Tensor, torch.Tensor]
 """Keys and values [..., heads, rows, width of a head]."""
 
 
 @dataclass(frozen=True)
-class LayerConfig(TrainedConfig):
+class LayerConfig(HeadConfig):
     """What the layer is made of.
 
     embedding     width of the target's token embeddings
@@ -36,7 +36,7 @@ class LayerConfig(TrainedConfig):
     eps: float
 
 
-class OneLayer(TrainedHead):
+class OneLayer(Head):
     """The weights of self-attention and MLP."""
 
     config: LayerConfig

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from ouroboros_core import methods
+from ouroboros_core.rules.typical import DELTA, EPSILON, Typical, typical_threshold
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder
-from ouroboros_core.verify import DELTA, EPSILON, typical_acceptance, typical_threshold
 from tests import tiny, traces
+from tests.told import target
 from visualize.run.view import run_view, sentence
 
 TYPICAL = Sampling(temperature=1.0, seed=3, acceptance="typical")
@@ -54,7 +55,7 @@ def test_the_longest_branch_of_likely_tokens_is_kept_and_the_likeliest_token_fol
 
     every = [tree.path_to(node) for node in range(len(tree))]
     wanted = max((path for path in every if kept(path)), key=worth)
-    path, token = typical_acceptance(tree, lambda node: p[node], np.random.default_rng)
+    path, token = Typical().judge(tree, target(lambda node: p[node], np.random.default_rng))
     assert path == tuple(wanted)
     assert token == p[path[-1] if path else 0].argmax()
 
@@ -98,5 +99,5 @@ def test_help_and_method_list_say_so() -> None:
     from visualize.learn.method_map import field_map
 
     assert "typical, which is not lossless" in Sampling.settings()["acceptance"].help
-    assert "Not lossless: whatever" in field_map()
+    assert "typical, which is not lossless" in field_map()
     assert methods.get("medusa").published, "which holds whatever the rule"
