@@ -15,7 +15,7 @@ from visualize.draft_game.job import Played, RoundJob
 from visualize.kit.events import PRIVATE, errors_on_page
 from visualize.kit.game_views import PlayView, ScoreView
 from visualize.server.jobs import Waiting
-from visualize.server.limits import who
+from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
 
 LONGEST = 4000
@@ -98,7 +98,7 @@ class PlayPanel:
             _check(game, pair, typed)
             number = game.number
             job = RoundJob(game.beginning, game.context, typed)
-            for update in self.runner.submit(job, pair=pair, visitor=who(request)):
+            for update in self.runner.submit(job, pair=pair, visitor=visitor_id(request)):
                 if game.number != number:
                     return
                 match update:

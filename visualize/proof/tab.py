@@ -26,7 +26,7 @@ from visualize.proof import tally as proof
 from visualize.proof.job import Counted, ProofJob
 from visualize.run.request import RunRequest
 from visualize.server.jobs import Waiting
-from visualize.server.limits import who, whole
+from visualize.server.limits import visitor_id, whole_number
 from visualize.server.runner import Runner
 
 if TYPE_CHECKING:
@@ -119,10 +119,10 @@ class ProofPanel:
         self, request: gr.Request, pair: str, seeds: Any, length: Any, *values: Any
     ) -> Iterator[dict[str, Any]]:
         with errors_on_page():
-            count, size = number_of_seeds(seeds), whole("tokens", length, LONGEST)
+            count, size = number_of_seeds(seeds), whole_number("tokens", length, LONGEST)
             task = proof_task(size, *values)
             job = ProofJob(task, count, size)
-            for update in self.runner.submit(job, pair=pair, visitor=who(request)):
+            for update in self.runner.submit(job, pair=pair, visitor=visitor_id(request)):
                 match update:
                     case Waiting(name=name, status=status):
                         yield proof.view(None, status, name)
@@ -132,7 +132,7 @@ class ProofPanel:
 
 def number_of_seeds(seeds: Any) -> int:
     """Return a number within the slider's bounds; raises InvalidInput."""
-    count = whole("seeds", seeds, MOST_SEEDS)
+    count = whole_number("seeds", seeds, MOST_SEEDS)
     if count < FEWEST_SEEDS:
         raise InvalidInput(f"seeds must be between {FEWEST_SEEDS} and {MOST_SEEDS}, got {count}")
     return count

@@ -25,7 +25,7 @@ from visualize.race.view import RaceView
 from visualize.run.request import RunRequest
 from visualize.run.view import View
 from visualize.server.jobs import Waiting
-from visualize.server.limits import who
+from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
 from visualize.watch.examples import EXAMPLES
 
@@ -195,7 +195,7 @@ class RacePanel:
             tasks = self._tasks(
                 prompt, count, chat, {"temperature": temperature, "seed": seed}, lanes
             )
-            updates = self.runner.submit(RaceJob(tasks), pair=pair, visitor=who(request))
+            updates = self.runner.submit(RaceJob(tasks), pair=pair, visitor=visitor_id(request))
             view: View = {}
             for seq, update in enumerate(updates):
                 if isinstance(update, Waiting):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
-from visualize.server.limits import Limits, flag, whole
+from visualize.server.limits import Limits, flag, whole_number
 from visualize.server.models import import_core
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class RunRequest:
             self.method,
             method.Hyperparameters.parse(dict(self.settings)),
             sampling,
-            whole("max_new_tokens", self.max_new_tokens, most),
+            whole_number("max_new_tokens", self.max_new_tokens, most),
             chat=flag("chat", self.chat),
             prediction=self.prediction,
             record=flag("record", self.record),

@@ -116,7 +116,7 @@ that line, so a budget protects only against honest visitors. The queue protects
 _SALT = secrets.token_bytes(16)
 
 
-def who(request: Any, *, proxied: bool = PROXIED) -> str:
+def visitor_id(request: Any, *, proxied: bool = PROXIED) -> str:
     """Return the visitor as a hash of the address, valid in this process; '' if unknown."""
     client = getattr(request, "client", None)
     address = getattr(client, "host", None) or ""
@@ -125,7 +125,7 @@ def who(request: Any, *, proxied: bool = PROXIED) -> str:
     return hashlib.sha256(_SALT + address.encode()).hexdigest()[:16] if address else ""
 
 
-def whole(name: str, count: Any, limit: int) -> int:
+def whole_number(name: str, count: Any, limit: int) -> int:
     """Return a whole number between 1 and `limit`; raises InvalidInput."""
     if (
         not isinstance(count, int | float)

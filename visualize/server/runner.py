@@ -14,7 +14,7 @@ from visualize.server.limits import Budget, Limits
 from visualize.server.log import entry
 from visualize.server.models import Models
 from visualize.server.queue import RunQueue
-from visualize.server.zero_gpu import LENT_SECONDS, ZERO, lent
+from visualize.server.zero_gpu import LENT_SECONDS, ZERO, on_lent_gpu
 
 LOADING = "Waiting for the models to load …"
 
@@ -30,7 +30,7 @@ class Runner:
             "seconds": Budget(limits.sweep_seconds, "seconds of sweeps"),
         }
         self._queue = RunQueue(waiting)
-        self._carried_out = lent(self._compute, _lent_seconds) if ZERO else self._compute
+        self._carried_out = on_lent_gpu(self._compute, _lent_seconds) if ZERO else self._compute
 
     def submit(
         self, job: Job, *, pair: str = "", visitor: str = ""

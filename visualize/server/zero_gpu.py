@@ -41,7 +41,7 @@ class Refusal:
     message: str
 
 
-def lent(compute: Generating[P], seconds: Callable[..., float]) -> Generating[P]:
+def on_lent_gpu(compute: Generating[P], seconds: Callable[..., float]) -> Generating[P]:
     """Return a generator function that runs `compute` on a lent GPU; only if `ZERO`.
 
     compute  yields values that can be pickled

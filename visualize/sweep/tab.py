@@ -34,7 +34,7 @@ from visualize.results.data import Over
 from visualize.results.tab import benchmark
 from visualize.run import figures
 from visualize.server.jobs import Update, Waiting
-from visualize.server.limits import who, whole
+from visualize.server.limits import visitor_id, whole_number
 from visualize.server.runner import Runner
 from visualize.sweep import view as sweeping
 from visualize.sweep.job import (
@@ -297,8 +297,8 @@ class SweepPanel:
         for draft in {cell.draft for cell in grid.cells} - {None}:
             self.runner.models.check_draft(pair, str(draft))
         counts = (
-            whole("repeats", repeats, MOST_REPEATS),
-            whole("max_new_tokens", count, self.most_tokens),
+            whole_number("repeats", repeats, MOST_REPEATS),
+            whole_number("max_new_tokens", count, self.most_tokens),
         )
         return grid, questions, *counts
 
@@ -338,7 +338,7 @@ class SweepPanel:
             # by its id: Gradio copies a changed button for each visitor
             resumed = event.target is not None and event.target.elem_id == self.resume.elem_id
             job = SweepJob(self._again(visitor) if resumed else self._new(*values))
-            updates = self.runner.submit(job, pair=values[0], visitor=who(request))
+            updates = self.runner.submit(job, pair=values[0], visitor=visitor_id(request))
             yield from self._run(visitor, updates)
 
     def _new(self, *values: Any) -> Callable[[Pair], Sweep]:

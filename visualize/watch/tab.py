@@ -26,7 +26,7 @@ from visualize.run import view as views
 from visualize.run.live import all_charts
 from visualize.run.view import View
 from visualize.server.jobs import Update, Waiting
-from visualize.server.limits import who
+from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
 from visualize.watch import endpoint, warm_start
 from visualize.watch.job import RunJob, RunUpdate
@@ -235,7 +235,7 @@ class WatchPanel:
             session.place(order)
             memory = partial(session.memory, task) if order.warm and learns(task.method) else None
             job = RunJob(task, compare=True, find_memory=memory)
-            updates = self.runner.submit(job, pair=order.pair, visitor=who(request))
+            updates = self.runner.submit(job, pair=order.pair, visitor=visitor_id(request))
             try:
                 yield from self._stream(updates, session, order)
             except Exception:
@@ -478,7 +478,7 @@ def add_endpoint(runner: Runner) -> None:
             "acceptance": acceptance,
         }
         with errors_on_page():
-            yield from endpoint.answers(runner, values, sampling, who(request))
+            yield from endpoint.answers(runner, values, sampling, visitor_id(request))
 
     # One computes at a time all the same: see `Runner.submit`.
     gr.api(generate, api_name="generate", concurrency_limit=None)

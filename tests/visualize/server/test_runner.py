@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import pickle
 import threading
-from dataclasses import replace
+from collections.abc import Generator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,10 +19,10 @@ from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.sweeps.grid import Axis, Grid
 from ouroboros_core.sweeps.sweep import Sweep
 from tests.folders import small_pair
-from tests.visualize.jobs import ending, make_task, race, run, waits_for
+from tests.visualize.jobs import ending, letters, make_task, race, run, waits_for
 from visualize.race.job import LaneFinished, RaceProgress
 from visualize.run.live import Comparing
-from visualize.server.jobs import Waiting
+from visualize.server.jobs import Job, Update, Waiting
 from visualize.server.limits import Limits
 from visualize.server.models import Models
 from visualize.server.runner import Runner
@@ -132,3 +135,40 @@ def test_runs_that_wait_at_once_do_not_spend_one_budget_twice() -> None:
     with pytest.raises(InvalidInput, match="may have 20 tokens in an hour; you have had 12"):
         list(second)
     assert ending(run(runner, make_task(), compare=False, visitor="b")).trace.steps
+
+
+@dataclass(frozen=True)
+class Sums(Job):
+    """A job of a feature that exists in this test alone."""
+
+    kind = "sum"
+    cost = 5
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"numbers": [2, 1]}
+
+    def updates(self, pair: Pair, name: str, seconds: float) -> Generator[Update, None, None]:
+        yield Update(tokens=2)
+        yield Update(tokens=3, steps=1, facts={"sum": 3})
+
+
+def test_a_job_that_the_server_does_not_know_is_run_charged_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The oracle is what the job itself says; who stops pays for what was computed."""
+    caplog.set_level(logging.INFO, logger="ouroboros.runs")
+    runner = Runner(Models(lambda _: letters()), Limits(tokens=8))
+    runner.models.ask("").result()
+    stopped = runner.submit(Sums(), visitor="a")
+    next(stopped)
+    stopped.close()
+    assert len(list(runner.submit(Sums(), visitor="a"))) == 2
+    with pytest.raises(InvalidInput, match="you have had 5, and this would be 5 more"):
+        list(runner.submit(Sums(), visitor="a"))
+    lines = [json.loads(record.message) for record in caplog.records]
+    assert [(line["ending"], line["tokens"], line.get("sum")) for line in lines] == [
+        ("stopped", 2, None),
+        ("done", 3, 3),
+    ]
+    assert {(line["kind"], *line["numbers"]) for line in lines} == {("sum", 2, 1)}
