@@ -1,5 +1,4 @@
-"""The page over HTTP: its routes, its limits, and how it starts and ends. The flags are those of
-`ouroboros serve`."""
+"""The page over HTTP: routes, limits, start and end. `ouroboros serve` has its flags."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ LENT = zero_gpu.ZERO
 
 
 def health(runner: Runner) -> JSONResponse:
-    """For monitoring: 200 while the page serves, 503 if the models could not be loaded."""
+    """Answer 200 while the page serves, 503 if the models could not be loaded; for monitoring."""
     state = runner.models.health
     return JSONResponse({"status": state}, 503 if state == "failed" else 200)
 

@@ -6,13 +6,14 @@ import json
 from functools import cache
 from typing import Any
 
+from ouroboros_core.trace.summary import Summary
 from visualize.gallery import runs as gallery
-from visualize.kit import labels
+from visualize.kit import labels as spoken
 from visualize.run import view as views
-from visualize.what_if import view as what_if_view
+from visualize.what_if import view as elsewhere
 
 RECORDED = ("java-autoregressive", "java-speculative", "java-ouroboros", "java-union")
-"""Runs of one prompt, the plain one first: the race that is there before anybody asks for one."""
+"""Recorded runs of one prompt, plain decoding first: the race before a visitor starts one."""
 
 
 @cache
@@ -22,13 +23,13 @@ def _recorded() -> str:
         trace = gallery.paced(name)
         plain = gallery.trace(RECORDED[0])
         lane = views.lane_view(
-            labels.method(trace.method), trace, plain, None, gallery.speedup(name)
+            spoken.method(trace.method), Summary(trace, plain, rounds=gallery.speedup(name))
         )
         for step in lane["steps"]:
             step.pop("odds", None)  # no lane shows them
-        lanes.append(lane | {"modelled": what_if_view.clocks(trace)})
+        lanes.append(lane | {"modelled": elsewhere.clocks(trace)})
     first = gallery.trace(RECORDED[0])
-    told = {
+    view = {
         "seq": 0,
         "race": "recorded",
         "recorded": True,
@@ -49,9 +50,9 @@ def _recorded() -> str:
         "done": True,
         "play": True,
     }
-    return json.dumps(told)
+    return json.dumps(view)
 
 
 def recorded(_: Any) -> str:
-    """What the view asks of the server where no race has run yet: a recorded one, as JSON."""
+    """Return the recorded race as JSON; the view asks for it if no race has run yet."""
     return _recorded()

@@ -1,4 +1,4 @@
-"""What all heads share: a folder with weights and their description, and the drafter that reads the
+"""The base of all heads: weights in a folder with their description, and a drafter that reads the
 target's states."""
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models import rounding
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.passes import Product, product
 from ouroboros_core.models.evaluation import TorchEvaluation
 from ouroboros_core.models.heads.recipes import HeadRecipe
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.tree import Evaluation, TokenTree
 
 WEIGHTS, ABOUT = "head.safetensors", "head.json"
 
@@ -177,8 +176,8 @@ class HeadDrafter(ABC):
     def reserve(self, tokens: int) -> None:
         self._cache.reserve(tokens)
 
-    def _count_known(self, tokens: Sequence[int]) -> int:
-        """Return how many of the first tokens are those of the text that was read last."""
+    def _common_length(self, tokens: Sequence[int]) -> int:
+        """Return the length of the common beginning of some tokens and the text that was read."""
         shorter = min(len(tokens), len(self._tokens))
         pairs = enumerate(zip(tokens, self._tokens, strict=False))
         return next((n for n, (new, old) in pairs if new != old), shorter)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests import ROOT
 from tests.visitor import watch
 from visualize.kit.address import ADDRESS
 from visualize.kit.modules import carried
@@ -116,15 +114,6 @@ def test_what_is_too_large_to_be_stored_takes_nothing_older_back(
     assert run(visitor, 'storage.recall("run").inputs') == ["before", 1]
     run(visitor, f'(page.changed(["x".repeat(2e7), 2]), {LEAVE})')
     assert run(visitor, 'storage.recall("run")') is None
-
-
-def test_one_module_knows_the_browsers_storage() -> None:
-    knowing = [
-        file.name
-        for file in sorted((ROOT / "visualize").glob("*/*.js"))
-        if re.search(r"\b(session|local)Storage\b", file.read_text("utf-8"))
-    ]
-    assert knowing == ["page_storage.js"]
 
 
 def test_every_field_for_a_text_follows_the_direction_of_what_is_written(

@@ -14,21 +14,22 @@ from safetensors import safe_open
 from ouroboros_core import methods
 from ouroboros_core.locations import assets
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.words import table
 from visualize.gallery import runs as gallery
 from visualize.learn import facts as lesson_facts
-from visualize.learn import lessons
-from visualize.run import diagnosis
+from visualize.learn import lessons as learn
+from visualize.run import diagnosis as numbers
 
 FORMULAS = {
-    "lessons.unchanged.2",
-    "lessons.unchanged.3",
-    "lessons.phrases.2",
-    "lessons.phrases.3",
-    "lessons.pays.3",
-    "lessons.pays.4",
-    "lessons.pays.5",
-    "lessons.pays.7",
+    "learn.unchanged.2",
+    "learn.unchanged.3",
+    "learn.phrases.2",
+    "learn.phrases.3",
+    "learn.pays.3",
+    "learn.pays.4",
+    "learn.pays.5",
+    "learn.pays.7",
 }
 """Texts that hold numbers of formulas, which belong to no run."""
 
@@ -428,20 +429,20 @@ def _parts(name: str) -> dict[str, float]:
 
 def test_what_a_step_costs_adds_up_as_it_is_shown() -> None:
     """In a lesson, and below every run."""
-    pays = next(c for c in lessons.chapters() if c["id"] == "pays")
+    pays = next(c for c in learn.chapters() if c["id"] == "pays")
     lesson = re.findall(r"(\d+\.\d\d)(?:×| for)", pays["stops"][1]["words"][0])
     told = [lesson[:4]]
     for name in gallery.runs():
         plain = gallery.baseline(name)
         if plain is not None:
-            line = diagnosis.diagnosis(gallery.trace(name), plain)[0]
+            line = numbers.diagnosis(Summary(gallery.trace(name), plain))[0]
             told.append(re.findall(r"\d+\.\d\d(?= plain steps| for)", line))
     assert len(told) > 20
     for whole, *parts in told:
         assert sum(round(100 * float(part)) for part in parts) == round(100 * float(whole)), parts
 
 
-@pytest.mark.parametrize("chapter", lessons.chapters(), ids=lambda c: c["id"])
+@pytest.mark.parametrize("chapter", learn.chapters(), ids=lambda c: c["id"])
 def test_every_number_is_that_of_the_run_which_is_shown(chapter: dict[str, Any]) -> None:
     facts = oracle(chapter)
     for number, stop in enumerate(chapter["stops"], 1):
@@ -468,9 +469,9 @@ def test_no_number_is_written_into_the_texts() -> None:
 
 
 def test_a_question_may_ask_about_every_full_step_and_tells_what_became_of_it() -> None:
-    chapter = next(c for c in lessons.chapters() if c["question"]["kind"] == "predict")
+    chapter = next(c for c in learn.chapters() if c["question"]["kind"] == "predict")
     rounds = chapter["question"]["rounds"]
-    for name in lessons.QUIZ:
+    for name in learn.QUIZ:
         run, asked = raw(name), [r for r in rounds if r["run"] == name]
         assert [r["step"] for r in asked] == sorted(r["step"] for r in asked)
         assert len({r["accepted"] for r in asked}) > 2 and len(asked) > 10
@@ -478,7 +479,7 @@ def test_a_question_may_ask_about_every_full_step_and_tells_what_became_of_it() 
             step = run["steps"][one["step"]]
             assert one["tokens"] == [run["pieces"][str(t)] for t in step["tree"]["tokens"][1:]]
             assert one["accepted"] == len(step["path"])
-    assert chapter["run"] == lessons.QUIZ[0]
+    assert chapter["run"] == learn.QUIZ[0]
     assert max(stop["at"]["step"] for stop in chapter["stops"]) < 3, (
         "the rest is still to be guessed"
     )
@@ -492,7 +493,7 @@ def test_the_worked_example_comes_out_as_the_target_wants_it() -> None:
         ["green", 50, 20, 20, 0, 30, 50],
         ["blue", 20, 20, 20, 0, 0, 20],
     ]
-    words = table()["lessons.unchanged.2"] + table()["lessons.unchanged.3"]
+    words = table()["learn.unchanged.2"] + table()["learn.unchanged.3"]
     assert all(f"{count}" in words for count in (100, 60, 30, 20, 70, 50))
 
 
@@ -533,7 +534,7 @@ def test_the_settings_of_every_recorded_run_can_be_asked_for_again() -> None:
 
 
 def test_the_questions_lead_to_stops_that_are_there() -> None:
-    chapters, questions = lessons.chapters(), lessons.questions()
+    chapters, questions = learn.chapters(), learn.questions()
     assert len(chapters) == 9 and len(questions) == 12
     for question in questions:
         assert 0 <= question["stop"] < len(chapters[question["chapter"]]["stops"])
