@@ -12,7 +12,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.base import Method
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.settings import AUTO, Setting
-from visualize.kit import labels as spoken
+from visualize.kit import labels
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import markup
 
@@ -56,7 +56,7 @@ def declaration(kind: type[Method]) -> dict[str, Any]:
 def _declared(setting: Setting) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": setting.name,
-        "label": spoken.label(setting.name),
+        "label": labels.label(setting.name),
         "help": setting.help,
         "value": first_value(setting),
         "auto": setting.default == AUTO,

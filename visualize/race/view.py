@@ -8,9 +8,9 @@ from typing import Any
 
 from ouroboros_core.trace.summary import Summary
 from visualize.gallery import runs as gallery
-from visualize.kit import labels as spoken
+from visualize.kit import labels
 from visualize.run import view as views
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
 
 RECORDED = ("java-autoregressive", "java-speculative", "java-ouroboros", "java-union")
 """Recorded runs of one prompt, plain decoding first: the race before a visitor starts one."""
@@ -23,11 +23,11 @@ def _recorded() -> str:
         trace = gallery.paced(name)
         plain = gallery.trace(RECORDED[0])
         lane = views.lane_view(
-            spoken.method(trace.method), Summary(trace, plain, rounds=gallery.speedup(name))
+            labels.method(trace.method), Summary(trace, plain, rounds=gallery.speedup(name))
         )
         for step in lane["steps"]:
             step.pop("odds", None)  # no lane shows them
-        lanes.append(lane | {"modelled": elsewhere.clocks(trace)})
+        lanes.append(lane | {"modelled": what_if_view.clocks(trace)})
     first = gallery.trace(RECORDED[0])
     view = {
         "seq": 0,
