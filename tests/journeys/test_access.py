@@ -106,8 +106,8 @@ def visit_tabs(page: Any) -> Iterator[str]:
     if fold.get_attribute("open") is None:
         fold.locator("summary").click()
     page.get_by_role("button", name="Another machine", exact=True).click()
-    page.locator("#chart-elsewhere").scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-elsewhere .ouro-what-if-time .main-svg", timeout=60_000)
+    page.locator("#chart-what_if").scroll_into_view_if_needed()
+    page.wait_for_selector("#chart-what_if .ouro-what-if-time .main-svg", timeout=60_000)
     page.locator(".ouro-what-if-fold > summary").click()
     yield "Watch, another machine"
     page.locator(".ouro-what-if-fold > summary").click()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ouroboros_core.trace.summary import Speedup
     from ouroboros_core.trace.trace import Trace
 
-ELSEWHERE = "elsewhere"
+WHAT_IF = "what_if"
 """Beside the charts: the run on another machine."""
 RECORDED = gallery.first(methods.DEFAULT) or next(iter(gallery.runs()))
 """The recorded run on screen before any model is loaded."""
@@ -79,11 +79,11 @@ class WatchPanel:
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
                 self.saving = SaveView((*saving.TYPES, "link"), elem_id="save-view")
                 named = [{"id": chart.id, "label": chart.label} for chart in CHARTS]
-                named.append({"id": ELSEWHERE, "label": "Another machine"})
+                named.append({"id": WHAT_IF, "label": "Another machine"})
                 self.details = DetailsView(named, has_charts(trace), elem_id="details")
                 with gr.Row(elem_classes="ouro-charts"):
                     self.charts = {chart.id: self._chart(chart, drawn) for chart in CHARTS}
-                    self.what_if = WhatIfView(what_if_view.choices(), elem_id=f"chart-{ELSEWHERE}")
+                    self.what_if = WhatIfView(what_if_view.choices(), elem_id=f"chart-{WHAT_IF}")
                 self.models = gr.Markdown(
                     self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
                 )
@@ -361,7 +361,7 @@ def _chart_values(seq: int, run: str, drawn: dict[str, Any]) -> list[dict[str, A
 
 def has_charts(trace: Trace) -> list[str]:
     """The ids of the charts that say something of a run, and of the run on another machine."""
-    return [*figures.applying(trace), ELSEWHERE]
+    return [*figures.applying(trace), WHAT_IF]
 
 
 def _after_comparing(failed: bool, trace: Trace, speedup: Speedup | None) -> str:

@@ -185,7 +185,7 @@ def test_a_benchmark_is_modelled_by_the_mean_step_of_each_method() -> None:
 def test_another_machine_is_chosen_and_changed_in_watch(page: Any) -> None:
     page.locator(".ouro-details > summary").click()
     page.get_by_role("button", name="Another machine", exact=True).click()
-    view = page.locator("#chart-elsewhere")
+    view = page.locator("#chart-what_if")
     view.scroll_into_view_if_needed()
     trace = gallery.trace(RECORDED)
 
@@ -230,7 +230,7 @@ def test_another_machine_is_used_by_keyboard_on_a_phone(page: Any) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.locator(".ouro-details > summary").press("Enter")
     page.get_by_role("button", name="Another machine", exact=True).press("Enter")
-    view = page.locator("#chart-elsewhere")
+    view = page.locator("#chart-what_if")
     machine = view.get_by_label("machine", exact=True)
     machine.focus()
     first = machine.input_value()
