@@ -1,5 +1,4 @@
-"""What stands alone: the replay of a run in one HTML file, and the gallery that any web server
-serves without Python.
+"""Pages without Python: the replay of a run in one HTML file, and the gallery for any web server.
 
 Both mount the views of the page, with the same scripts. `python -m visualize.deploy.static_site
 FOLDER` writes the gallery.
@@ -91,7 +90,7 @@ def _json(value: Any) -> str:
 
 
 def _facts(value: Any) -> str:
-    """What the scripts of a page show, for alone.js."""
+    """Return the facts that the scripts of a page read, see kit/standalone.js."""
     return f'<script type="application/json" id="facts">{_json(value)}</script>'
 
 
@@ -112,7 +111,7 @@ def _page(title: str, body: str, head: str) -> str:
 
 
 def make_way(folder: Path, mark: str) -> None:
-    """Remove a folder that an earlier run wrote, which the file `mark` in it tells.
+    """Remove a folder that an earlier run wrote; it contains the file `mark`.
 
     Raises InvalidInput for a file, for a folder that holds anything else, and for one that has a
     history in git.
@@ -146,21 +145,21 @@ def write_gallery(folder: Path) -> list[Path]:
     files |= {
         f"{name}.html": _site_page(name, element, view) for name, (element, view) in PAGES.items()
     }
-    files |= {f"runs/{name}.js": _told(name) for name in gallery.runs()}
+    files |= {f"runs/{name}.js": _run_script(name) for name in gallery.runs()}
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     shutil.copyfile(PLOTLY_JS, folder / "plotly.min.js")
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def _told(name: str) -> str:
-    """A recorded run as a script that tells it: a page opened from disk may fetch nothing else."""
+def _run_script(name: str) -> str:
+    """Return a recorded run as a script, because a page from disk may fetch nothing else."""
     detail = _json({"name": name, "run": gallery.view(name)})
     return f'document.dispatchEvent(new CustomEvent("ouro:recorded", {{ detail: {detail} }}));\n'
 
 
 def _data(name: str) -> dict[str, Any]:
-    """What the scripts of a page show beside runs."""
+    """Return the facts of a page, without the runs."""
     own: dict[str, Any] = {
         "index": {"chapters": lessons.chapters(), "questions": lessons.questions()},
         "traces": {"entries": gallery.entries()},

@@ -1,4 +1,4 @@
-"""What starts a run: Enter in the prompt, and either Generate or Stop."""
+"""The start of a run: Enter in the prompt, and either Generate or Stop."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
-from visualize.kit.address import changed, kept
+from visualize.kit.address import changed, restored
 from visualize.kit.ask_view import AskView
 from visualize.kit.events import PRIVATE, errors_on_page, field
 from visualize.kit.setting_input import CHAT_TEMPLATE, NOTHING_YET, sampling_component
@@ -296,7 +296,7 @@ class RunInputs:
             "run": "",
             "figure": figures.empty("Charts are not kept when the page is left."),
         }
-        back = kept(len(settings), len(charts), blank)
+        back = restored(len(settings), len(charts), blank)
         loaded.then(None, js=back, outputs=[*settings, *shown, self.link, self.note], **private)
 
     def _linked(self, request: gr.Request, charts: int) -> Any:

@@ -94,7 +94,7 @@ class OuroborosView(JsonHTML):
         select: Callable[..., Any]
         step: Callable[..., Any]
 
-    def __init__(self, value: Given | Callable[[], Given] | None = None, **more: Any) -> None:
+    def __init__(self, value: Given | Callable[[], Given] | None = None, **options: Any) -> None:
         """value: a `Given`, or a function without arguments that returns one for every visitor. A
         string that does not begin with { is the path of a file here, and here only: in an event it
         would let a visitor's text open files of the server, so a path is a `Path` there.
@@ -103,7 +103,7 @@ class OuroborosView(JsonHTML):
         """
         if isinstance(value, str) and not value.lstrip().startswith("{"):
             value = Path(value)
-        facts = {"looks": views.legend(), "padding": False, "styles": run_style(), **more}
+        facts = {"looks": views.legend(), "padding": False, "styles": run_style(), **options}
         try:
             super().__init__(value, TOKEN_VIEW, module=carried(TOKEN_VIEW.module), **facts)
         except gr.Error as error:

@@ -1,5 +1,5 @@
-"""The settings of all methods as one component. As components of their own they were half of those
-of the page, and Gradio's script goes through all of these again and again."""
+"""The settings of all methods as one component. As separate components they were half of the page's
+components, and Gradio's script visits all components again and again."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class MethodSettings(JsonHTML):
     With `merge` as well, what it names is taken over and the rest stays.
     """
 
-    def __init__(self, kinds: Sequence[type[Method]], method: str, **more: Any) -> None:
+    def __init__(self, kinds: Sequence[type[Method]], method: str, **options: Any) -> None:
         """method: the id of the one that is chosen first."""
         value = {"method": method, "of": {}}
         declared = [declaration(kind) for kind in kinds]
-        super().__init__(value, METHOD_SETTINGS, methods=declared, padding=False, **more)
+        super().__init__(value, METHOD_SETTINGS, methods=declared, padding=False, **options)
 
 
 def declaration(kind: type[Method]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ SAVING = {
 
 
 def save_buttons(*kinds: str) -> Markup:
-    """Return a row of buttons, each of which saves a run as a file of one kind, or as a link."""
+    """Return a row of buttons; each saves a run as a file of one kind, or as a link."""
     buttons = "\n".join(
         f'<button type="button" class="ouro-toggle" data-kind="{kind}">{SAVING[kind]}</button>'
         for kind in kinds
