@@ -16,9 +16,9 @@ from math import inf
 from statistics import median_low
 from typing import TypeVar
 
+from ouroboros_core.messages import counted
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Trace
-from ouroboros_core.words import counted
 
 ROUNDS, AGAIN = 3, 2
 """Rounds that count, and rounds on a busy machine that are measured again."""

@@ -23,9 +23,9 @@ from typing_extensions import TypeVar
 from ouroboros_core.benchmark.conditions import Conditions
 from ouroboros_core.benchmark.workers import BEAT_S, POLL_S, Workers
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.messages import counted
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.trace import Seconds
-from ouroboros_core.words import counted
 
 VERSION = 1
 SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.cli import options, skipping
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.words import allowed
+from ouroboros_core.messages import allowed
 
 if TYPE_CHECKING:
     from ouroboros_core.training.loop import Recipe

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.integrations.tree_svg import ROOT, Node, picture
+from ouroboros_core.messages import allowed, counted, isolated
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, key_of
 from ouroboros_core.trace.reasons import Reasons, origin, share
-from ouroboros_core.words import allowed, counted, isolated
 
 if TYPE_CHECKING:
     from ouroboros_core.trace.trace import Judged, Step, Trace

@@ -6,8 +6,8 @@ import unicodedata
 from dataclasses import dataclass, field
 from html import escape
 
+from ouroboros_core.messages import isolated
 from ouroboros_core.sources import LOOKS
-from ouroboros_core.words import isolated
 
 HEIGHT, GAP_X, GAP_Y, MARGIN = 26, 26, 10, 8
 ROOT = "root"

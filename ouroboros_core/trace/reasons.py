@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from ouroboros_core.messages import counted, isolated
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, Source, key_of
 from ouroboros_core.tree import Learned, Provenance
-from ouroboros_core.words import counted, isolated
 
 if TYPE_CHECKING:
     from ouroboros_core.trace.trace import Judged, Step, Trial

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.words import allowed, counted
+from ouroboros_core.messages import allowed, counted
 
 Ids = npt.NDArray[np.int64]
 

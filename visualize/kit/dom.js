@@ -13,7 +13,7 @@ export const quote = (text, className) => {
   node.translate = false;
   return node;
 };
-// A quoted text ends where behind its mark a word of the sentence may follow; `words.isolated`
+// A quoted text ends where behind its mark a word of the sentence may follow; `messages.isolated`
 // puts characters around one that runs from right to left.
 const QUOTED = /([‘“]|(?:^|[\s(])')(\u2068[^\u2069]*\u2069|[^]*?)([’”'](?=[\s.,;:)]|$))/;
 const parts = (sentence) =>

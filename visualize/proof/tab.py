@@ -11,9 +11,9 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.messages import say
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.words import say
 from visualize.kit.events import PRIVATE, pressable_from, pressable_until_the_end
 from visualize.kit.game_views import DiceView, ProofView
 from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component

@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark.protocol import Measured
-from ouroboros_core.words import counted
+from ouroboros_core.messages import counted
 from visualize.run import figures
 from visualize.run import view as views
 from visualize.run.view import View

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark.protocol import Measured, measure
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.words import counted
+from ouroboros_core.messages import counted
 from visualize.draft_game import game as play
 from visualize.proof import tally as proof
 from visualize.proof.chi_square import LEAST

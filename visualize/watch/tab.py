@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core import methods
-from ouroboros_core.words import counted
+from ouroboros_core.messages import counted
 from visualize.gallery import runs as gallery
 from visualize.kit.events import PRIVATE, at_the_end
 from visualize.kit.inputs import RunInputs, chosen, learns

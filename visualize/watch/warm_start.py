@@ -10,8 +10,8 @@ import gradio as gr
 
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.lookup.memories import read_memory
+from ouroboros_core.messages import counted
 from ouroboros_core.trace.file import MAX_BYTES
-from ouroboros_core.words import counted
 from visualize.kit.events import PRIVATE
 from visualize.kit.inputs import RunInputs, learns
 from visualize.server.errors import field

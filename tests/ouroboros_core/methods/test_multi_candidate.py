@@ -18,7 +18,14 @@ from ouroboros_core.sampling import Sampler, Sampling, softmax, without
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TreeBuilder
 from ouroboros_core.verify import Judgement, rejection_sampling
-from tests.told import CHI_SQUARE, ToldModel, check_places, chi_square, distribution, fixed
+from tests.seeded_models import (
+    CHI_SQUARE,
+    SeededModel,
+    check_places,
+    chi_square,
+    distribution,
+    fixed,
+)
 
 KIND = methods.get("multi_candidate")
 HIGH = float(np.nextafter(1.0, 0.0))
@@ -27,7 +34,7 @@ REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
 
 
 def method(sampling: Sampling, config: str, stop: frozenset[int] = frozenset()) -> Any:
-    resources = Resources(Sampler(sampling, 6), ToldModel(5, noise=0.7), stop)
+    resources = Resources(Sampler(sampling, 6), SeededModel(5, noise=0.7), stop)
     made = KIND(KIND.Hyperparameters.parse({"k_config": config}), resources)
     made.start(TokenizedPrompt(TEXT), 50)
     return made
