@@ -1,1 +1,1 @@
-"""What methods learn with: phrases, windows, automata, corpora, counts; token ids only."""
+"""Structures of token ids that methods learn from: phrases, windows, automata, corpora, counts."""

@@ -177,11 +177,11 @@ class Ouroboros(Method):
         # the root as well, which cost a row and no draft pass.
         drafted = len(chain) > 1
         if not ended and (drafted or self.settings.extended):
-            self._proposal.suffixes = self.pool.hang(
+            self._proposal.suffixes = self.pool.attach(
                 builder, chain[-1], self.suffixes, Source.SUFFIX
             )
         if drafted and self.settings.extended:
-            self.pool.hang(builder, 0, self.suffixes, Source.SUFFIX)
+            self.pool.attach(builder, 0, self.suffixes, Source.SUFFIX)
         return builder.build()
 
     def _draft(self, context: Context, limit: int) -> list[_Drafted]:
@@ -207,7 +207,7 @@ class Ouroboros(Method):
         window's last level."""
         assert self.pool is not None
         builder = TreeBuilder(root)
-        self.pool.hang(builder, 0, self.settings.guess_set_size, Source.PHRASE)
+        self.pool.attach(builder, 0, self.settings.guess_set_size, Source.PHRASE)
         window = self.window.attach(builder) if self.columns else []
         return builder.build(), window
 

@@ -106,7 +106,7 @@ class Rest(Method):
         assert corpus is not None
         builder = TreeBuilder(context.root, max_depth=context.deepest)
         self.end.extend(context.tokens[self.end.read :])
-        found = self.end.found
+        found = self.end.match
         if found and found.length >= settings.min_suffix and context.remaining > 1:
             span = min(settings.span, context.deepest)
             nodes: list[int] = []

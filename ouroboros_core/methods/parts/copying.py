@@ -192,7 +192,7 @@ class Copying(Method):
     def _retrieved(self, context: Context) -> Copy | None:
         """From the corpus: what follows the first occurrence of the match; or step by step the most
         frequent of what follows it, at up to OCCURRENCES of them."""
-        corpus, found = self.resources.corpus, self.retrieved.found if self.retrieved else None
+        corpus, found = self.resources.corpus, self.retrieved.match if self.retrieved else None
         if corpus is None or found is None or found.length < self.threshold + self.bias:
             return None
         length, rank = self._length(found.length, context), found.length - self.bias

@@ -153,7 +153,7 @@ def test_a_target_whose_layers_cannot_be_skipped_is_told_and_what_helps() -> Non
 
 
 def test_the_controller_prices_its_passes_by_the_weights_that_they_read() -> None:
-    half = TYPICAL.target.part(0.5)
+    half = TYPICAL.target.scaled(0.5)
     assert half.rows == TYPICAL.target.rows
     for rows in (1, 9, 40):
         assert 2 * half.of(rows) == pytest.approx(TYPICAL.target.of(rows))
