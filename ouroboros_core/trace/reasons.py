@@ -131,7 +131,7 @@ class Reasons:
         return self._refused(node, above, self.step.tokens[index])
 
     def _who(self, node: int) -> str:
-        return LOOKS[key_of(self.step.tree.provenance[node].source)].who
+        return LOOKS[key_of(self.step.tree.provenance[node].source)].proposer
 
     def _accepted(self, before: int, node: int, token: int) -> str:
         judged = self._judged.get(before)

@@ -34,7 +34,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_in_a_notebook_the_bar_is_html_and_goes_away(shown: list[Any]) -> None:
-    with progress.following("comparing", 2) as tell:
+    with progress.progress_bar("comparing", 2) as tell:
         tell(1, "<union>")
         tell(2, "done")
     first, second, last = (bar._repr_html_() for bar in shown)
@@ -44,7 +44,7 @@ def test_in_a_notebook_the_bar_is_html_and_goes_away(shown: list[Any]) -> None:
 
 
 def test_in_a_terminal_the_bar_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.following("comparing", 1) as tell:
+    with progress.progress_bar("comparing", 1) as tell:
         tell(0, "[union]")
         tell(1, "done")
     told = capsys.readouterr()

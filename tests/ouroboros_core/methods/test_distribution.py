@@ -48,7 +48,7 @@ class Written:
         best = np.argsort(-Q)[:2]
         return [(int(token), float(softmax(Q)[token])) for token in best]
 
-    def told(self, *_: Any) -> None: ...
+    def report(self, *_: Any) -> None: ...
 
 
 P = np.array([1.2, 0.3, -0.5, 2.0, 0.0, 1.0])

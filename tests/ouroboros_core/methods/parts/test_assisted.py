@@ -342,7 +342,7 @@ def test_a_generator_that_fails_begins_anew_and_costs_its_steps(
     assert len(caplog.records) == (0 if translates else 2)
     one.candidates(PROMPT)
     made[-1].asked = 2
-    one.told(PROMPT, 1, 1)
+    one.report(PROMPT, 1, 1)
     assert one.failures == (1 if translates else 3)
 
 
@@ -356,7 +356,7 @@ def test_want_of_memory_and_an_interrupt_are_no_plain_step(
     one.translates = translates
     one.start(PROMPT, 8, [])
     one.candidates(PROMPT)
-    for call in (lambda: one.candidates(PROMPT), lambda: one.told(PROMPT, 1, 1)):
+    for call in (lambda: one.candidates(PROMPT), lambda: one.report(PROMPT, 1, 1)):
         with pytest.raises(error):
             call()
     assert made.asked == 2
