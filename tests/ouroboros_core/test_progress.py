@@ -61,7 +61,7 @@ def test_the_embedded_models_first_use_shows_a_bar_in_a_notebook_too(
     embedded._convert(tmp_path / "weights.gguf", tmp_path)
     doing = [bar.doing for bar in shown]
     assert doing == ["getting ready", "tokenizer", "weights", "saving", "done"]
-    assert (shown[0].what, shown[-1]._repr_html_()) == ("Converting SmolLM2-135M-Instruct", "")
+    assert (shown[0].task, shown[-1]._repr_html_()) == ("Converting SmolLM2-135M-Instruct", "")
 
 
 def test_scripts_and_programs_print_what_the_encoding_of_the_output_lacks_as_escapes() -> None:
