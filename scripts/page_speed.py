@@ -20,7 +20,7 @@ from itertools import accumulate
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.locations import assets
-from visualize import views
+from visualize.run import view as views
 from visualize.server import showing
 from visualize.server import models
 from visualize.server import runner

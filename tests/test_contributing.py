@@ -55,7 +55,7 @@ NAMES = {"echo": "Echo", "several": "Several drafts"}
 PAGE = """
 import gradio, json
 from ouroboros_core import methods
-from visualize import gallery
+from visualize.gallery import runs as gallery
 from visualize.kit.settings_view import declaration
 from visualize.kit.inputs import RunInputs
 with gradio.Blocks():
