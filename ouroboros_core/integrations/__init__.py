@@ -1,9 +1,10 @@
-"""The interfaces that people already know, on plain transformers models: Ouroboros,
+"""The interfaces of three known packages on plain transformers models: Ouroboros,
 Speculative-Decoding, SAM-Decoding.
 
     from ouroboros_core.integrations import CacheEngine, ouroboros
-    ids = ouroboros(input_ids, draft, target, max_len=64, gamma=12,
-    eos_token_id=tokenizer.eos_token_id)
+
+    end = tokenizer.eos_token_id
+    ids = ouroboros(input_ids, draft, target, max_len=64, gamma=12, eos_token_id=end)
 
 * `ouroboros`, `dualdec`, `CacheEngine`: the packages `ourodec` and `dualdec` 0.1.0
   (thunlp/Ouroboros)
@@ -11,10 +12,10 @@ Speculative-Decoding, SAM-Decoding.
 * `samd_generate`, `load_sam`, `SamdConfig`, `SamdModel`, `SamdGenerationConfig`, `DraftModel`:
   hyx1999/SAM-Decoding
 
-Names, order and defaults of the arguments are theirs; what is computed is this project's, so it is
-correct where they are not: greedy is greedy, a draft model may have any number of layers, several
-end tokens are honoured, sampling keeps the target's distribution, and no model has to be imported
-from a copied file.
+Names, order and defaults of the arguments are those packages', and the decoding is this project's.
+So it is correct in cases in which they are not: greedy decoding is greedy, a draft model can have
+any number of layers, several end tokens work, sampling keeps the target's distribution, and no
+model is imported from a copied file.
 """
 
 from ouroboros_core.integrations.romsto import (
