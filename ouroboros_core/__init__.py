@@ -12,6 +12,7 @@ Importing this package does not import torch. Names that need torch are imported
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.version import VERSION
@@ -35,7 +36,7 @@ _HOMES = {
     "Provenance": "tree",
     "TokenTree": "tree",
     "TreeBuilder": "tree",
-    "verify": "verify",
+    "verify": "rules.match",
     "OuroborosError": "errors",
     "generate": "integrations.transformers.generate",
     "Comparison": "benchmark.comparison",
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import load_pair as load_pair
     from ouroboros_core.loading.pairs import make_pair as make_pair
     from ouroboros_core.lookup.phrase_pool import PhrasePool as PhrasePool
+    from ouroboros_core.rules.match import verify as verify
     from ouroboros_core.sampling import Sampler as Sampler
     from ouroboros_core.sampling import Sampling as Sampling
     from ouroboros_core.sources import Source as Source
@@ -70,7 +72,12 @@ if TYPE_CHECKING:
     from ouroboros_core.tree import Provenance as Provenance
     from ouroboros_core.tree import TokenTree as TokenTree
     from ouroboros_core.tree import TreeBuilder as TreeBuilder
-    from ouroboros_core.verify import verify as verify
+
+
+if "IPython" in sys.modules:
+    from ouroboros_core.integrations.formatters import register_in_ipython
+
+    register_in_ipython()
 
 
 def __getattr__(name: str) -> Any:

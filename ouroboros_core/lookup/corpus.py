@@ -19,11 +19,12 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import write_atomically
 from ouroboros_core.lookup.suffix_array import DEPTH, END, Ids, suffix_array
 from ouroboros_core.lookup.suffix_tree import Arrays, Cursor, RowMatch, SuffixTree
 
@@ -69,8 +70,8 @@ class Corpus:
     def save(self, path: Path) -> None:
         """Write a file atomically: an .npy with all arrays as they are, or a compressed .npz with
         tokens and order, from which `load` rebuilds the tree."""
-        scratch = path.with_name(path.name + ".tmp")
-        with scratch.open("wb") as file:
+
+        def write(file: BinaryIO) -> None:
             if path.suffix == MAPPED:
                 np.save(file, self._numbers())
             else:
@@ -80,7 +81,8 @@ class Corpus:
                     order=self.order,
                     fingerprint=np.array(self.fingerprint),
                 )
-        scratch.replace(path)
+
+        write_atomically(path, write)
 
     @property
     def _arrays(self) -> list[Ids]:
