@@ -10,7 +10,7 @@ import gradio as gr
 
 from ouroboros_core.benchmark.report import shown
 from ouroboros_core.locations import assets
-from ouroboros_core.words import say
+from ouroboros_core.messages import say
 from visualize.kit.events import PRIVATE
 from visualize.kit.markup import safe
 from visualize.kit.plot_view import PlotView

@@ -15,7 +15,7 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.words import counted, say
+from ouroboros_core.messages import counted, say
 from visualize.gallery.tab import WATCH
 from visualize.kit import labels
 from visualize.kit.events import (

@@ -13,8 +13,8 @@ import gradio as gr
 
 from ouroboros_core import methods, rules
 from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
-from ouroboros_core.words import counted
 from visualize.gallery import runs as gallery
 from visualize.kit.events import PRIVATE, at_the_end, errors_on_page, field, sent
 from visualize.kit.inputs import RunInputs, chosen, learns
