@@ -18,6 +18,7 @@ from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.words import counted, say
 from visualize.gallery.tab import WATCH
 from visualize.kit import labels as spoken
+from visualize.kit import plots
 from visualize.kit.events import (
     PRIVATE,
     errors_on_page,
@@ -32,7 +33,6 @@ from visualize.results import data as results
 from visualize.results import figures as result_figures
 from visualize.results.data import Over
 from visualize.results.tab import benchmark
-from visualize.run import figures
 from visualize.server.jobs import Update, Waiting
 from visualize.server.limits import visitor_id, whole_number
 from visualize.server.runner import Runner
@@ -114,7 +114,7 @@ class SweepPanel:
                 self.view = SweepView(before, elem_id="sweep-view")
                 _recorded()
                 self.saving = SaveView(("json", "csv"), elem_id="sweep-save")
-                empty = {"seq": 0, "figure": figures.empty(NOTHING_YET)}
+                empty = {"seq": 0, "figure": plots.empty(NOTHING_YET)}
                 self.clock = gr.Dropdown(
                     [(HERE, ""), *((label, name) for name, label in elsewhere.clock_names())],
                     value="",
