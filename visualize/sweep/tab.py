@@ -17,7 +17,7 @@ from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.messages import counted, say
 from visualize.gallery.tab import WATCH
-from visualize.kit import labels
+from visualize.kit import labels, plots
 from visualize.kit.events import (
     PRIVATE,
     errors_on_page,
@@ -31,7 +31,6 @@ from visualize.results import data as results
 from visualize.results import figures as result_figures
 from visualize.results.data import Over
 from visualize.results.tab import benchmark
-from visualize.run import figures
 from visualize.run.components import SaveView
 from visualize.server.jobs import Update, Waiting
 from visualize.server.limits import visitor_id, whole_number
@@ -115,7 +114,7 @@ class SweepPanel:
                 self.view = SweepView(before, elem_id="sweep-view")
                 _recorded()
                 self.saving = SaveView(("json", "csv"), elem_id="sweep-save")
-                empty = {"seq": 0, "figure": figures.empty(NOTHING_YET)}
+                empty = {"seq": 0, "figure": plots.empty(NOTHING_YET)}
                 self.clock = gr.Dropdown(
                     [(HERE, ""), *((label, name) for name, label in what_if_view.clock_names())],
                     value="",

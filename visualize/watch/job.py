@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ouroboros_core.benchmark.protocol import ROUNDS, Measured, measure
 from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
+from visualize.kit import plots
 from visualize.run import figures, live
 from visualize.run import view as views
 from visualize.run.live import Charts
@@ -196,7 +197,7 @@ class Live:
             "status": "Reading the prompt …",
             "tiles": [],
         }
-        charts = dict.fromkeys(figures.growing(()), figures.empty("The first step is under way."))
+        charts = dict.fromkeys(figures.growing(()), plots.empty("The first step is under way."))
         facts = {"prompt_tokens": len(trace.prompt.tokens)}
         return Started(self._name, trace, memory, view=view, charts=charts, facts=facts)
 
