@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters, Setting
 from ouroboros_core.locations import as_utf8
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import Hyperparameters, Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -212,9 +212,7 @@ def add_generation_config(parser: argparse.ArgumentParser) -> None:
 
 
 def read_sampling(arguments: argparse.Namespace) -> Sampling:
-    sampling = Sampling.parse(flag_values(arguments, Sampling.settings()))
-    assert isinstance(sampling, Sampling)
-    return sampling
+    return Sampling.parse(flag_values(arguments, Sampling.settings()))
 
 
 def whole_number(text: str, name: str, low: int) -> int:

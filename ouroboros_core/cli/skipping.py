@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters
+from ouroboros_core.settings import Hyperparameters
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair

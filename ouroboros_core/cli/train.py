@@ -17,9 +17,9 @@ from pydantic import Field
 
 from ouroboros_core.cli import options, skipping
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.locations import as_utf8
 from ouroboros_core.models.heads.recipes import RECIPES, HeadRecipe, Recipe
+from ouroboros_core.settings import Hyperparameters
 
 if TYPE_CHECKING:
     import torch

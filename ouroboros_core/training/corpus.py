@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import write_atomically
 from ouroboros_core.words import allowed, counted
 
 Ids = npt.NDArray[np.int64]
@@ -63,13 +64,13 @@ class Conversations:
     def save(self, path: Path) -> None:
         """Write as npz, with ids in 16 bits if they fit."""
         kind = np.uint16 if self.tokens.max(initial=0) < 1 << 16 else np.uint32
-        scratch = path.with_name(path.name + ".part")
-        with scratch.open("wb") as file:
-            start = self.answer_start.astype(np.int32)
-            np.savez_compressed(
-                file, tokens=self.tokens.astype(kind), offsets=self.offsets, answer_start=start
-            )
-        scratch.replace(path)
+        tokens, start = self.tokens.astype(kind), self.answer_start.astype(np.int32)
+        write_atomically(
+            path,
+            lambda file: np.savez_compressed(
+                file, tokens=tokens, offsets=self.offsets, answer_start=start
+            ),
+        )
 
     @property
     def digest(self) -> str:

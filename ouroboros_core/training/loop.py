@@ -18,6 +18,7 @@ import torch
 from accelerate import Accelerator
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import write_atomically
 from ouroboros_core.models.heads.recipes import Recipe
 from ouroboros_core.training.corpus import Conversations, Ids
 from ouroboros_core.training.student import Student
@@ -227,11 +228,10 @@ class Trainer:
             for name, value in self.student.module.state_dict().items()
             if name in trained
         }
-        scratch = self.work / "checkpoint.tmp"
         saved = {
             "student": state,
             "optimiser": self.optimiser.state_dict(),
             "recipe": self._conditions,
         }
-        torch.save({**saved, "progress": asdict(self.progress)}, scratch)
-        scratch.replace(self.checkpoint)
+        saved["progress"] = asdict(self.progress)
+        write_atomically(self.checkpoint, lambda file: torch.save(saved, file))

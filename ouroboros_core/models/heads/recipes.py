@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters, Setting, setting_of
+from ouroboros_core.settings import Hyperparameters, Setting, setting_of
 from ouroboros_core.words import allowed
 
 EAGLE = "eagle"
