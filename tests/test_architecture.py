@@ -159,17 +159,18 @@ def test_torch_stays_in_its_packages(path: Path) -> None:
         assert parts[-1] != "__init__"
 
 
-GRADIO = {"run/ouroboros_view.py", "run/demo.py", "run/saving.py", "watch/warm_start.py"}
-"""Files that are neither tabs nor kit and may import gradio."""
-
-
 @pytest.mark.parametrize("path", modules("visualize"), ids=lambda p: str(p.relative_to(ROOT)))
-def test_only_tabs_the_kit_and_what_serves_the_page_know_gradio(path: Path) -> None:
+def test_only_tabs_the_kit_and_the_page_know_gradio(path: Path) -> None:
     name = path.relative_to(ROOT / "visualize").as_posix()
-    names = imports(path)
-    folder = name.split("/")[0]
-    if not (folder in ("kit", "server", "page.py") or name.endswith("/tab.py") or name in GRADIO):
-        assert not {n for n in names if within(n, {"gradio", "torch", "transformers"})}
+    if not (name.startswith("kit/") or name.endswith("/tab.py") or name == "page.py"):
+        assert not {n for n in imports(path) if within(n, {"gradio", "torch", "transformers"})}
+
+
+@pytest.mark.parametrize("path", modules("visualize/server"), ids=lambda p: p.name)
+def test_the_server_knows_no_feature(path: Path) -> None:
+    """Type annotations count, too."""
+    code = path.read_text(encoding="utf-8")
+    assert set(re.findall(r"\bvisualize\.(\w+)", code)) <= {"server"}
 
 
 @pytest.mark.parametrize(

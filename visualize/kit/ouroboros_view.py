@@ -23,11 +23,11 @@ from ouroboros_core.trace.file import MAX_BYTES, read_run
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Trace
 from visualize.kit.bundle import exported
+from visualize.kit.events import errors_on_page, field, sent
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import TOKEN_VIEW
 from visualize.kit.palette import run_style
 from visualize.run import view as views
-from visualize.server.errors import errors_on_page, field, sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
