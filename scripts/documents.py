@@ -31,7 +31,7 @@ from ouroboros_core.training.folder import agreement_of
 from ouroboros_core.what_if import machines
 from scripts import check_prices, measured_tables, published_prices, tree_picture
 from visualize.drafts.tab import records
-from visualize.learn import lessons as learn
+from visualize.learn import lessons
 
 ROOT = assets().parent
 COMMAND = "python -m scripts.documents"
@@ -391,8 +391,8 @@ def questions() -> str:
     """docs/teaching.md: what Learn asks at its end, the answers, and the stop where each is
     given."""
     lines = ["| | question | answer | where |", "|---:|---|---|---|"]
-    for number, one in enumerate(learn.questions(), 1):
-        title = learn.chapters()[one["chapter"]]["title"]
+    for number, one in enumerate(lessons.questions(), 1):
+        title = lessons.chapters()[one["chapter"]]["title"]
         where = f"chapter {one['chapter'] + 1}, *{title}*, stop {one['stop'] + 1}"
         cells = (str(number), one["words"], one["answer"], where)
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")

@@ -164,7 +164,7 @@ class TransformersCandidates:
         self._generator = None
         self._over = isinstance(error, Unreadable) and error.for_good
 
-    def told(self, text: Sequence[int], proposed: int, accepted: int) -> None:
+    def report(self, text: Sequence[int], proposed: int, accepted: int) -> None:
         tell = getattr(self._generator, "update_candidate_strategy", None)
         if tell is None:
             return

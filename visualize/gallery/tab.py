@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.messages import say
 from ouroboros_core.trace.file import read_run
-from ouroboros_core.words import say
 from visualize.gallery import runs as gallery
+from visualize.gallery.components import GalleryView, OpenView
 from visualize.kit.events import PRIVATE, errors_on_page, field
-from visualize.kit.plain_views import DiffView, GalleryView, OpenView
 from visualize.kit.plot_view import PlotView
 from visualize.run import diff, diff_figures, figures
+from visualize.run.components import DiffView
 from visualize.run.view import View
 from visualize.watch.session import Session
 from visualize.watch.tab import WatchPanel

@@ -10,9 +10,9 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.messages import say
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.words import say
 from visualize.kit import labels
 from visualize.kit.events import (
     PRIVATE,
@@ -20,9 +20,9 @@ from visualize.kit.events import (
     pressable_from,
     pressable_until_the_end,
 )
-from visualize.kit.game_views import DiceView, ProofView
 from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
 from visualize.proof import tally as proof
+from visualize.proof.components import DiceView, ProofView
 from visualize.proof.job import Counted, ProofJob
 from visualize.run.request import RunRequest
 from visualize.server.jobs import Waiting

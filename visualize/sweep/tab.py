@@ -15,9 +15,9 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.words import counted, say
+from ouroboros_core.messages import counted, say
 from visualize.gallery.tab import WATCH
-from visualize.kit import labels as spoken
+from visualize.kit import labels
 from visualize.kit.events import (
     PRIVATE,
     errors_on_page,
@@ -26,17 +26,18 @@ from visualize.kit.events import (
     pressable_until_the_end,
     sent,
 )
-from visualize.kit.plain_views import SaveView, SweepView
 from visualize.kit.plot_view import PlotView
 from visualize.results import data as results
 from visualize.results import figures as result_figures
 from visualize.results.data import Over
 from visualize.results.tab import benchmark
 from visualize.run import figures
+from visualize.run.components import SaveView
 from visualize.server.jobs import Update, Waiting
 from visualize.server.limits import visitor_id, whole_number
 from visualize.server.runner import Runner
 from visualize.sweep import view as sweeping
+from visualize.sweep.components import SweepView
 from visualize.sweep.job import (
     SweepJob,
     SweepProgress,
@@ -47,7 +48,7 @@ from visualize.sweep.job import (
 from visualize.watch.examples import EXAMPLES
 from visualize.watch.session import Session
 from visualize.watch.tab import WatchPanel
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
     from gradio.layouts import Tabs
@@ -116,7 +117,7 @@ class SweepPanel:
                 self.saving = SaveView(("json", "csv"), elem_id="sweep-save")
                 empty = {"seq": 0, "figure": figures.empty(NOTHING_YET)}
                 self.clock = gr.Dropdown(
-                    [(HERE, ""), *((label, name) for name, label in elsewhere.clock_names())],
+                    [(HERE, ""), *((label, name) for name, label in what_if_view.clock_names())],
                     value="",
                     label="Speedup on",
                     elem_id="sweep-clock",
@@ -445,7 +446,7 @@ class SweepPanel:
 
 def _set_clock(swept: SweepResults, clock: str) -> None:
     """Show a sweep on a clock; raises InvalidInput for an unknown one."""
-    if clock and clock not in elsewhere.CLOCKS:
+    if clock and clock not in what_if_view.CLOCKS:
         raise InvalidInput(f"there is no clock {str(clock)[:40]!r}")
     swept.clock = clock
 
@@ -465,7 +466,7 @@ def _names(method: str, *, optional: bool) -> list[tuple[str, str]]:
     names = [*methods.get(method).Hyperparameters.settings(), *Sampling.settings(), "draft"]
     return [
         *([("nothing else", NONE)] if optional else []),
-        *((spoken.label(name), name) for name in names),
+        *((labels.label(name), name) for name in names),
     ]
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from ouroboros_core.benchmark.protocol import ROUNDS, Measured, measure
+from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
-from ouroboros_core.words import counted
 from visualize.run import figures, live
 from visualize.run import view as views
 from visualize.run.live import Charts

@@ -14,8 +14,8 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.messages import allowed
 from ouroboros_core.settings import Hyperparameters, Setting, setting_of
-from ouroboros_core.words import allowed
 
 EAGLE = "eagle"
 """The kind of head whose published checkpoints can be loaded."""

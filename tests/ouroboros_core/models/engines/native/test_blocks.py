@@ -226,7 +226,7 @@ def test_one_of_several_processes_times_the_blocks_and_the_others_read_its_numbe
 
     monkeypatch.setattr(keeping, "file_of", lambda *_: tmp_path / "costs" / "blocks-x.json")
     with ThreadPoolExecutor() as pool:
-        found = list(pool.map(lambda _: keeping.kept("blocks", model, timed), range(2)))
+        found = list(pool.map(lambda _: keeping.measured_once("blocks", model, timed), range(2)))
     assert found == [6, 6] and gains == [3]
 
 
