@@ -21,8 +21,13 @@ from ouroboros_core.interfaces import MIXED, Candidates, Evaluation, Mixture
 from ouroboros_core.models.engines.native.blocks import BlocksOf
 from ouroboros_core.models.engines.passes import Engine
 from ouroboros_core.models.engines.static import plan_no_attention
-from ouroboros_core.models.evaluation import TorchEvaluation, candidates_of
-from ouroboros_core.models.forward import EVERY_ROW, ForwardPass, TokenRows
+from ouroboros_core.models.forward import (
+    EVERY_ROW,
+    ForwardPass,
+    TokenRows,
+    TorchEvaluation,
+    candidates_of,
+)
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.reach import longest_text
 from ouroboros_core.models.skips import ReducedModel
