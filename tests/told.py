@@ -106,8 +106,8 @@ class Told:
     def confidence(self, node: int, token: int) -> float:
         return float(softmax(self.logits(node))[token])
 
-    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
-        return [self.confidence(node, token) for node, token in asked]
+    def confidences(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
+        return [self.confidence(node, token) for node, token in pairs]
 
 
 class Numbers:
