@@ -20,11 +20,12 @@ from itertools import accumulate
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.locations import assets
+from ouroboros_core.trace.summary import Summary
+from visualize.run import figures, live
 from visualize.run import view as views
-from visualize.server import showing
 from visualize.server import models
 from visualize.server import runner
-from visualize.server.updates import Finished, Progress, Started
+from visualize.watch.job import Finished, Progress, Started
 
 recorded = read_trace((assets() / "traces" / "java-ouroboros.json").read_bytes())
 steps, texts = [], []
@@ -34,24 +35,24 @@ while len(texts) < {TOKENS}:
 trace = replace(recorded, steps=tuple(steps), texts=tuple(texts))
 
 class Stream(runner.Runner):
-    def run(self, task, compare, charts=True, memory=None, **_):
+    def submit(self, job, **_):
         common = {{"run": "stream", "badge": "live", "title": "a stream", "prompt": "", "chat": False}}
         view = {{**common, "seq": 1, "from": 0, "steps": [], "status": "begun", "tiles": []}}
-        yield Started("stream", replace(trace, steps=(), texts=()), None, view)
+        yield Started("stream", replace(trace, steps=(), texts=()), None, view=view)
         drawn = 0
         ends = list(accumulate(len(step.tokens) for step in steps))
         for seq, shown in enumerate(range(0, len(steps), 3), 2):
             end = min(shown + 3, len(steps))
             first = ends[shown - 1] if shown else 0
             new = texts[first : ends[end - 1]]
-            part = views.steps_view(steps[shown:end], new, task.sampling, views.piece_of(trace))
+            part = views.steps_view(steps[shown:end], new, job.task.sampling, views.piece_of(trace))
             view = {{"run": "stream", "seq": seq, "from": shown, "steps": part, "status": f"step {{end}}"}}
-            charts = showing.growing(steps[:end]) if showing.draw_anew(end, drawn) else {{}}
-            yield Progress(tuple(steps[shown:end]), tuple(new), {{}}, view, charts)
-            drawn = end if showing.draw_anew(end, drawn) else drawn
+            charts = figures.growing(steps[:end]) if live.redraws(end, drawn) else {{}}
+            yield Progress(tuple(steps[shown:end]), tuple(new), {{}}, view=view, charts=charts)
+            drawn = end if live.redraws(end, drawn) else drawn
             time.sleep(1 / 20)
-        view = views.run_view(trace, None, run="stream", seq=10**6, badge_text="live")
-        yield Finished(trace, None, None, None, view, showing.all_charts(trace, None))
+        view = views.run_view(Summary(trace), run="stream", seq=10**6, badge_text="live")
+        yield Finished(trace, None, None, None, view=view, charts=figures.all_charts(Summary(trace)))
 
 runner.Runner = Stream
 models.Models.start = lambda self: None

@@ -20,12 +20,11 @@ from visualize.learn.tab import LearnPanel
 from visualize.proof.tab import ProofPanel
 from visualize.race.tab import RacePanel
 from visualize.results.tab import ResultsPanel
-from visualize.server.endpoint import add_endpoint
 from visualize.server.models import Models
 from visualize.server.runner import Runner
 from visualize.sweep.tab import SweepPanel
 from visualize.watch.opening import opening as written
-from visualize.watch.tab import RECORDED, WatchPanel
+from visualize.watch.tab import RECORDED, WatchPanel, add_endpoint
 
 PLACES = {WATCH: "Watch", "race": "Race", "learn": "Learn", "lab": "Lab"}
 """The labels of the places by their ids, which their addresses name, in their order."""

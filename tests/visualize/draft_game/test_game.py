@@ -55,7 +55,7 @@ def test_the_score_is_the_mean_acceptance_length_on_the_same_positions() -> None
     ],
 )
 def test_what_became_of_a_guess_is_said(one: Round, said: str) -> None:
-    assert play.told(one).startswith(said)
+    assert play.outcome(one).startswith(said)
 
 
 def test_the_text_shows_what_was_accepted_what_was_struck_and_the_targets_own() -> None:

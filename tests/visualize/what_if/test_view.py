@@ -17,7 +17,7 @@ from ouroboros_core.trace.trace import Seconds
 from ouroboros_core.what_if import machines
 from visualize.gallery import runs as gallery
 from visualize.results.tab import benchmark, modelled_table
-from visualize.server.session import Session
+from visualize.sweep.job import VisitorSweep
 from visualize.sweep.tab import SweepPanel
 from visualize.watch.tab import RECORDED
 from visualize.what_if import view as elsewhere
@@ -159,9 +159,9 @@ def test_a_sweep_that_is_stopped_is_drawn_on_the_clock_that_is_chosen(clock: str
     mine, plain = Seconds(verify=2.0), Seconds(verify=1.0)
     point = Point(0, 1, 0, 10, 5, 20, 5, 8, 20, mine, 10, plain, compared=False)
     sweep: Any = SimpleNamespace(points=[point], grid=grid)
-    session = Session()
-    session.sweep(sweep).priced[0] = [elsewhere.taken(gallery.trace("fibonacci-speculative"))]
-    stopped, chart, _, note = SweepPanel._stop(session, clock)
+    visitor = VisitorSweep()
+    visitor.of(sweep).priced[0] = [elsewhere.taken(gallery.trace("fibonacci-speculative"))]
+    stopped, chart, _, note = SweepPanel._stop(visitor, clock)
     assert stopped["stopped"] and note.startswith("Modelled on H100") == bool(clock)
     assert ("modelled" in json.dumps(chart["figure"])) == bool(clock)
 

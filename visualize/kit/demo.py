@@ -1,5 +1,5 @@
 """The view of a run in an app of its own, with the recorded runs of this project and what its
-events tell: `python -m visualize.run.demo [--port 7860]`."""
+events tell: `python -m visualize.kit.demo [--port 7860]`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.trace.trace import Trace
 from visualize.gallery import runs as gallery
-from visualize.run.ouroboros_view import OuroborosView, StepShown, TokenSelected
+from visualize.kit.ouroboros_view import OuroborosView, StepShown, TokenSelected
 
 
 def recorded(name: str) -> tuple[Trace, Trace | None]:
