@@ -14,9 +14,8 @@ from transformers import DynamicCache
 
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.loading.heads import choose_folders, drafter_class, kind_of, load_heads
-from ouroboros_core.models import rounding
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.heads.head import WEIGHTS
+from ouroboros_core.models.heads.head import WEIGHTS, read_weights, rounded, write_weights
 from ouroboros_core.models.heads.medusa import assumed
 from ouroboros_core.models.heads.recipes import HEADS
 from ouroboros_core.sources import Source
@@ -204,8 +203,8 @@ def test_in_eight_bits_a_matrix_is_the_same_within_half_a_step_of_its_row(tmp_pa
         "bias": torch.randn(5, 256).bfloat16(),
     }
     state = {"matrix": matrix, "stack": matrix.view(4, 10, 256), **kept_as_is}
-    rounding.write(state, tmp_path / WEIGHTS, bits=8)
-    stored = rounding.read(tmp_path / WEIGHTS)
+    write_weights(state, tmp_path / WEIGHTS, bits=8)
+    stored = read_weights(tmp_path / WEIGHTS)
     assert stored.keys() == state.keys()
     assert all(torch.equal(stored[name], value) for name, value in kept_as_is.items())
     assert torch.equal(stored["stack"].view(40, 256), stored["matrix"])
@@ -213,7 +212,7 @@ def test_in_eight_bits_a_matrix_is_the_same_within_half_a_step_of_its_row(tmp_pa
     error = (stored["matrix"].float() - matrix).abs()
     assert bool((error <= 0.5001 * step + 2**-8 * matrix.abs()).all()), "and half a bfloat16 step"
     assert not stored["matrix"][7].any()
-    once, again = (rounding.rounded(one)["matrix"].int() for one in (state, stored))
+    once, again = (rounded(one)["matrix"].int() for one in (state, stored))
     assert (again - once).abs().max() <= 1
 
 
