@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ouroboros_core.methods.parts.adjustable import Sizing
+from ouroboros_core.methods.parts.base import Sizing
 
 CONTEXT = 400
 """Tokens of the context behind which passes are timed."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters, Setting
 from ouroboros_core.locations import as_utf8
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import Hyperparameters, Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -124,13 +124,21 @@ def add_setting(group: Any, setting: Setting, owners: Sequence[str] = ()) -> Non
     text = setting.help.removesuffix(".")
     if owners:
         text += f" [{', '.join(owners)}]"
-    elif isinstance(setting.default, bool | int | float | str):
+    elif _can_be_given(setting.default, setting.low):
         text += f" (default: {setting.default})"
     if setting.kind is bool:
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
     else:
-        metavar = "|".join(setting.choices) or setting.kind.__name__.upper()
+        name = "LIST" if isinstance(setting.default, tuple) else setting.kind.__name__.upper()
+        metavar = "|".join(setting.choices) or name
         group.add_argument(flag, default=None, metavar=metavar, help=text)
+
+
+def _can_be_given(default: Any, low: float | None) -> bool:
+    """Whether a default is a value that the flag takes: no list, and no number below its bound."""
+    if isinstance(default, int | float):
+        return low is None or default >= low
+    return isinstance(default, str)
 
 
 def add_settings(group: Any, kind: type[Hyperparameters]) -> None:
@@ -204,9 +212,7 @@ def add_generation_config(parser: argparse.ArgumentParser) -> None:
 
 
 def read_sampling(arguments: argparse.Namespace) -> Sampling:
-    sampling = Sampling.parse(flag_values(arguments, Sampling.settings()))
-    assert isinstance(sampling, Sampling)
-    return sampling
+    return Sampling.parse(flag_values(arguments, Sampling.settings()))
 
 
 def whole_number(text: str, name: str, low: int) -> int:

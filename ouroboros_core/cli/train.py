@@ -17,9 +17,9 @@ from pydantic import Field
 
 from ouroboros_core.cli import options, skipping
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.locations import as_utf8
 from ouroboros_core.models.heads.recipes import RECIPES, HeadRecipe, Recipe
+from ouroboros_core.settings import Hyperparameters
 
 if TYPE_CHECKING:
     import torch
@@ -135,12 +135,12 @@ def run(arguments: argparse.Namespace) -> None:
     from ouroboros_core.models.engines.static import plan_no_attention
 
     plan_no_attention()  # a step took six times as long with it, see docs/training.md
-    others = {"data": _data, "skip": skipping.run, "export": _export}
-    others.get(arguments.what, _train)(arguments)
+    commands = {"data": _data, "skip": skipping.run, "export": _export}
+    commands.get(arguments.what, _train)(arguments)
 
 
 def _stopper(arguments: argparse.Namespace) -> Any:
-    """Asks whether the minutes are over."""
+    """Return a function that says whether the minutes are over."""
     if arguments.minutes is None:
         return lambda: False
     end = time.monotonic() + 60 * options.whole_number(arguments.minutes, "minutes", 1)
@@ -160,8 +160,8 @@ def _data(arguments: argparse.Namespace) -> None:
     settings = DataSettings.parse(options.flag_values(arguments, DataSettings.settings()))
     assert isinstance(settings, DataSettings)
     stop = _stopper(arguments)
-    known = sorted(arguments.out.glob("*.npz")) if arguments.out.is_dir() else []
-    if known and not arguments.resume:
+    earlier_files = sorted(arguments.out.glob("*.npz")) if arguments.out.is_dir() else []
+    if earlier_files and not arguments.resume:
         raise InvalidInput(
             f"{arguments.out} has conversations already: go on with --resume, or take another --out"
         )
@@ -175,7 +175,7 @@ def _data(arguments: argparse.Namespace) -> None:
     if pieces is not None:
         author.remember(pieces)
     done, first = 0, 0
-    for path in known:
+    for path in earlier_files:
         earlier = Conversations.load([path])
         number, _, kind = path.stem.partition("-")
         if kind in {k.name for k in kinds if k.longest}:
@@ -219,8 +219,7 @@ def _train(arguments: argparse.Namespace) -> None:
         raise InvalidInput(
             "there is nothing to train on: name conversations with --data; `train data` makes some"
         )
-    found = files(arguments.data)
-    sources = [Conversations.load([path]) for path in found]
+    sources = [Conversations.load([path]) for path in files(arguments.data)]
     texts = [read_text(path) for path in arguments.texts]
     if (
         not arguments.resume
@@ -295,7 +294,7 @@ def _recipe(arguments: argparse.Namespace, target: str, digest: str, layers: int
 
 
 def _bare(word: str) -> str:
-    """A word of a command, without the folders of a path."""
+    """Return a word of a command without the folders of a path."""
     flag, equals, value = word.partition("=")
     if equals and "/" in value:
         return f"{flag}={Path(value).name}"
@@ -321,7 +320,7 @@ def _circumstances(arguments: argparse.Namespace, device: torch.device) -> Circu
         f"{platform.python_version()}"
     )
     words = ["python", "-m", "ouroboros_core", *map(_bare, arguments.argv)]
-    if "--note" in words:  # the card has it anyway
+    if "--note" in words:  # the card has the note
         del words[words.index("--note") : words.index("--note") + 2]
     note = arguments.note or ("plain texts, too" if arguments.texts else "")
     return Circumstances(

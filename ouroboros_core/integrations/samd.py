@@ -116,9 +116,7 @@ class SamdGenerationConfig:
             "top_p": self.top_p or 1.0,
             "top_k": self.top_k,
         }
-        made = Sampling.parse({"seed": seed, **({} if self.greedy else settings)})
-        assert isinstance(made, Sampling)
-        return made
+        return Sampling.parse({"seed": seed, **({} if self.greedy else settings)})
 
 
 @dataclass(frozen=True)

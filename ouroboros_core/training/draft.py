@@ -1,10 +1,10 @@
 """Distil a small draft model from its target (the recipe of FastDraft, arXiv 2411.11055).
 
-The student is an ordinary causal LM with the target's vocabulary. At the target's width its layers
-start from chosen ones of the target, and embedding and output matrix are the target's own, frozen:
-then only the layers are shipped. A narrower student has matrices of its own, which start from the
-principal components of the target's. It learns the target's distribution over the next token, on
-texts that the target wrote itself.
+The student is an ordinary causal LM with the target's vocabulary. A student of the target's width
+begins as chosen layers of the target, with the target's frozen embeddings and output matrix: only
+the layers are stored. A narrower student has its own matrices, which begin as the principal
+components of the target's. It learns the target's distribution over the next token, on texts that
+the target wrote.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from ouroboros_core.training.teacher import Teacher
 def make_student(
     target: PreTrainedModel, layers: Sequence[int], hidden: int = 0
 ) -> PreTrainedModel:
-    """The untrained student, in float32; raises UnsupportedModel outside the Llama family."""
+    """Return the untrained student, in float32. Raises UnsupportedModel outside the Llama
+    family."""
     config = target.config
     if config.model_type not in FAMILY:
         raise UnsupportedModel(
@@ -48,10 +49,8 @@ def make_student(
     student: PreTrainedModel = AutoModelForCausalLM.from_config(
         type(config).from_dict({**config.to_dict(), **changed})
     )
-    for mine, theirs in zip(
-        student.model.layers, (target.model.layers[i] for i in layers), strict=True
-    ):
-        mine.load_state_dict(theirs.state_dict())
+    for index, layer in zip(layers, student.model.layers, strict=True):
+        layer.load_state_dict(target.model.layers[index].state_dict())
     student.model.norm.load_state_dict(target.model.norm.state_dict())
     student.set_input_embeddings(target.get_input_embeddings())
     student.set_output_embeddings(target.get_output_embeddings())
@@ -83,11 +82,11 @@ def _narrow_student(
     student: PreTrainedModel = AutoModelForCausalLM.from_config(
         type(config).from_dict({**config.to_dict(), **changed})
     )
-    theirs = target.get_input_embeddings().weight.detach().float()
-    covariance = theirs.T @ theirs
+    embeddings = target.get_input_embeddings().weight.detach().float()
+    covariance = embeddings.T @ embeddings
     components = torch.linalg.eigh(covariance).eigenvectors[:, -hidden:]
     with torch.no_grad():
-        student.get_input_embeddings().weight.copy_(theirs @ components)
+        student.get_input_embeddings().weight.copy_(embeddings @ components)
     return student
 
 
@@ -104,36 +103,35 @@ class DraftStudent(Student):
         self.shared = (
             self.model.get_output_embeddings().weight is target.get_output_embeddings().weight
         )
-        self._kept = target.get_output_embeddings().weight.detach()
-        self._matrix = self._kept[self._columns.ids].contiguous() if self.shared else None
+        self._target_matrix = target.get_output_embeddings().weight.detach()
+        self._matrix = self._target_matrix[self._columns.ids].contiguous() if self.shared else None
         self.module = self.model.train()
 
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
-        logits, places = self._logits(group)
-        return self._answer_loss(logits, places), len(places)
+        logits, positions = self._logits(group)
+        return self._answer_loss(logits, positions), len(positions)
 
     @torch.no_grad()
     def agreement(self, group: Ids) -> list[tuple[int, int]]:
         return [self._agreeing(*self._logits(group))]
 
     def _logits(self, group: Ids) -> tuple[torch.Tensor, Ids]:
-        """Logits [places, outputs] where an answer's token comes next, and those places."""
+        """Return logits [positions, outputs] before each answer token, and the positions."""
         self.teacher.ask(group)
-        rows, places = self.data.answer_rows(group)
+        rows, positions = self.data.answer_rows(group)
         device = self.model.device
         output = self.model.get_output_embeddings().weight
         matrix = output[self._columns.ids] if self._matrix is None else self._matrix
-        with arithmetic(self._kept):
+        with arithmetic(self._target_matrix):
             hidden = self.model.base_model(
                 self.data.pad(group).to(device), use_cache=False
             ).last_hidden_state
             hidden = hidden.flatten(0, 1)[torch.from_numpy(rows).to(device)]
-            kind = learning_dtype(self._kept)
+            kind = learning_dtype(self._target_matrix)
             logits: torch.Tensor = hidden.to(kind) @ matrix.to(kind).T
-        return logits, places
+        return logits, positions
 
     def start_from(self, folder: Path) -> None:
-        """Begin with the weights of a finished draft."""
         from safetensors.torch import load_file
 
         state: dict[str, torch.Tensor] = {}
@@ -142,8 +140,8 @@ class DraftStudent(Student):
                 state |= load_file(file)
             except SafetensorError as error:
                 raise InvalidInput(f"{file} is damaged: {error}") from None
-        wanted = {name for name, p in self.model.named_parameters() if p.requires_grad}
-        if not wanted <= state.keys():
+        learned = {name for name, p in self.model.named_parameters() if p.requires_grad}
+        if not learned <= state.keys():
             raise InvalidInput(
                 f"{folder} holds no draft of {len(self.recipe.layers)} such layers to go on from"
             )
@@ -182,18 +180,18 @@ class DraftStudent(Student):
         if not self.shared:
             save_file(state, out / "model.safetensors", metadata={"format": "pt"})
             return shape
-        where: dict[str, str] = {}
+        files: dict[str, str] = {}
         for n in range(count):
             name = f"model-{n + 1:05d}-of-{count:05d}.safetensors"
-            part = {
+            tensors = {
                 k: v
                 for k, v in state.items()
                 if f".layers.{n}." in k
                 or (n == count - 1 and ".norm." in k and ".layers." not in k)
             }
-            where |= dict.fromkeys(part, name)
-            save_file(part, out / name, metadata={"format": "pt"})
-        index = {"metadata": {"embeddings": SHARED}, "weight_map": where}
+            files |= dict.fromkeys(tensors, name)
+            save_file(tensors, out / name, metadata={"format": "pt"})
+        index = {"metadata": {"embeddings": SHARED}, "weight_map": files}
         (out / "model.safetensors.index.json").write_text(
             json.dumps(index, indent=1) + "\n", encoding="utf-8"
         )

@@ -3,10 +3,10 @@ in HASS, arXiv 2408.15766).
 
 At every position the head takes the target's feature and the embedding of the next token, and
 learns the next feature (smooth L1, prompts included) and, in answers, the target's distribution
-over the token after next (cross-entropy). Then it goes on from its own guess for another step,
-because in a tree it has nothing else: such a step sees the target's features up to where the tree
-begins, and its own behind. With `depths`, without a loss on features and over four or five steps
-this is the training-time test of EAGLE-3 (arXiv 2503.01840, section 3).
+over the token after next (cross-entropy). Further steps continue from the head's own guesses, as in
+a tree: such a step sees the target's features up to the root of the tree, and guesses after it.
+With `depths`, without a loss on features and over four or five steps this is the training-time test
+of EAGLE-3 (arXiv 2503.01840, section 3).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class EagleStudent(JoiningStudent):
         return {"features": True, "depths": recipe.depths}
 
     def make_head(self, target: PreTrainedModel, outputs: Sequence[int]) -> EagleHead:
-        """Return the untrained head, which begins as the target's last layer if that is built
-        alike."""
+        """Return the untrained head, which begins as the target's last layer if the shapes are
+        equal."""
         recipe, body = self.recipe, target.base_model
         sizes = layer_sizes(target)
         head = EagleHead(EagleConfig(recipe.target, **sizes, depths=recipe.depths), outputs)
@@ -67,21 +67,21 @@ class EagleStudent(JoiningStudent):
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
         recipe, device = self.recipe, self._matrix.device
         ids, features = self._inputs(group)
-        given = self._noisy(features, rng) if recipe.noise else features
+        inputs = self._noisy(features, rng) if recipe.noise else features
         lengths = torch.tensor([self.data.length(i) for i in group], device=device)
-        real = torch.arange(ids.shape[1], device=device) < lengths[:, None]
-        steps = self._steps(ids, given, recipe.steps)
+        inside = torch.arange(ids.shape[1], device=device) < lengths[:, None]
+        steps = self._steps(ids, inputs, recipe.steps)
         total = 0.0 * torch.stack([guessed.float().sum() for guessed in steps]).sum()
         for step, guessed in enumerate(steps, 1):
-            rows, places = self.data.answer_rows(group, ahead=step)
+            rows, positions = self.data.answer_rows(group, ahead=step)
             if not len(rows):
-                continue  # no text is long enough to look so far ahead
-            step_loss = self._answer_loss(self._logits_at(guessed, rows), places)
+                continue  # all texts are too short for this step
+            step_loss = self._answer_loss(self._logits_at(guessed, rows), positions)
             if recipe.feature_weight:
-                behind = real[:, step:]
+                later = inside[:, step:]
                 last = features[..., : self.head.config.width]
                 distance = F.smooth_l1_loss(
-                    guessed[:, :-step][behind].float(), last[:, step:][behind].float()
+                    guessed[:, :-step][later].float(), last[:, step:][later].float()
                 )
                 step_loss = step_loss + recipe.feature_weight * distance
             total = total + recipe.decay ** (step - 1) * step_loss
@@ -95,34 +95,33 @@ class EagleStudent(JoiningStudent):
 
     @torch.no_grad()
     def agreement(self, group: Ids) -> list[tuple[int, int]]:
-        """(agreeing, all) answer positions at each step, the head going on from its own guesses
-        along the true tokens."""
-        ids, given = self._inputs(group)
+        """Return (agreeing, all) answer positions at each step. The head continues from its own
+        guesses along the true tokens."""
+        ids, features = self._inputs(group)
         counts = []
-        for step, guessed in enumerate(self._steps(ids, given, MEASURED_STEPS), 1):
-            rows, places = self.data.answer_rows(group, ahead=step)
-            counts.append(self._agreeing(self._logits_at(guessed, rows), places))
+        for step, guessed in enumerate(self._steps(ids, features, MEASURED_STEPS), 1):
+            rows, positions = self.data.answer_rows(group, ahead=step)
+            counts.append(self._agreeing(self._logits_at(guessed, rows), positions))
         return counts
 
     def _inputs(self, group: Ids) -> tuple[torch.Tensor, torch.Tensor]:
         self.teacher.ask(group)
         return self.data.pad(group).to(self._matrix.device), self.teacher.features(group)
 
-    def _steps(self, ids: torch.Tensor, given: torch.Tensor, count: int) -> list[torch.Tensor]:
-        """Features [texts, length, width] guessed 1, 2 ... positions on, each in the row of the
-        true feature it began with.
+    def _steps(self, ids: torch.Tensor, features: torch.Tensor, count: int) -> list[torch.Tensor]:
+        """Return features [texts, length, width] that are guessed 1, 2 ... positions ahead, each in
+        the row of the true feature that it begins with.
 
-        Row i of step s comes from step s - 1's guess at row i and from token i + s, and stands at
-        position i + s - 1. It sees the true rows up to i, and the rows of its own line: row i of
-        every step up to s.
+        Row i of step s comes from the guess of step s - 1 at row i and from token i + s, and has
+        position i + s - 1. It sees the true rows up to i, and row i of every step up to s.
         """
         texts, length = ids.shape
-        device = given.device
+        device = features.device
         cache = DynamicCache()
         kind = learning_dtype(self._matrix)
-        given = given.to(kind)
+        features = features.to(kind)
         with arithmetic(self._matrix):
-            given = head_input(given, self.head.config, self.head.deeper).to(kind)
+            features = head_input(features, self.head.config, self.head.deeper).to(kind)
         guesses: list[torch.Tensor] = []
         rows = torch.arange(length, device=device)
         blocks = [rows[None, :] <= rows[:, None]]
@@ -131,7 +130,7 @@ class EagleStudent(JoiningStudent):
             mask = torch.zeros(1, 1, length, length * step, device=device, dtype=kind)
             mask.masked_fill_(~torch.cat(blocks, 1), torch.finfo(kind).min)
             with arithmetic(self._matrix):
-                joined = self.join(torch.cat([given, self._embed(ahead).to(given.dtype)], dim=-1))
+                joined = self.join(torch.cat([features, self._embed(ahead).to(kind)], dim=-1))
                 output = self.head.body(
                     inputs_embeds=joined,
                     attention_mask=mask if step > 1 else None,
@@ -140,7 +139,7 @@ class EagleStudent(JoiningStudent):
                     use_cache=True,
                 )
             guesses.append(output.last_hidden_state)
-            given = output.last_hidden_state.to(kind)
+            features = output.last_hidden_state.to(kind)
             blocks.append(torch.eye(length, dtype=torch.bool, device=device))
         return guesses
 

@@ -22,12 +22,12 @@ RECORD = "training.json"
 
 @dataclass(frozen=True)
 class Circumstances:
-    """How a run was started, and where.
+    """The command of a run, and its machine.
 
-    before   the record of the draft it went on from, if any
-    note     what the texts are, for the card
-    license  for the card; none: that of the target
-    bits     in which each weight of a head's matrices is stored
+    before   the record of the finished weights that the run began with, if any
+    note     description of the texts, for the card
+    license  for the card; None: the target's license
+    bits     of each stored weight in a head's matrices
     """
 
     command: Sequence[str]
@@ -40,7 +40,7 @@ class Circumstances:
 
 
 def earlier(folder: Path | None) -> dict[str, Any]:
-    """The record of a finished draft; empty where there is none."""
+    """Return the record of a finished draft, or an empty one."""
     if folder is None or not (folder / RECORD).exists():
         return {}
     record: dict[str, Any] = json.loads((folder / RECORD).read_text(encoding="utf-8"))
@@ -51,7 +51,7 @@ EARLIER = "in the earlier runs: "
 
 
 def joined_note(before: str, note: str) -> str:
-    """What the texts of a run and of those before it are."""
+    """Return the description of the texts of a run and of the runs before it."""
     if not before or before == note or (note and before.startswith(f"{note}; {EARLIER}")):
         return before or note
     old = before if before.startswith(EARLIER) else EARLIER + before
@@ -61,7 +61,7 @@ def joined_note(before: str, note: str) -> str:
 def joined_curve(
     before: Sequence[dict[str, Any]], curve: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The points of a run behind those of the run it went on from; tokens and seconds count on."""
+    """Return the points of the earlier run and of this one, whose tokens and seconds are added."""
     tokens, seconds = (before[-1]["tokens"], before[-1].get("seconds", 0.0)) if before else (0, 0.0)
     later = [
         {**p, "tokens": p["tokens"] + tokens, "seconds": round(p["seconds"] + seconds, 1)}
@@ -75,23 +75,23 @@ def save(
     out: Path,
     recipe: Recipe,
     progress: Progress,
-    how: Circumstances,
+    circumstances: Circumstances,
 ) -> None:
     """Write weights, the recorded run, and the card."""
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("model*.safetensors*"), *out.glob("head*")):
         old.unlink()
-    shape = student.save(out, how.bits)
-    before: list[dict[str, Any]] = how.before.get("curve", [])
+    shape = student.save(out, circumstances.bits)
+    before: list[dict[str, Any]] = circumstances.before.get("curve", [])
     record = {
         "kind": recipe.kind,
         "shape": shape,
         "recipe": recipe.record,
-        "command": shlex.join(how.command),
-        "machine": how.machine,
-        "versions": how.versions,
-        "note": joined_note(how.before.get("note", ""), how.note),
-        "license": how.license,
+        "command": shlex.join(circumstances.command),
+        "machine": circumstances.machine,
+        "versions": circumstances.versions,
+        "note": joined_note(circumstances.before.get("note", ""), circumstances.note),
+        "license": circumstances.license,
         "earlier": before[-1]["tokens"] if before else 0,
         "curve": joined_curve(before, progress.curve),
     }
@@ -106,7 +106,7 @@ def agreement_of(point: dict[str, Any]) -> list[float]:
 
 
 def card(name: str, record: dict[str, Any]) -> str:
-    """The model card, from the record of the run."""
+    """Return the model card, from the record of the run."""
     recipe, curve, phrase = record["recipe"], record["curve"], RECIPES[record["kind"]].phrase
     last = curve[-1]
     head = record["kind"] != "draft"

@@ -1,10 +1,10 @@
 """Train a GliDe draft on what its target wrote, beside the target's own keys and values (arXiv
 2402.02082, section 3).
 
-The text is cut into blocks, as drafts cut it: a token sees the keys and values of the target up to
-where its block begins, and its own draft's tokens behind. Where the blocks begin changes from batch
-to batch. Where the target is of type llama, self-attention begins as that of its first layer,
-cross-attention and MLP as its last layer's, since its keys and values are what they meet.
+The text is cut into blocks, one for each draft: a token sees the keys and values of the target
+before its block, and the tokens of its draft. The blocks begin at other positions in each batch. If
+the target is of type llama, self-attention begins as that of its first layer, cross-attention and
+MLP as those of its last layer, because the draft reads keys and values of that layer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ouroboros_core.training.student import (
 )
 
 MEASURED = 3
-"""Places in a block whose agreement is measured."""
+"""Number of draft tokens whose agreement is measured."""
 
 
 class GlideStudent(HeadStudent):
@@ -70,46 +70,50 @@ class GlideStudent(HeadStudent):
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
         block = self.recipe.block
         length = max(self.data.length(i) for i in group)
-        places = (np.arange(length) + int(rng.integers(block))) % block
-        logits, answers = self._logits_of(group, places)
+        depths = (np.arange(length) + int(rng.integers(block))) % block
+        logits, answers = self._logits_of(group, depths)
         return self._answer_loss(logits, answers), len(answers)
 
     @torch.no_grad()
     def agreement(self, group: Ids) -> list[tuple[int, int]]:
-        """(agreeing, all) answer positions as the first, second and third token of a draft."""
-        length, counts = max(self.data.length(i) for i in group), []
-        for place in range(min(MEASURED, self.recipe.block)):
-            counts.append(self._agreeing(*self._logits_of(group, np.full(length, place))))
-        return counts
+        """Return (agreeing, all) answer positions for the first, second and third token of a
+        draft."""
+        length = max(self.data.length(i) for i in group)
+        return [
+            self._agreeing(*self._logits_of(group, np.full(length, depth)))
+            for depth in range(min(MEASURED, self.recipe.block))
+        ]
 
-    def _logits_of(self, group: Ids, places: Ids) -> tuple[torch.Tensor, Ids]:
-        """Logits [rows, outputs] where an answer's token comes next, and those places of the data;
-        places: of each row in its draft, from 0."""
+    def _logits_of(self, group: Ids, depths: Ids) -> tuple[torch.Tensor, Ids]:
+        """Return logits [rows, outputs] before each answer token, and the positions in the data.
+
+        depths: of each token in its draft, from 0.
+        """
         self.teacher.ask(group)
         ids = self.data.pad(group).to(self._matrix.device)
         rows, answers = self.data.answer_rows(group)
         with arithmetic(self._matrix):
-            guessed = guesses(self.head, self._embed(ids), self.teacher.features(group), places)
+            guessed = guesses(self.head, self._embed(ids), self.teacher.features(group), depths)
         return self._logits_at(guessed, rows), answers
 
 
-def guesses(head: GlideDraft, x: torch.Tensor, memory: torch.Tensor, places: Ids) -> torch.Tensor:
-    """States [texts, length, width] behind every token, from which the next one is guessed.
+def guesses(head: GlideDraft, x: torch.Tensor, memory: torch.Tensor, depths: Ids) -> torch.Tensor:
+    """Return states [texts, length, width] after every token, from which the next one is guessed.
 
     x       embeddings [texts, length, width]
     memory  [texts, length, keys and values], the target's
-    places  [length], of each token in its draft: it sees the target's keys and values of all
-            tokens before the draft. Those of a text's first token it always sees, which hold
-            nothing of the others
+    depths  [length], of each token in its draft, from 0. A token sees the target's keys and values
+            of all tokens before its draft, and always those of the text's first token, which
+            depend on no other token
     """
     config, maps = head.config, head.maps
     index = torch.arange(x.shape[1], device=x.device)
-    behind = index - torch.from_numpy(places).to(x.device)
-    sees = index[None, :] < behind.clamp(min=1)[:, None]
+    first = index - torch.from_numpy(depths).to(x.device)
+    sees = index[None, :] < first.clamp(min=1)[:, None]
     x = x.to(head.key.weight.dtype)
     x = x if head.enter is None else head.enter(x)
-    keys, values = (split(part, config.memory_heads) for part in memory.chunk(2, -1))
-    own = own_rows(config, maps, x, index)
-    given: Rows = keys.to(own[0].dtype), values.to(own[1].dtype)
-    cross = partial(glance, config, maps, positions=index, memory=given, mask=sees)
-    return states(config, maps, x, index, own, index[None, :] <= index[:, None], cross)
+    keys, values = (split(half, config.memory_heads) for half in memory.chunk(2, -1))
+    rows = own_rows(config, maps, x, index)
+    target_rows: Rows = keys.to(rows[0].dtype), values.to(rows[1].dtype)
+    cross = partial(glance, config, maps, positions=index, memory=target_rows, mask=sees)
+    return states(config, maps, x, index, rows, index[None, :] <= index[:, None], cross)

@@ -1,8 +1,8 @@
-"""The training loop of all drafts: warm up, stay, cool down; checkpoints from which a run goes on
-as if never interrupted.
+"""The training loop of all drafts: warm up, stay, cool down. A run that resumes from a checkpoint
+ends like an unbroken run.
 
-One process, or several under accelerate or torchrun: each takes its share of the batches, gradients
-are averaged.
+One process trains, or several under accelerate or torchrun: each takes its share of the batches,
+and gradients are averaged.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch
 from accelerate import Accelerator
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import write_atomically
 from ouroboros_core.models.heads.recipes import Recipe
 from ouroboros_core.training.corpus import Conversations, Ids
 from ouroboros_core.training.student import Student
@@ -27,8 +28,12 @@ CHECKPOINT_STEPS = 100
 
 @dataclass
 class Progress:
-    """Where a run stands. `curve` has one point per checkpoint: tokens, loss in nats, agreement by
-    step, seconds."""
+    """The progress of a run.
+
+    done    batches of the epoch that were learned
+    recent  smoothed loss in nats
+    curve   a point for each checkpoint: tokens, loss in nats, agreement by step, seconds
+    """
 
     step: int = 0
     tokens: int = 0
@@ -42,8 +47,8 @@ class Progress:
 def output_vocabulary(
     data: Conversations, count: int, vocabulary: int, always: Sequence[int] = ()
 ) -> list[int]:
-    """The `count` token ids that the target writes most often, those of `always` included; all of
-    them for 0."""
+    """Return the `count` token ids that the target writes most often, with the ids of `always`; for
+    0 all ids."""
     if not count or count >= vocabulary:
         return list(range(vocabulary))
     frequency = np.bincount(data.tokens[data.written], minlength=vocabulary)
@@ -52,13 +57,17 @@ def output_vocabulary(
 
 
 def spent(recipe: Recipe, tokens: int, seconds: float) -> float:
-    """The share of a training that is over: of its tokens, or of its minutes if that is more."""
+    """Return the share of a training that is over: of its tokens, or of its minutes if that is
+    more."""
     share = tokens / recipe.tokens
     return max(share, seconds / (60 * recipe.within)) if recipe.within else share
 
 
 def learning_rate(recipe: Recipe, step: int, share: float) -> float:
-    """Warm up, stay, and fall linearly to zero over the last `cooldown`; share: what is over."""
+    """Return the learning rate of a step: it rises, stays, and falls linearly to zero.
+
+    share: of the training that is over.
+    """
     left = (1 - share) / recipe.cooldown if recipe.cooldown else 1.0
     return recipe.learning_rate * min(1.0, (step + 1) / max(1, recipe.warmup_steps), max(0.0, left))
 
@@ -91,7 +100,7 @@ class Trainer:
 
     @property
     def _conditions(self) -> dict[str, Any]:
-        """What must be the same for a run to go on: the recipe and the number of processes."""
+        """The recipe and the number of processes, which a resumed run must share."""
         return {**self.recipe.record, "processes": self.accelerator.num_processes}
 
     @property
@@ -99,14 +108,14 @@ class Trainer:
         return self.work / "checkpoint.pt"
 
     def resume(self) -> None:
-        """Go on from the checkpoint; raises InvalidInput where it comes from another recipe."""
+        """Resume from the checkpoint. Raises InvalidInput if it comes from another recipe."""
         saved = torch.load(self.checkpoint, weights_only=True, map_location="cpu")
-        mine = self._conditions
+        conditions = self._conditions
         for name, value in saved["recipe"].items():
-            if mine.get(name) != value:
+            if conditions.get(name) != value:
                 raise InvalidInput(
                     f"the checkpoint in {self.work} was trained with {name} {value}, not "
-                    f"{mine.get(name)}: resume with the same, "
+                    f"{conditions.get(name)}: resume with the same, "
                     f"or take another --out"
                 )
         self.student.module.load_state_dict(saved["student"], strict=False)
@@ -118,8 +127,8 @@ class Trainer:
         log: Callable[[Progress], None] = lambda _: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Train to the recipe's end; whether that was reached. `stop` is asked at every checkpoint;
-        `log` after every step."""
+        """Train to the end of the recipe, and return whether it was reached. `stop` is called at
+        every checkpoint, `log` after every step."""
         self.work.mkdir(parents=True, exist_ok=True)
         recipe, progress, shares = self.recipe, self.progress, self.accelerator.num_processes
         self._began, resumed = time.perf_counter() - progress.seconds, progress.step
@@ -148,17 +157,17 @@ class Trainer:
         return True
 
     def finish(self) -> None:
-        """Let the student measure what it needs on what was held out."""
+        """Let the student measure on the held-out conversations."""
         batches = self.data.batches(self.held_out, self.recipe.batch_tokens)
         self.student.calibrate(batches)
 
     @property
     def share(self) -> float:
-        """How much of the training is over."""
+        """The share of the training that is over."""
         return spent(self.recipe, self.progress.tokens, self.progress.seconds)
 
     def _somebody(self, wants: bool) -> bool:
-        """Whether any process wants to stop; all ask at the same step, and all stop or none."""
+        """Whether any process wants to stop. All processes ask at the same step."""
         if self.accelerator.num_processes == 1:
             return wants
         return bool(
@@ -169,13 +178,13 @@ class Trainer:
 
     def _step(self, group: Ids) -> None:
         recipe, progress = self.recipe, self.progress
-        for part in self.optimiser.param_groups:
-            part["lr"] = learning_rate(recipe, progress.step, self.share)
+        for parameters in self.optimiser.param_groups:
+            parameters["lr"] = learning_rate(recipe, progress.step, self.share)
         rng = np.random.default_rng([recipe.seed, progress.step, self.accelerator.process_index])
         loss, count = self.student.loss(group, rng)
         torch.autograd.backward(loss)
-        known = loss.item(), float(count), time.perf_counter() - self._began
-        facts = torch.tensor(known, dtype=torch.float64)
+        numbers = loss.item(), float(count), time.perf_counter() - self._began
+        facts = torch.tensor(numbers, dtype=torch.float64)
         if self.accelerator.num_processes > 1:
             for parameter in self.parameters:
                 assert parameter.grad is not None
@@ -196,7 +205,7 @@ class Trainer:
         )
 
     def _note(self) -> None:
-        """Measure on what was held out, and write the checkpoint."""
+        """Measure on the held-out conversations, and write the checkpoint."""
         counts = [
             self.student.agreement(group)
             for group in self.data.batches(self.held_out, self.recipe.batch_tokens)
@@ -219,11 +228,10 @@ class Trainer:
             for name, value in self.student.module.state_dict().items()
             if name in trained
         }
-        scratch = self.work / "checkpoint.tmp"
         saved = {
             "student": state,
             "optimiser": self.optimiser.state_dict(),
             "recipe": self._conditions,
         }
-        torch.save({**saved, "progress": asdict(self.progress)}, scratch)
-        scratch.replace(self.checkpoint)
+        saved["progress"] = asdict(self.progress)
+        write_atomically(self.checkpoint, lambda file: torch.save(saved, file))

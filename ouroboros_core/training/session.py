@@ -1,4 +1,4 @@
-"""A training run put together from its recipe, and watched."""
+"""A training run: its student and teacher from a recipe, and a progress bar."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make_student(
 ) -> Student:
     """Return the untrained student of a recipe.
 
-    answers  folder for the target's answers, if it computes on a CPU and they are to be `stored`
+    answers  folder for the target's answers, if it computes on a CPU and they must be `stored`
     """
     student: type[Student] = class_in(f"ouroboros_core.training.{recipe.kind}", Student)
     torch.manual_seed(recipe.seed)
@@ -48,15 +48,15 @@ def make_student(
 
 
 def watch(trainer: Trainer, stop: Callable[[], bool]) -> bool:
-    """Train with a progress bar; on a pipe a line at each checkpoint instead. Whether the end was
-    reached."""
+    """Train with a progress bar, or on a pipe with a line at each checkpoint. Return whether the
+    end was reached."""
     columns = (
         rich.BarColumn(),
         rich.TaskProgressColumn(),
         rich.TextColumn("{task.description}"),
         rich.TimeRemainingColumn(),
     )
-    seen = len(trainer.progress.curve)
+    points = len(trainer.progress.curve)
     with rich.Progress(
         *columns, disable=not trainer.accelerator.is_main_process or not sys.stderr.isatty()
     ) as bar:
@@ -64,16 +64,16 @@ def watch(trainer: Trainer, stop: Callable[[], bool]) -> bool:
         bar.update(task, completed=trainer.share)
 
         def log(progress: Progress) -> None:
-            nonlocal seen
-            shown = (
+            nonlocal points
+            agreement = (
                 ", ".join(f"{a:.1%}" for a in progress.curve[-1]["agreement"])
                 if progress.curve
                 else "-"
             )
-            text = f"{progress.tokens} tokens, loss {progress.recent:.3f}, agreement {shown}"
+            text = f"{progress.tokens} tokens, loss {progress.recent:.3f}, agreement {agreement}"
             bar.update(task, completed=trainer.share, description=text)
-            if len(progress.curve) > seen and bar.disable and trainer.accelerator.is_main_process:
+            if len(progress.curve) > points and bar.disable and trainer.accelerator.is_main_process:
                 print(f"{text}, {progress.seconds:.0f} s", flush=True)
-            seen = len(progress.curve)
+            points = len(progress.curve)
 
         return trainer.train(log, stop)

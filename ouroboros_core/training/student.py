@@ -1,5 +1,5 @@
-"""What all students share: loss and agreement over the target's answers, and the first weights of a
-head's layer."""
+"""The base of all students: loss and agreement over the target's answers, and the first weights of
+a head's layer."""
 
 from __future__ import annotations
 
@@ -112,17 +112,17 @@ class Student(ABC):
         bits: of each weight in the matrices of a head.
         """
 
-    def _answer_loss(self, logits: torch.Tensor, places: Ids) -> torch.Tensor:
-        """Return the loss of logits [places, outputs] at places of the data."""
-        ids, p = self.teacher.likeliest(places)
+    def _answer_loss(self, logits: torch.Tensor, positions: Ids) -> torch.Tensor:
+        """Return the loss of logits [positions, outputs] before answer tokens."""
+        ids, p = self.teacher.likeliest(positions)
         return soft_cross_entropy(logits, self._columns.of(ids), p)
 
-    def _agreeing(self, logits: torch.Tensor, places: Ids) -> tuple[int, int]:
-        """Return at how many places the student's choice is the target's, and the number of
-        places."""
+    def _agreeing(self, logits: torch.Tensor, positions: Ids) -> tuple[int, int]:
+        """Return the number of positions where the student chooses like the target, and the number
+        of all positions."""
         choice = self._columns.ids[logits.argmax(-1)]
-        equal = choice == self.teacher.likeliest(places)[0][:, 0]
-        return int(equal.sum()), len(places)
+        equal = choice == self.teacher.likeliest(positions)[0][:, 0]
+        return int(equal.sum()), len(positions)
 
 
 class HeadStudent(Student):

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 from ouroboros_core import methods
-from ouroboros_core.hyperparameters import by_name
+from ouroboros_core.settings import by_name
 from ouroboros_core.trace import metrics
 from visualize.run.request import RunRequest
 from visualize.server.limits import flag

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.lookup.memories import read_memory
+from ouroboros_core.lookup.memory import read_memory
 from ouroboros_core.trace.file import MAX_BYTES
 from ouroboros_core.words import counted
 from visualize.kit.inputs import learns

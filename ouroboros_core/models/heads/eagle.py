@@ -3,12 +3,13 @@ drafts.
 
 A feature is the target's last hidden state at a position, from which its output matrix makes
 logits. The head takes the feature at position i and the token at i + 1, and guesses the feature at
-i + 1 (EAGLE, arXiv 2401.15077, section 4.1); embeddings and output matrix are the target's. From
-its guesses it goes on by itself, and grows a tree whose nodes are chosen by cumulative probability
-(EAGLE-2, arXiv 2406.16858, section 4). A feature can also hold states from between the target's
-layers, which a matrix of the head adds to the last one (EAGLE-3, arXiv 2503.01840, section 3.1).
+i + 1 (EAGLE, arXiv 2401.15077, section 4.1); embeddings and output matrix are the target's. It
+continues from its own guesses, and grows a tree from the nodes of the highest cumulative
+probability (EAGLE-2, arXiv 2406.16858, section 4). A feature can also hold states from between the
+target's layers, which a matrix of the head adds to the last one (EAGLE-3, arXiv 2503.01840, section
+3.1).
 
-That is the head as it is trained here. What published heads have otherwise is a `Layout`.
+Heads that are trained here are built like this. A `Layout` describes published heads.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from transformers import LlamaConfig, LlamaModel
 
 from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
-from ouroboros_core.models.engines.compact import Product, norm
+from ouroboros_core.models.engines.compact import Product, Rows, norm
 from ouroboros_core.models.engines.passes import decoder, product
 from ouroboros_core.models.evaluation import TorchEvaluation
 from ouroboros_core.models.heads.head import Head, HeadConfig, HeadDrafter, check_context
@@ -41,7 +42,7 @@ class EagleConfig(HeadConfig):
 
     embedding  width of the target's token embeddings
     eps        of the norms
-    depths     layers of the target behind which the head reads its states, beside the last layer
+    depths     layers of the target after which the head reads its states, beside the last layer
     """
 
     embedding: int
@@ -55,25 +56,25 @@ class EagleConfig(HeadConfig):
 
 @dataclass(frozen=True)
 class Layout:
-    """What a head has otherwise than those that are trained here; the defaults are these.
+    """The modules of a head. The defaults describe the heads that are trained here.
 
-    beside           no matrix joins state and embedding: each has a norm of its own, and the
-                     layer's queries, keys and values are made of both, the embedding first.
-                     What it reads of the target is what a matrix makes of the states from between
-                     the layers, without the last one (EAGLE-3)
-    between          width of each of these states, where it is not the head's own
-    input_norm       whether a norm stands before the layer's attention
-    last_norm        what the norm behind the layer is for: what the head goes on from and the
-                     logits made of it, the logits alone, or there is none
-    bias             of the matrix that joins, or of the one over the states
+    separate         no matrix joins state and embedding: each has its own norm, and the layer's
+                     queries, keys and values are made of both, the embedding first. The head
+                     reads a matrix product of the states from between the target's layers,
+                     without the last state (EAGLE-3)
+    between          width of each of these states, if it is not the head's width
+    input_norm       whether there is a norm before the layer's attention
+    last_norm        use of the norm after the layer: for the guessed features and the logits, for
+                     the logits only, or there is no norm
+    bias             of the joining matrix, or of the matrix over the states
     attention_bias   of queries, keys and values
-    attention_width  of one of the layer's attention heads, where it is not width / heads
-    rope             transformers' `rope_parameters`, where more than the base is to be said
-    own_outputs      whether the head has an output matrix of its own, of as many rows as outputs
-    own_tokens       rows of the head's own embedding matrix; 0: it is the target's
+    attention_width  of one of the layer's attention heads, if it is not width / heads
+    rope             transformers' `rope_parameters`, if they have more than a base
+    own_outputs      whether the head has its own output matrix, with a row for each output
+    own_tokens       rows of the head's own embedding matrix; 0: it is the target's matrix
     """
 
-    beside: bool = False
+    separate: bool = False
     between: int | None = None
     input_norm: bool = True
     last_norm: Literal["features", "logits", "none"] = "features"
@@ -90,7 +91,7 @@ OWN = Layout()
 
 
 def _body(config: EagleConfig, layout: Layout) -> LlamaConfig:
-    """The configuration of the one layer."""
+    """Return the configuration of the layer."""
     return LlamaConfig(
         vocab_size=1,
         hidden_size=config.width,
@@ -122,14 +123,14 @@ class EagleHead(Head):
         self.layout = layout
         width, states = config.width, len(config.depths) * (layout.between or config.width)
         self.join: nn.Linear | None = None
-        if not layout.beside:
+        if not layout.separate:
             self.join = nn.Linear(width + config.embedding, width, bias=layout.bias)
         self.deeper: nn.Linear | None = None
         if config.depths:
-            self.deeper = nn.Linear(states, width, bias=layout.bias and layout.beside)
+            self.deeper = nn.Linear(states, width, bias=layout.bias and layout.separate)
             nn.init.zeros_(self.deeper.weight)
         self.body = LlamaModel(_body(config, layout))
-        self.body.embed_tokens.requires_grad_(False)  # it is never used: the joined vectors go in
+        self.body.embed_tokens.requires_grad_(False)  # never used: inputs are vectors
         self.embedding_norm: nn.RMSNorm | None = None
         self.last_norm: nn.RMSNorm | None = None
         self.output: nn.Linear | None = None
@@ -139,12 +140,12 @@ class EagleHead(Head):
 
     def _lay_out(self, width: int, outputs: int) -> None:
         layout, layer, eps = self.layout, self.body.layers[0], self.config.eps
-        if layout.beside or layout.attention_bias:
-            given = width + (self.config.embedding if layout.beside else 0)
+        if layout.separate or layout.attention_bias:
+            inputs = width + (self.config.embedding if layout.separate else 0)
             for name in ("q_proj", "k_proj", "v_proj"):
-                made = getattr(layer.self_attn, name).out_features
-                setattr(layer.self_attn, name, nn.Linear(given, made, bias=layout.attention_bias))
-        if layout.beside:
+                rows = getattr(layer.self_attn, name).out_features
+                setattr(layer.self_attn, name, nn.Linear(inputs, rows, bias=layout.attention_bias))
+        if layout.separate:
             self.embedding_norm = nn.RMSNorm(self.config.embedding, eps)
         if not layout.input_norm:
             layer.input_layernorm = nn.Identity()
@@ -156,10 +157,6 @@ class EagleHead(Head):
             self.output = nn.Linear(width, outputs, bias=False)
         if layout.own_tokens:
             self.embedding = nn.Embedding(layout.own_tokens, self.config.embedding)
-
-    @property
-    def device(self) -> torch.device:
-        return self.outputs.device
 
     @property
     def stored(self) -> dict[str, torch.Tensor]:
@@ -181,8 +178,8 @@ def head_input(
     config: EagleConfig,
     deeper: Callable[[torch.Tensor], torch.Tensor] | None,
 ) -> torch.Tensor:
-    """What the head reads [..., width] of features [..., width * (1 + depths)]: the last hidden
-    state, and what `deeper` makes of the others, each divided by its own size first."""
+    """Return the input [..., width] of the head for features [..., width * (1 + depths)]: the sum
+    of the last hidden state and of `deeper` of the other states, each divided by its size."""
     last = features[..., : config.width]
     if deeper is None:
         return last
@@ -193,10 +190,11 @@ def head_input(
 
 
 class HeadEvaluation(TorchEvaluation):
-    """Also the features [nodes, width] that the head guesses after each node, and the nodes' rows
-    behind the context's in its cache, by which they can be extended."""
+    """Outputs after nodes that the head can extend: their rows follow the rows of the context in
+    the head's cache."""
 
     features: torch.Tensor
+    """[nodes, width], guessed after each node."""
 
 
 def _norm(module: nn.RMSNorm, config: EagleConfig) -> Product:
@@ -216,11 +214,10 @@ class EagleDrafter(HeadDrafter):
         engine = target.engine
         self._ids = head.outputs.long()
         self._project = self._projection()
-        # Its frequencies are not weights: in half precision they would turn by the wrong angles.
+        # The frequencies are not weights: in half precision the angles would be wrong.
         rope = type(head.body.rotary_emb)(config=head.body.config)
         head.body.rotary_emb = rope.to(head.device)
-        mine, theirs = head.embedding, target.model.get_input_embeddings()
-        self._embed = theirs if mine is None else mine
+        self._embed = head.embedding or target.model.get_input_embeddings()
         self._join = (
             None if head.join is None else product(engine, head.join.weight, head.join.bias)
         )
@@ -232,28 +229,29 @@ class EagleDrafter(HeadDrafter):
         )
         self._body = decoder(engine, head.body)
         drafted = int((self._ids < self.vocabulary).sum())
-        self._drafted = slice(drafted)  # of the token ids that the target scores, too
+        self._drafted = slice(drafted)  # the token ids that the target also scores
         self._outputs = None if drafted == self.vocabulary else self._ids[:drafted]
 
     def _projection(self) -> Product:
-        """What the layer says [rows, width] to logits of the token ids that can be drafted."""
+        """Return the map of the layer's outputs [rows, width] to logits of the head's token ids."""
         head, engine = self.head, self.target.engine
         if head.output is not None:
             project = product(engine, head.output.weight)
         else:
             output = self.target.model.get_output_embeddings()
-            part: Any = self._ids.to(output.weight.device)
-            if len(part) == part[-1] + 1:  # the first ones, all of them: no copy
-                part = slice(len(part))
-            bias = None if output.bias is None else output.bias.detach()[part].to(head.device)
-            project = product(engine, output.weight.detach()[part].to(head.device), bias)
+            rows: Any = self._ids.to(output.weight.device)
+            if len(rows) == rows[-1] + 1:  # a slice of all first rows makes no copy
+                rows = slice(len(rows))
+            bias = None if output.bias is None else output.bias.detach()[rows].to(head.device)
+            project = product(engine, output.weight.detach()[rows].to(head.device), bias)
         if head.last_norm is None:
             return project
         last = _norm(head.last_norm, head.config)
         return lambda x: project(last(x))
 
     def _logits(self, guessed: torch.Tensor) -> torch.Tensor:
-        """Of what the layer says [rows, width], for the token ids that the target scores, too."""
+        """Return logits of the layer's outputs [rows, width], for token ids that the target also
+        scores."""
         return self._project(guessed)[:, self._drafted]
 
     def forget(self) -> None:
@@ -275,8 +273,8 @@ class EagleDrafter(HeadDrafter):
 
     @torch.inference_mode()
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> HeadEvaluation:
-        """One pass for every level of new nodes: a node goes in with the feature that was guessed
-        after its parent."""
+        """Make one pass for each level of new nodes. The input of a node has the feature that was
+        guessed after its parent."""
         assert isinstance(evaluation, HeadEvaluation)
         assert tree.begins_with(evaluation.tree), (
             "an extended tree begins with the nodes of the one that was evaluated"
@@ -284,24 +282,24 @@ class EagleDrafter(HeadDrafter):
         if evaluation is not self._latest and len(tree) > len(evaluation.tree):
             return self.evaluate(evaluation.context, tree)
         while len(evaluation.tree) < len(tree):
-            known = len(evaluation.tree)
+            first = len(evaluation.tree)
             level = next(
-                (n for n in range(known, len(tree)) if tree.parents[n] >= known), len(tree)
+                (n for n in range(first, len(tree)) if tree.parents[n] >= first), len(tree)
             )
             evaluation = self._level(evaluation, tree.first(level))
         self._latest = evaluation
         return evaluation
 
     def _level(self, evaluation: HeadEvaluation, tree: TokenTree) -> HeadEvaluation:
-        """New nodes, each below one that was evaluated."""
-        base, known = len(evaluation.context) - 1, len(evaluation.tree)
-        fresh = list(range(known, len(tree)))
+        """Evaluate new nodes, which are children of evaluated ones."""
+        base, first = len(evaluation.context) - 1, len(evaluation.tree)
+        fresh = list(range(first, len(tree)))
         features = evaluation.features[[tree.parents[node] for node in fresh]]
-        # The root's row is the last one of the context; node n has row base + n - 1.
+        # The root has the last row of the context, node n row base + n - 1.
         positions = torch.tensor(
             [base + tree.depths[node] - 1 for node in fresh], device=features.device
         )
-        sees = tree.ancestors[known:, 1:]
+        sees = tree.ancestors[first:, 1:]
         guessed = self._pass(features, [tree.tokens[node] for node in fresh], positions, sees)
         self.rows += len(fresh)
         extended = HeadEvaluation(
@@ -316,24 +314,23 @@ class EagleDrafter(HeadDrafter):
         return extended
 
     def _read(self, tokens: tuple[int, ...]) -> torch.Tensor:
-        """Bring the head's cache up to the context; the feature [1, width] it guesses for the last
-        token."""
+        """Read the context, and return the feature [1, width] that the head guesses after it."""
         features = self.target.features(tokens).to(self.head.device)
-        held = min(max(0, self._count_known(tokens) - 1), len(tokens) - 2)
-        self._cache.keep(held)
+        start_row = min(max(0, self._common_length(tokens) - 1), len(tokens) - 2)
+        self._cache.keep(start_row)
         self._tokens, self._latest = (), None
         guessed = features[:0]
-        for start in range(held, len(tokens) - 1, PREFILL_CHUNK):
+        for start in range(start_row, len(tokens) - 1, PREFILL_CHUNK):
             stop = min(start + PREFILL_CHUNK, len(tokens) - 1)
             positions = torch.arange(start, stop, device=features.device)
-            given = self._given(features[start:stop])
-            guessed = self._pass(given, list(tokens[start + 1 : stop + 1]), positions, None)
+            inputs = self._inputs(features[start:stop])
+            guessed = self._pass(inputs, list(tokens[start + 1 : stop + 1]), positions, None)
         self._tokens = tokens
         return guessed[-1:]
 
-    def _given(self, features: torch.Tensor) -> torch.Tensor:
-        """What the head reads [rows, width] of the target's features."""
-        if not self.head.layout.beside:
+    def _inputs(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the head's inputs [rows, width] for the target's features."""
+        if not self.head.layout.separate:
             return head_input(features, self.head.config, self._deeper)
         assert self.head.deeper is not None and self._deeper is not None
         return self._deeper(features[:, -self.head.deeper.in_features :])
@@ -348,12 +345,13 @@ class EagleDrafter(HeadDrafter):
         self._cache.reserve(self._cache.get_seq_length() + len(tokens))
         embedded = self._embed(torch.tensor(tokens, device=features.device))
         self.passes += 1
-        beside = None
+        normed = None
         if self._join is not None:
             features = self._join(torch.cat([features, embedded], dim=-1))
         else:
             assert self._norm_embedding is not None
-            beside = self._norm_embedding(embedded)
+            normed = self._norm_embedding(embedded)
         capacity = self._cache.capacity
-        guessed, _ = self._body.run(features, positions, capacity, sees, self._cache, beside=beside)
+        rows = Rows(features, positions, capacity, sees, beside=normed)
+        guessed, _ = self._body.run(rows, self._cache)
         return guessed

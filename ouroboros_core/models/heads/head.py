@@ -1,4 +1,4 @@
-"""What all heads share: a folder with weights and their description, and the drafter that reads the
+"""The base of all heads: weights in a folder with their description, and a drafter that reads the
 target's states."""
 
 from __future__ import annotations
@@ -177,8 +177,8 @@ class HeadDrafter(ABC):
     def reserve(self, tokens: int) -> None:
         self._cache.reserve(tokens)
 
-    def _count_known(self, tokens: Sequence[int]) -> int:
-        """Return how many of the first tokens are those of the text that was read last."""
+    def _common_length(self, tokens: Sequence[int]) -> int:
+        """Return the length of the common beginning of some tokens and the text that was read."""
         shorter = min(len(tokens), len(self._tokens))
         pairs = enumerate(zip(tokens, self._tokens, strict=False))
         return next((n for n, (new, old) in pairs if new != old), shorter)

@@ -2,8 +2,8 @@
 2401.10774, section 2.1).
 
 Head k is one residual block, x + SiLU(W x + b), on the target's last hidden state, and an output
-matrix. The paper trains an output matrix for each head, which begins as the target's; here all
-heads share the target's own, so that five heads take the bytes of five blocks.
+matrix. The paper trains an output matrix for each head, which begins as the target's. Here all
+heads share the target's matrix, so that five heads take the bytes of five blocks.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ouroboros_core.models.heads.head import DepthDrafter, Head, HeadConfig
 from ouroboros_core.models.heads.recipes import MedusaRecipe
 
 RANKS = 10
-"""Likeliest tokens of a head that may be in a tree, as in the authors' code."""
+"""Number of a head's likeliest tokens that may be in a tree, as in the authors' code."""
 
 
 @dataclass(frozen=True)
 class MedusaConfig(HeadConfig):
-    """What the heads are.
+    """Sizes and measured accuracies.
 
-    heads       how many
-    accuracies  of each head, how often its i-th likeliest token is the target's choice, on texts
-                that were held out; empty where that was not measured
+    heads       number of heads
+    accuracies  of each head, the share of held-out positions where its i-th likeliest token is
+                the target's choice; empty if it was not measured
     """
 
     heads: int
@@ -56,12 +56,13 @@ class MedusaHeads(Head):
         )
 
     def block(self, index: int, hidden: torch.Tensor) -> torch.Tensor:
-        """Hidden states [rows, width] after the block of one head."""
+        """Return hidden states [rows, width] after the block of one head."""
         return hidden + F.silu(F.linear(hidden, self.weight[index], self.bias[index]))
 
 
 class MedusaDrafter(DepthDrafter):
-    """The heads of one target as a RankedDrafter: after a node of depth d speaks head d + 1."""
+    """The heads of one target as a RankedDrafter: head d + 1 has the outputs after a node of depth
+    d."""
 
     weights = MedusaHeads
 
@@ -84,8 +85,8 @@ class MedusaDrafter(DepthDrafter):
 
 
 def assumed(heads: int) -> tuple[tuple[float, ...], ...]:
-    """Accuracies of heads that were not measured: round numbers that fall with the place by a fifth
-    each time, and with the square of the rank."""
+    """Return accuracies of heads that were not measured: round numbers that fall by a fifth with
+    each head, and with the square of the rank."""
     return tuple(
-        tuple(0.5 * 0.8**place / rank**2 for rank in range(1, RANKS + 1)) for place in range(heads)
+        tuple(0.5 * 0.8**index / rank**2 for rank in range(1, RANKS + 1)) for index in range(heads)
     )

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters, Setting, setting_of
+from ouroboros_core.settings import Hyperparameters, Setting, setting_of
 from ouroboros_core.words import allowed
 
 EAGLE = "eagle"
@@ -60,7 +60,9 @@ class Recipe(Hyperparameters):
     within: int = Field(
         0,
         ge=1,
-        description="Minutes that training may take, the learning rate at zero in the end.",
+        description=(
+            "Minutes of training at most; the learning rate ends at zero. No limit by default."
+        ),
     )
     batch_tokens: int = Field(
         2048, ge=16, description="Tokens of a batch, prompts and padding included."

@@ -24,11 +24,12 @@ from ouroboros_core.adaptive.controller import (
 from ouroboros_core.adaptive.cost_model import TYPICAL, Costs, PassCosts
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.lookup.lookahead_window import WIDEST, columns_within
 from ouroboros_core.methods.lookahead import LONG_ENOUGH
-from ouroboros_core.methods.parts.adjustable import NO_DRAFT, NO_WINDOW, Adjustable
 from ouroboros_core.methods.parts.base import (
+    NO_DRAFT,
+    NO_WINDOW,
+    Adjustable,
     Context,
     Method,
     Resources,
@@ -40,6 +41,7 @@ from ouroboros_core.methods.parts.drafting import DraftModel
 from ouroboros_core.methods.union import Union
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.settings import AUTO
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.tree import AnnotatedTree, Learned, Notes, Provenance, TokenTree, TreeBuilder
@@ -233,9 +235,9 @@ def test_what_is_left_out_is_the_least_likely_and_the_window_stays() -> None:
     kept = controller.propose(Context((3, 1), 9, 0))
     assert [kept.tokens[n] for n in kept.proposals] == [4, 9, 5]
     assert kept.parents[:4] == (-1, 0, 1, 0) and kept.tokens[4:] == (7,)
-    assert controller.decision is not None and (
-        controller.decision.offered,
-        controller.decision.size,
+    assert controller.notes.decision is not None and (
+        controller.notes.decision.offered,
+        controller.notes.decision.size,
     ) == (6, 3)
 
 
@@ -349,8 +351,8 @@ def test_what_is_not_worth_it_is_tried_now_and_then_beside_a_window_too(columns:
     for number in range(100):
         context = Context((1,) * (number + 1), 200 - number, number)
         tree = controller.propose(context)
-        assert controller.decision is not None
-        reasons.append(controller.decision.reason)
+        assert controller.notes.decision is not None
+        reasons.append(controller.notes.decision.reason)
         unread: Any = None
         controller.learn(VerificationResult.whole_step(context, tree, unread, (), 7))
     assert reasons.count("trial") == 100 // (TRIAL + 1)

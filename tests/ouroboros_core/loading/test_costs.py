@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from ouroboros_core.adaptive.cost_model import Costs
 from ouroboros_core.environment import Environment
+from ouroboros_core.loading import measured
 from ouroboros_core.loading.costs import costs_of, read_costs
 from tests.clocked import Clock, Follower
 
@@ -49,7 +49,7 @@ def test_costs_are_measured_once_and_a_damaged_file_anew(
     def full(*_: Any, **__: Any) -> Any:
         raise OSError("no room")
 
-    monkeypatch.setattr(tempfile, "NamedTemporaryFile", full)
+    monkeypatch.setattr(measured, "write_atomically", full)
     assert costs_of(ENVIRONMENT, model, None, {}, "y").target.rows == first.target.rows
     assert "no room" in caplog.text
 

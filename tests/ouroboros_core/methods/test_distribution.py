@@ -21,8 +21,7 @@ import torch
 from ouroboros_core import methods
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.lookup.corpus import Corpus
-from ouroboros_core.lookup.memories import Memories
-from ouroboros_core.lookup.memory import Memory
+from ouroboros_core.lookup.memory import Memories, Memory
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.lookup.successors import Successors
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt

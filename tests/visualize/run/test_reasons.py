@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from ouroboros_core import methods, rules
-from ouroboros_core.methods.parts.adjustable import Decision
+from ouroboros_core.methods.parts.base import Decision
 from ouroboros_core.methods.parts.needs import HEAD_KINDS
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
