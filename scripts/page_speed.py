@@ -20,7 +20,8 @@ from itertools import accumulate
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.locations import assets
-from visualize.run import live
+from ouroboros_core.trace.summary import Summary
+from visualize.run import figures, live
 from visualize.run import view as views
 from visualize.server import models
 from visualize.server import runner
@@ -46,12 +47,12 @@ class Stream(runner.Runner):
             new = texts[first : ends[end - 1]]
             part = views.steps_view(steps[shown:end], new, job.task.sampling, views.piece_of(trace))
             view = {{"run": "stream", "seq": seq, "from": shown, "steps": part, "status": f"step {{end}}"}}
-            charts = live.growing(steps[:end]) if live.redraws(end, drawn) else {{}}
+            charts = figures.growing(steps[:end]) if live.redraws(end, drawn) else {{}}
             yield Progress(tuple(steps[shown:end]), tuple(new), {{}}, view=view, charts=charts)
             drawn = end if live.redraws(end, drawn) else drawn
             time.sleep(1 / 20)
-        view = views.run_view(trace, None, run="stream", seq=10**6, badge_text="live")
-        yield Finished(trace, None, None, None, view=view, charts=live.all_charts(trace, None))
+        view = views.run_view(Summary(trace), run="stream", seq=10**6, badge_text="live")
+        yield Finished(trace, None, None, None, view=view, charts=figures.all_charts(Summary(trace)))
 
 runner.Runner = Stream
 models.Models.start = lambda self: None

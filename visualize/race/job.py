@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.benchmark.protocol import Measured, measure
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.words import counted
 from visualize.run import live
 from visualize.run import view as views
@@ -189,7 +190,7 @@ class Race:
             for run, seen in zip(runs, self._traces, strict=True)
         ]
         lanes = [
-            views.lane_view(name, run, runs[0], difference, rounds.speedup(lane))
+            views.lane_view(name, Summary(run, runs[0], difference, rounds.speedup(lane)))
             | {"modelled": elsewhere.clocks(run)}
             for lane, (name, run, difference) in enumerate(
                 zip(self._view["names"], runs, self._differences, strict=False)

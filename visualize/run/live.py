@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.benchmark.protocol import ROUNDS
-from visualize.run import figures
 from visualize.run import view as views
 from visualize.server.jobs import STATUS_INTERVAL, Job, Update
 from visualize.server.limits import Limits
@@ -17,7 +16,7 @@ from visualize.server.zero_gpu import seconds_for
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Generation, Task
     from ouroboros_core.trace.equality import Divergence
-    from ouroboros_core.trace.trace import Step, Trace
+    from ouroboros_core.trace.trace import Trace
 
 Charts = dict[str, Any]
 """Figures by the id of their chart: those that changed."""
@@ -99,27 +98,3 @@ def redraws(steps: int, drawn: int) -> bool:
     So all drawings of a run together cost about twice as much as the last one.
     """
     return steps >= max(4, 2 * drawn)
-
-
-def growing(steps: Sequence[Step]) -> Charts:
-    """Return the chart that grows with a run; the others are drawn at its end."""
-    return {"acceptance": figures.acceptance_length(steps)}
-
-
-def all_charts(trace: Trace, baseline: Trace | None) -> Charts:
-    """Return the charts of a finished run."""
-    speedup = (
-        figures.speedup_by_token(trace, baseline)
-        if baseline is not None and trace.steps
-        else figures.empty("There is no plain run to compare with.")
-    )
-    return {
-        **growing(trace.steps),
-        "choices": figures.choices(trace.steps),
-        "pool": figures.pool_growth(trace.steps),
-        "time": figures.tokens_against_time(trace, baseline),
-        "speedup": speedup,
-        "where": figures.time_breakdown(trace, baseline),
-        "positions": figures.acceptance_by_position(trace),
-        "even": figures.break_even(trace, baseline),
-    }

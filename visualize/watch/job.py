@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from ouroboros_core.benchmark.protocol import ROUNDS, Measured, measure
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.words import counted
 from visualize.run import figures, live
 from visualize.run import view as views
@@ -17,11 +18,12 @@ from visualize.run.view import View
 from visualize.server.jobs import Update
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.protocol import RunLane, Speedup
+    from ouroboros_core.benchmark.protocol import RunLane
     from ouroboros_core.decoding.generation import Generation, Task
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.lookup.memory import Memory
     from ouroboros_core.trace.equality import Divergence
+    from ouroboros_core.trace.summary import Speedup
     from ouroboros_core.trace.trace import Step, Trace
 
 CHART_PAUSE = 0.12
@@ -194,7 +196,7 @@ class Live:
             "status": "Reading the prompt …",
             "tiles": [],
         }
-        charts = dict.fromkeys(live.growing(()), figures.empty("The first step is under way."))
+        charts = dict.fromkeys(figures.growing(()), figures.empty("The first step is under way."))
         facts = {"prompt_tokens": len(trace.prompt.tokens)}
         return Started(self._name, trace, memory, view=view, charts=charts, facts=facts)
 
@@ -209,7 +211,7 @@ class Live:
             charts: Charts = {}
             if self._charts and live.redraws(len(steps), drawn):
                 drawn = len(steps)
-                charts = live.growing(steps)
+                charts = figures.growing(steps)
             yield self._new_steps(charts)
             if self._charts:
                 time.sleep(CHART_PAUSE if charts else live.TEXT_PAUSE)
@@ -242,8 +244,7 @@ class Live:
         trace = self.generation.trace()
         self._seq += 1
         view = views.run_view(
-            trace,
-            None,
+            Summary(trace),
             run=self._name,
             seq=self._seq,
             badge_text=views.LIVE,
@@ -253,7 +254,7 @@ class Live:
         compared = trace.method != "autoregressive"
         doing = "Now it is timed against plain decoding" if compared else "Now it is timed"
         view |= {"status": f"{view['status']}. {doing} …", "done": False}
-        charts = live.growing(trace.steps) if self._charts else {}
+        charts = figures.growing(trace.steps) if self._charts else {}
         tokens, steps = len(trace.tokens), len(trace.steps)
         return Written(trace, view=view, charts=charts, tokens=tokens, steps=steps)
 
@@ -264,14 +265,11 @@ class Live:
         self._seq += 1
         speedup = rounds.speedup(METHOD)
         view = views.run_view(
-            trace,
-            baseline,
+            Summary(trace, baseline, difference, speedup),
             run=self._name,
             seq=self._seq,
             badge_text=views.LIVE,
-            difference=difference,
             start=self._sent,
-            rounds=speedup,
         )
         doing = f"{rounds.doing[0].upper()}{rounds.doing[1:]}"
         view |= {"status": f"{view['status']}. {doing} …", "notices": [], "done": False}
@@ -288,17 +286,11 @@ class Live:
         trace, baseline, difference = self._median_runs(rounds)
         trace = timed or trace
         speedup = rounds.speedup(METHOD) if rounds else None
+        summary = Summary(trace, baseline, difference, speedup)
         view = views.run_view(
-            trace,
-            baseline,
-            run=self._name,
-            seq=self._seq + 1,
-            badge_text=views.LIVE,
-            difference=difference,
-            can_rerun=True,
-            rounds=speedup,
+            summary, run=self._name, seq=self._seq + 1, badge_text=views.LIVE, can_rerun=True
         )
-        charts = live.all_charts(trace, baseline) if self._charts else {}
+        charts = figures.all_charts(summary) if self._charts else {}
         return Finished(
             trace,
             baseline,

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ouroboros_core.sources import key_of
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Trace
 from visualize.kit import palette
@@ -25,12 +24,7 @@ LONGEST_MS = 12_000
 
 def tokens(trace: Trace) -> Iterator[tuple[str, str, float]]:
     """Yield text, key of the look, and second of the run of each token."""
-    looks: list[str] = []
-    for step in trace.steps:
-        looks += [key_of(step.tree.provenance[node].source) for node in step.path]
-        if step.target_token is not None:
-            looks.append(key_of(step.writer, step.kind))
-    yield from zip(trace.texts, looks, metrics.seconds_to_token(trace), strict=False)
+    yield from zip(trace.texts, trace.looks, metrics.seconds_to_token(trace), strict=False)
 
 
 def opening(trace: Trace) -> str:

@@ -15,11 +15,11 @@ from visualize.server.jobs import Update, Waiting
 from visualize.watch.job import Compared, Finished, Progress, Started, Written
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.protocol import Speedup
     from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.lookup.memory import Memory
     from ouroboros_core.trace.equality import Divergence
+    from ouroboros_core.trace.summary import Speedup
     from ouroboros_core.trace.trace import Step
 
 MOST_RUNS = 8
