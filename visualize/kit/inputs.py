@@ -288,9 +288,9 @@ class RunInputs:
             return self._linked(request, len(charts))
 
         settings = self.gathered
-        shown = [view, *charts]
+        views = [view, *charts]
         loaded = blocks.load(
-            linked, outputs=[self.link, self.note, *self.components, *shown], **private
+            linked, outputs=[self.link, self.note, *self.components, *views], **private
         )
         blank = {
             "seq": 1,
@@ -298,7 +298,7 @@ class RunInputs:
             "figure": plots.empty("Charts are not kept when the page is left."),
         }
         back = restored(len(settings), len(charts), blank)
-        loaded.then(None, js=back, outputs=[*settings, *shown, self.link, self.note], **private)
+        loaded.then(None, js=back, outputs=[*settings, *views, self.link, self.note], **private)
 
     def _linked(self, request: gr.Request, charts: int) -> Any:
         """Return values of link view, note on an example, inputs, token view and charts."""

@@ -266,14 +266,14 @@ class SweepPanel:
         self.clock.input(self._on_clock, *on_clock, queue=False, **PRIVATE)
         self.go.click(lambda: "", None, self.clock_note, queue=False, **PRIVATE)
         running.success(self._on_clock, *on_clock, queue=False, **PRIVATE)
-        shown = [tabs, *self.watch.outputs]
+        outputs_in_watch = [tabs, *self.watch.outputs]
         refusing: dict[str, Any] = {
             "concurrency_limit": None,
             **PRIVATE,
         }  # in the queue, so that a refusal is shown
         cells = [self.visitor, self.watch.session]
-        self.view.open_cell(self._open, cells, shown, **refusing)
-        self.chart.point_select(self._picked, cells, shown, **refusing)
+        self.view.open_cell(self._open, cells, outputs_in_watch, **refusing)
+        self.chart.point_select(self._picked, cells, outputs_in_watch, **refusing)
         self.saving.save_run(self._save, self.visitor, self.saving, **refusing)
 
     def _plan(self, *values: Any) -> tuple[Grid, list[Question], int, int]:
