@@ -110,14 +110,6 @@ class SelfDrafter(Drafter, Protocol):
         ...
 
 
-class HeldDrafter(Drafter, Protocol):
-    """A drafter of a pair, which keeps memory of its own."""
-
-    def reset(self) -> None:
-        """Forget every token and give the memory back."""
-        ...
-
-
 class RankedDrafter(Drafter, Protocol):
     """Heads whose outputs after a node depend on the context and on its depth alone."""
 

@@ -27,7 +27,7 @@ from ouroboros_core.locations import assets
 from ouroboros_core.methods.parts.base import Guesser
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.trace import adapter
-from ouroboros_core.training.record import agreement_of
+from ouroboros_core.training.folder import agreement_of
 from ouroboros_core.what_if import machines
 from scripts import check_prices, measured_tables, published_prices, tree_picture
 from visualize.drafts.tab import records

@@ -186,7 +186,7 @@ def settings_of(method: Any, rng: random.Random) -> dict[str, Any]:
                 if setting.low is None
                 else (setting.low, min(setting.high or 0, setting.low + 5), setting.default)
             )
-            texts = setting.choices or (setting.counts.samples if setting.counts else ())
+            texts = setting.choices or (setting.grammar.samples if setting.grammar else ())
             drawn[name] = rng.choice(numbers or texts or (True, False))
     try:
         method.Hyperparameters.parse(drawn)

@@ -24,7 +24,7 @@ from ouroboros_core.benchmark.prompts import Question, own_prompts, read, spread
 from ouroboros_core.cli import options
 from ouroboros_core.loading.costs import read_costs
 from ouroboros_core.loading.pairs import Pair
-from ouroboros_core.methods.parts.needs import TRAINED, Need
+from ouroboros_core.methods.parts.needs import HEAD_KINDS
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace.trace import Trace
 
@@ -33,10 +33,10 @@ def seconds(pair: Pair, trace: Trace) -> float:
     """What decoding takes in a run, by the cost model."""
     costs = pair.costs
     kind = methods.get(trace.method)
-    by_head = Need.HEAD in kind.needs or (trace.method == "union" and pair.head is not None)
-    drafter = costs.head if by_head else costs.draft
-    kinds = [TRAINED[need] for need in kind.needs if need in TRAINED]
-    drafter = costs.heads.get(kinds[0]) if kinds else drafter
+    kinds = [HEAD_KINDS[need] for need in kind.needs if need in HEAD_KINDS]
+    if trace.method == "union" and "eagle" in pair.heads:
+        kinds = ["eagle"]
+    drafter = costs.heads.get(kinds[0]) if kinds else costs.draft
     total = 0.0
     for step in trace.steps:
         total += costs.target.of(step.width)

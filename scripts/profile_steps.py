@@ -67,10 +67,9 @@ def profile(pair: Pair, name: str, questions: Sequence[Question], max_new_tokens
     """Run one method over the prompts."""
     target = Watched(pair.target)
     draft = Watched(pair.draft) if pair.draft else None
-    head = Watched(pair.head) if pair.head else None
     heads = {kind: Watched(cast(Any, one)) for kind, one in pair.heads.items()}
-    drafts = [part for part in (draft, head, *heads.values()) if part]
-    models: dict[str, Any] = {"target": target, "draft": draft, "head": head, "heads": heads}
+    drafts = [part for part in (draft, *heads.values()) if part]
+    models: dict[str, Any] = {"target": target, "draft": draft, "heads": heads}
     mine = replace(pair, **models)
     kind, chat = methods.get(name), bool(pair.tokenizer.chat_template)
     seconds = rows = tokens = steps = 0.0

@@ -37,7 +37,7 @@ from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.locations import assets
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.methods.parts.needs import TRAINED
+from ouroboros_core.methods.parts.needs import HEAD_KINDS
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
@@ -139,7 +139,7 @@ class PassClock:
     PASSES = "evaluate", "extend", "superpose"
 
     def __init__(self, pair: Pair) -> None:
-        drafters = pair.draft, pair.head, pair.self_draft, *pair.heads.values()
+        drafters = pair.draft, pair.self_draft, *pair.heads.values()
         self._drafters = [one for one in drafters if one is not None]
         self._inside = False
         self.seconds = 0.0
@@ -235,10 +235,9 @@ def _level_of(pair: Pair, trace: Trace) -> Callable[[int, int], Callable[[], flo
     if not what_if.by_head(trace):
         assert pair.draft is not None
         return partial(pass_of, pair.draft)
-    kinds = [TRAINED[need] for need in methods.get(trace.method).needs if need in TRAINED]
-    head = pair.heads[kinds[0]] if kinds else pair.head
-    assert head is not None
-    return partial(level_of, head)
+    needs = methods.get(trace.method).needs
+    kind = next((HEAD_KINDS[need] for need in needs if need in HEAD_KINDS), "eagle")
+    return partial(level_of, pair.heads[kind])
 
 
 def plain_pass(one: Round) -> float:

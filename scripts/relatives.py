@@ -121,7 +121,7 @@ def main() -> None:
         bare = replace(task, method="autoregressive", hyperparameters=kind)
         plain.append(seconds(pair, Generation(pair, bare).run()))
     for name, drafts in DRAFTS.items():
-        drafted = replace(pair, head=None) if drafts else pair
+        drafted = replace(pair, heads={}) if drafts else pair
         with drafting(name):
             traces = [Generation(drafted, task).run() for task in tasks]
         speeds = [one / seconds(drafted, trace) for one, trace in zip(plain, traces, strict=True)]

@@ -19,7 +19,7 @@ GROUND = {
     "tree",
     "rules",
     "sampling",
-    "hyperparameters",
+    "settings",
     "errors",
     "environment",
     "locations",
@@ -27,7 +27,7 @@ GROUND = {
     "words",
     "version",
 }
-STEP = {"methods.parts.base", "methods.parts.adjustable"}
+STEP = {"methods.parts.base"}
 """The interface between a method and the controller around it."""
 _DECODING = GROUND | {"lookup", "methods", "adaptive", "models", "loading", "decoding", "trace"}
 MAY_USE = {

@@ -91,9 +91,8 @@ def _measure(
     mine, notes = measuring.begin(arguments)
 
     from ouroboros_core.benchmark import entrants, peers
-    from ouroboros_core.benchmark.conditions import conditions
     from ouroboros_core.benchmark.runner import Runner
-    from ouroboros_core.benchmark.store import Settings
+    from ouroboros_core.benchmark.store import Settings, conditions
     from ouroboros_core.decoding.generation import lacking
 
     pair = options.load_pair(arguments)

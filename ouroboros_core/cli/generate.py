@@ -193,7 +193,7 @@ def _measure(
 
 def _open_memory(path: Path | None, pair: Pair, task: Task) -> Memory | None:
     """What the file holds, or where there is none a new one to be written there."""
-    from ouroboros_core.lookup.memories import load_memory
+    from ouroboros_core.lookup.memory import load_memory
 
     if path is None:
         return None

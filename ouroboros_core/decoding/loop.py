@@ -100,6 +100,7 @@ def decode(
             draft_sampling=drawn_proposing - drawn_before,
             verify_sampling=drawn_verifying - drawn_proposing,
         )
+        notes = method.notes
         yield Step(
             index=index,
             tree=tree.without_window(),
@@ -109,14 +110,14 @@ def decode(
             seconds=seconds,
             draft_passes=drafter.passes - draft_passes if drafter else 0,
             draft_rows=drafter.rows - draft_rows if drafter else 0,
-            pool_size=len(method.pool) if method.pool is not None else None,
+            pool_size=notes.pool_size,
             writer=method.writer,
-            choice=method.decision,
+            choice=notes.decision,
             judged=recorder.look(tree, evaluation, accepted, last, len(context.tokens))
             if recorder
             else (),
             window=tree.window if recorder else (),
-            draft_rows_saved=method.draft_rows_saved,
+            draft_rows_saved=notes.draft_rows_saved,
         )
         resumed, index, prefill = clock(), index + 1, 0.0
 

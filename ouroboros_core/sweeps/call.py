@@ -20,8 +20,8 @@ from ouroboros_core.sweeps.grid import QUESTIONS, TOKENS, Axis, Grid, show
 from ouroboros_core.sweeps.sweep import Point, Sweep
 
 if TYPE_CHECKING:
-    from ouroboros_core.hyperparameters import Value
     from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.settings import Value
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ouroboros_core.trace import metrics
 from ouroboros_core.words import counted
 
 if TYPE_CHECKING:
-    from ouroboros_core.hyperparameters import Value
+    from ouroboros_core.settings import Value
     from ouroboros_core.sweeps.grid import Axis, Grid
     from ouroboros_core.sweeps.sweep import Point
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ouroboros_core.benchmark.conditions import Conditions, conditions
 from ouroboros_core.benchmark.entrants import BASELINE, outcome_of
 from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.runner import WARM_UP_TOKENS, naming
-from ouroboros_core.benchmark.store import Kind, Share, Unit
+from ouroboros_core.benchmark.store import Conditions, Kind, Share, Unit, conditions
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput, WantOfMemory
 from ouroboros_core.loading.pairs import Pair, with_draft

@@ -8,7 +8,7 @@ from itertools import accumulate
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Literal
 
-from ouroboros_core.methods.parts.adjustable import NO_DRAFT, NO_WINDOW
+from ouroboros_core.methods.parts.base import NO_DRAFT, NO_WINDOW
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned

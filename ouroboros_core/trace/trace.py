@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ouroboros_core import rules
 from ouroboros_core.environment import Environment
-from ouroboros_core.methods.parts.adjustable import Decision
+from ouroboros_core.methods.parts.base import Decision
 from ouroboros_core.rules.parts.base import ALONE
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import TokenTree

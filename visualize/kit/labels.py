@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ouroboros_core import methods, rules
-from ouroboros_core.hyperparameters import AUTO
-from ouroboros_core.hyperparameters import read_settings as read_given
+from ouroboros_core.settings import AUTO
+from ouroboros_core.settings import read_settings as read_given
 
 SETTINGS = {
     "gamma": "draft length",

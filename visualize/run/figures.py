@@ -11,7 +11,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from ouroboros_core.methods.parts.adjustable import Decision
+from ouroboros_core.methods.parts.base import Decision
 from ouroboros_core.sources import LOOKS, Source, key_of
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Step, Trace

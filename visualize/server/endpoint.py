@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core import methods, rules
-from ouroboros_core.hyperparameters import by_name
+from ouroboros_core.settings import by_name
 from visualize.server.errors import errors_on_page
 from visualize.server.limits import flag, who
 from visualize.server.runner import Runner, make_task

@@ -11,12 +11,12 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import read_settings
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.ngrams import Occurrences
 from ouroboros_core.methods.cascade import LONGEST_MATCH, PUBLISHED
 from ouroboros_core.methods.parts.base import Context, Resources, StepBudget, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling, softmax
+from ouroboros_core.settings import read_settings
 from ouroboros_core.sources import Source
 from tests import tiny
 from tests.told import CHI_SQUARE, ToldModel, chi_square

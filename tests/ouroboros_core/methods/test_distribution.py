@@ -21,12 +21,11 @@ import torch
 from ouroboros_core import methods
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.lookup.corpus import Corpus
-from ouroboros_core.lookup.memories import Memories
-from ouroboros_core.lookup.memory import Memory
+from ouroboros_core.lookup.memory import Memories, Memory
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.lookup.successors import Successors
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
-from ouroboros_core.methods.parts.needs import ASSISTED, TRAINED, Need
+from ouroboros_core.methods.parts.needs import ASSISTED, HEAD_KINDS, Need
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.rules.rejection import Rejection
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
@@ -184,11 +183,10 @@ def test_every_slot_follows_the_targets_distribution(
     settings |= UNENDED.get(method, {})
     chosen = kind.Hyperparameters.parse(settings)
     has_draft = Need.DRAFT_MODEL in methods.needed(kind, chosen)
-    heads = {kind: Ranked(Q) for kind in TRAINED.values()}
+    heads: dict[str, Any] = {kind: Ranked(Q) for kind in HEAD_KINDS.values()} | {"eagle": Bush()}
     given = Resources(
         sampler,
         draft if has_draft else None,
-        head=Bush(),
         corpus=CORPUS,
         heads=heads,
         self_draft=Table(Q),

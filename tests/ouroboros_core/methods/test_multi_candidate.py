@@ -11,12 +11,12 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import read_settings
 from ouroboros_core.methods.multi_candidate import PUBLISHED
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.rules.parts.base import Judgement
 from ouroboros_core.rules.rejection import Rejection
 from ouroboros_core.sampling import Sampler, Sampling, softmax, without
+from ouroboros_core.settings import read_settings
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TreeBuilder
 from tests.told import CHI_SQUARE, ToldModel, check_places, chi_square, distribution, fixed, target

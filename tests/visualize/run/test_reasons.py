@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 
 from ouroboros_core import methods, rules
-from ouroboros_core.methods.parts.adjustable import Decision
-from ouroboros_core.methods.parts.needs import TRAINED
+from ouroboros_core.methods.parts.base import Decision
+from ouroboros_core.methods.parts.needs import HEAD_KINDS
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
@@ -134,7 +134,7 @@ RULES = ("greedy", *rules.available())
 OTHERS = [
     kind.id
     for kind in methods.available().values()
-    if kind.proposes and kind.id not in KINDS and not kind.needs & TRAINED.keys()
+    if kind.proposes and kind.id not in KINDS and not kind.needs & HEAD_KINDS.keys()
 ]
 """But for heads that would have to be trained first, whose drafts are told like eagle2's."""
 
