@@ -1,9 +1,10 @@
 """Ouroboros and its relatives: exact speculative decoding over token trees.
 
     from ouroboros_core import Generation, Task, load_pair, methods
+
     kind = methods.get("ouroboros")
-    trace = Generation(load_pair(), Task("Why is the sky blue?", kind.id,
-    kind.Hyperparameters())).run()
+    task = Task("Why is the sky blue?", kind.id, kind.Hyperparameters())
+    trace = Generation(load_pair(), task).run()
 
 Importing this package does not import torch; what needs it is imported when first used.
 """
@@ -11,6 +12,7 @@ Importing this package does not import torch; what needs it is imported when fir
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.version import VERSION
@@ -70,6 +72,12 @@ if TYPE_CHECKING:
     from ouroboros_core.tree import Provenance as Provenance
     from ouroboros_core.tree import TokenTree as TokenTree
     from ouroboros_core.tree import TreeBuilder as TreeBuilder
+
+
+if "IPython" in sys.modules:
+    from ouroboros_core.integrations.formatters import register_in_ipython
+
+    register_in_ipython()
 
 
 def __getattr__(name: str) -> Any:

@@ -28,10 +28,9 @@ import numpy.typing as npt
 from pydantic import Field
 
 from ouroboros_core import rules
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.rules.parts.base import Rule, Target, Witness
 from ouroboros_core.settings import Hyperparameters
-from ouroboros_core.tree import Probabilities, TokenTree
+from ouroboros_core.tree import Evaluation, Probabilities, TokenTree
 
 Scores = npt.NDArray[np.float64]
 

@@ -20,8 +20,10 @@ from itertools import accumulate
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.locations import assets
+from ouroboros_core.trace.summary import Summary
+from visualize.race import job as showing
+from visualize.run import figures
 from visualize.run import view as views
-from visualize.server import showing
 from visualize.server import models
 from visualize.server import runner
 from visualize.server.updates import Finished, Progress, Started
@@ -46,12 +48,12 @@ class Stream(runner.Runner):
             new = texts[first : ends[end - 1]]
             part = views.steps_view(steps[shown:end], new, task.sampling, views.piece_of(trace))
             view = {{"run": "stream", "seq": seq, "from": shown, "steps": part, "status": f"step {{end}}"}}
-            charts = showing.growing(steps[:end]) if showing.draw_anew(end, drawn) else {{}}
+            charts = figures.growing(steps[:end]) if showing.draw_anew(end, drawn) else {{}}
             yield Progress(tuple(steps[shown:end]), tuple(new), {{}}, view, charts)
             drawn = end if showing.draw_anew(end, drawn) else drawn
             time.sleep(1 / 20)
-        view = views.run_view(trace, None, run="stream", seq=10**6, badge_text="live")
-        yield Finished(trace, None, None, None, view, showing.all_charts(trace, None))
+        view = views.run_view(Summary(trace), run="stream", seq=10**6, badge_text="live")
+        yield Finished(trace, None, None, None, view, figures.all_charts(Summary(trace)))
 
 runner.Runner = Stream
 models.Models.start = lambda self: None

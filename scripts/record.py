@@ -32,7 +32,7 @@ from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.adaptive.profiler import in_turn, level_of, pass_of, pass_seconds
 from ouroboros_core.benchmark import protocol
-from ouroboros_core.benchmark.protocol import Round, Speedup
+from ouroboros_core.benchmark.protocol import Round
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.locations import assets
@@ -41,6 +41,7 @@ from ouroboros_core.methods.parts.needs import HEAD_KINDS
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
+from ouroboros_core.trace.summary import Speedup
 from ouroboros_core.trace.trace import Seconds, Step, Trace
 from ouroboros_core.what_if import estimate as what_if
 

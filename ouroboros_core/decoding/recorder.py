@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.rules.parts.base import ALONE, Judgement
 from ouroboros_core.sampling import Sampler, softmax
 from ouroboros_core.trace.trace import Judged, Trial
-from ouroboros_core.tree import Probabilities, TokenTree
+from ouroboros_core.tree import Evaluation, Probabilities, TokenTree
 
 TOP = 10
 """Number of the likeliest tokens that are recorded of each model, besides proposed and chosen

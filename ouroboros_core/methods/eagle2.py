@@ -11,7 +11,6 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import settings
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.parts.base import (
     Adjustable,
     Context,
@@ -24,7 +23,7 @@ from ouroboros_core.methods.parts.base import (
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
 
 DEEPEST = 8
 """Levels at most where that is 'auto'."""

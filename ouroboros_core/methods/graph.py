@@ -22,7 +22,6 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import settings
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.parts.base import (
     Adjustable,
     Context,
@@ -38,7 +37,7 @@ from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import likely, without
 from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import ROOT, Probabilities, Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import ROOT, Evaluation, Probabilities, Provenance, TokenTree, TreeBuilder
 
 DEEPEST = 8
 """Levels at most if their number is 'auto'."""

@@ -14,7 +14,6 @@ from typing import Annotated
 from pydantic import Field
 
 from ouroboros_core import settings
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.parts.base import (
     Adjustable,
     Context,
@@ -29,7 +28,7 @@ from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import without
 from ouroboros_core.settings import AUTO, Auto, Grammar
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
 
 PUBLISHED = {"k_config": "4,2,2"}
 """Settings of the authors' code (github.com/NJUNLP/MCSD); `auto` drafts this shape as far as it

@@ -20,7 +20,6 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import settings
-from ouroboros_core.interfaces import Output
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
 from ouroboros_core.lookup.phrase_pool import PhrasePool, open_pool
 from ouroboros_core.methods.parts.base import (
@@ -39,7 +38,7 @@ from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.rules.match import verify
 from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Learned, Probabilities, Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Learned, Output, Probabilities, Provenance, TokenTree, TreeBuilder
 
 LONGEST = 16
 """Draft tokens at most if their number is 'auto'."""

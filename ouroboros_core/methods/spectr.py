@@ -16,7 +16,6 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import settings
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.parts.base import (
     Adjustable,
     Context,
@@ -30,7 +29,7 @@ from ouroboros_core.methods.parts.drafting import DraftModel, Frontier, Level
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.settings import AUTO, Auto, upto
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Probabilities, Provenance, TokenTree, TreeBuilder
 
 PUBLISHED = {"gamma": 8, "chains": 8}
 """L and K of the paper's fastest runs."""

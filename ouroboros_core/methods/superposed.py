@@ -24,7 +24,7 @@ from pydantic import Field
 
 from ouroboros_core import settings
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.interfaces import Evaluation, Mixture, Output, Superposing
+from ouroboros_core.interfaces import Mixture, Superposing
 from ouroboros_core.lookup.interpolation import Interpolation
 from ouroboros_core.methods.parts.base import (
     Adjustable,
@@ -39,7 +39,7 @@ from ouroboros_core.methods.parts.drafting import DraftModel
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Output, Provenance, TokenTree, TreeBuilder
 
 LONGEST = 16
 """Draft tokens at most if their number is 'auto'."""

@@ -17,7 +17,7 @@ import torch
 from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.interfaces import MIXED, Candidates, Evaluation, Mixture
+from ouroboros_core.interfaces import MIXED, Candidates, Mixture
 from ouroboros_core.models.engines.native.blocks import BlocksOf
 from ouroboros_core.models.engines.passes import Engine
 from ouroboros_core.models.engines.static import plan_no_attention
@@ -27,7 +27,7 @@ from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.reach import longest_text
 from ouroboros_core.models.skips import ReducedModel
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
 
 PREFILL_CHUNK = 512
 """Rows of the context computed in one pass; its mask has this many rows, never as many as the

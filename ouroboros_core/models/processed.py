@@ -15,14 +15,8 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from ouroboros_core.interfaces import (
-    Candidates,
-    Evaluation,
-    LanguageModel,
-    Mixture,
-    Superposing,
-)
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.interfaces import Candidates, LanguageModel, Mixture, Superposing
+from ouroboros_core.tree import Evaluation, TokenTree
 
 Rules = Callable[[Sequence[int], npt.NDArray[np.floating]], npt.NDArray[np.floating]]
 """From a text, token ids, and the logits [vocabulary] after it, to the scores [vocabulary] by which

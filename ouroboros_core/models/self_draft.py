@@ -13,12 +13,11 @@ from collections.abc import Sequence
 import torch
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.evaluation import TorchEvaluation
 from ouroboros_core.models.forward import TokenRows
 from ouroboros_core.models.skips import ReducedModel, Skips, share_read, without
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.tree import Evaluation, TokenTree
 
 
 class SelfDraft:

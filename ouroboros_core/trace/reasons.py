@@ -1,4 +1,4 @@
-"""Why a token stands where it stands, in words: from what a step records."""
+"""Reasons in words: why a token stands where it stands, from the record of a step."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ def share(chance: float) -> str:
 
 def origin(provenance: Provenance) -> str:
     """Where a proposal comes from, a sentence; empty if there is nothing to say."""
-    parts = []
+    clauses = []
     learned, earlier = provenance.learned, provenance.learned is Learned.HISTORY
     if provenance.source is Source.COPY and earlier:
-        parts.append("copied from the text of an earlier run")
+        clauses.append("copied from the text of an earlier run")
     elif provenance.source is Source.RECYCLED and earlier:
-        parts.append("kept from an earlier run")
+        clauses.append("kept from an earlier run")
     elif learned is not None and provenance.source is not Source.COPY:
         when = f" at step {provenance.step + 1}" if provenance.step is not None else ""
-        parts.append(f"phrase learned {LEARNED[learned]}{when}")
+        clauses.append(f"phrase learned {LEARNED[learned]}{when}")
     if provenance.position is not None:
         expected = provenance.learned is Learned.PREDICTION
         text = "the predicted output" if expected else "prompt and output"
-        parts.append(f"copied from token {provenance.position + 1} of {text}")
+        clauses.append(f"copied from token {provenance.position + 1} of {text}")
     if provenance.match and provenance.source is Source.DRAFT:
         same = counted(provenance.match, "token")
-        parts.append(f"drafted behind the same {same} in another branch, copied from there")
+        clauses.append(f"drafted behind the same {same} in another branch, copied from there")
     elif provenance.match:
-        parts.append(f"behind a match of {counted(provenance.match, 'token')}")
+        clauses.append(f"behind a match of {counted(provenance.match, 'token')}")
     if provenance.rank:
-        parts.append(f"candidate number {provenance.rank + 1}")
+        clauses.append(f"candidate number {provenance.rank + 1}")
     if provenance.confidence is not None:
-        parts.append(f"the draft gave it about {provenance.confidence:.0%}")
+        clauses.append(f"the draft gave it about {provenance.confidence:.0%}")
     if provenance.also is not None:
-        parts.append(f"also proposed as: {LOOKS[key_of(provenance.also)].label}")
-    return "; ".join(parts)
+        clauses.append(f"also proposed as: {LOOKS[key_of(provenance.also)].label}")
+    return "; ".join(clauses)
 
 
 class Reasons:
@@ -84,7 +84,7 @@ class Reasons:
         return f"‘{isolated(text)}’"
 
     def of_token(self, index: int) -> str:
-        """Why the token at an index of this step, 0 being the first, is what it is."""
+        """Return the reason of the token at an index of this step; 0 is the first."""
         step = self.step
         before = (0, *step.path)[index]
         accepted = index < len(step.path)
@@ -97,13 +97,13 @@ class Reasons:
         if candidates:
             return self._corrected(before, candidates, token)
         if step.path:
-            whole = (
+            scope = (
                 "All that was checked"
                 if len(step.tree) - 1 == len(step.path)
                 else "This branch, to its end,"
             )
             return (
-                f"{whole} was accepted, and the same pass says what comes next: "
+                f"{scope} was accepted, and the same pass says what comes next: "
                 f"{self._choice(before, token)}."
             )
         why = f" ({step.choice.why})" if step.choice else ""
@@ -113,7 +113,7 @@ class Reasons:
         )
 
     def of_node(self, node: int) -> str:
-        """What became of a proposed node, and why."""
+        """Return the fate of a proposed node, and its reason."""
         if node not in self._of:
             self._of[node] = self._of_node(node)
         return self._of[node]
@@ -150,9 +150,9 @@ class Reasons:
     def _corrected(self, before: int, candidates: list[int], token: int) -> str:
         judged = self._judged.get(before)
         first = candidates[0]
-        said = f"{self._who(first)} said {self._said(judged, first)}"
+        proposal = f"{self._who(first)} said {self._said(judged, first)}"
         if len(candidates) > 1:
-            said = (
+            proposal = (
                 f"none of {len(candidates)} candidates is it, first of them "
                 f"{self.quoted(self.step.tree.tokens[first])}"
             )
@@ -173,8 +173,9 @@ class Reasons:
                 f"Corrected, no candidate passed: {self.rule.clause(self.rule.name)}; the target's "
                 f"token is {self._choice(before, token)}."
             )
-        what = "likeliest tokens" if self.sampling.temperature == 0 else "draws"
-        return f"Corrected, the {what} differ: target wanted {self._choice(before, token)}, {said}."
+        differing = "likeliest tokens" if self.sampling.temperature == 0 else "draws"
+        choice = self._choice(before, token)
+        return f"Corrected, the {differing} differ: target wanted {choice}, {proposal}."
 
     def _refused(self, node: int, above: int, chosen: int) -> str:
         judged = self._judged.get(above)
@@ -189,9 +190,9 @@ class Reasons:
         if not self.rule.repeats_plain_text:
             self._rejected.add(node)
             return f"Not kept: {self.rule.clause(self.rule.name)}; {self._said(judged, node)}."
-        wanted, said = self._choice(above, chosen), self._said(judged, node, token)
+        choice, proposal = self._choice(above, chosen), self._said(judged, node, token)
         self._rejected.add(node)
-        return f"Rejected: the target wanted {wanted}; {self._who(node)} said {said}."
+        return f"Rejected: the target wanted {choice}; {self._who(node)} said {proposal}."
 
     def _choice(self, before: int, token: int) -> str:
         """The token that the target chose, with what made it the choice."""
@@ -219,7 +220,7 @@ class Reasons:
         return f"{self.quoted(token)} ({chance})"
 
     def _trial(self, judged: Judged, node: int) -> str:
-        # Of a node that was drawn several times the last draw tells: only it may be accepted.
+        # If a node was drawn several times, only the last draw may be accepted.
         trial = next(trial for trial in reversed(judged.trials) if trial.node == node)
         name = self.quoted(self.step.tree.tokens[node])
         sign = "<" if trial.accepted else "≥"
@@ -228,11 +229,13 @@ class Reasons:
             return explain(name, trial.u, trial.chance, trial.accepted)
         if trial.q is None:
             proposed = self.step.tree.provenance[node]
-            how = "looked up"
+            origin_of_token = "looked up"
             if proposed.source is Source.DRAFT:
-                how = "copied from another branch" if proposed.match else "chosen by the draft"
+                origin_of_token = (
+                    "copied from another branch" if proposed.match else "chosen by the draft"
+                )
             return (
-                f"{name} was {how}, not drawn, so it is kept with chance p: u = "
+                f"{name} was {origin_of_token}, not drawn, so it is kept with chance p: u = "
                 f"{trial.u:.3g} {sign} p = {trial.p:.3g}"
             )
         if not trial.q:

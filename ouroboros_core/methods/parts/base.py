@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ouroboros_core import settings
+from ouroboros_core.bounds import Count, Estimate
 from ouroboros_core.interfaces import (
     CandidateGenerator,
     Candidates,
     Drafter,
-    Evaluation,
     LanguageModel,
     MakesPasses,
     SelfDrafter,
@@ -34,7 +34,7 @@ from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.parts.needs import ASSISTED, HEAD_KINDS, Need
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Probabilities, TokenTree
+from ouroboros_core.tree import Evaluation, Probabilities, TokenTree
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ class Decision:
     asked     whether the draft was asked; None without a decision on it
     """
 
-    offered: int
-    size: int
-    expected: float
-    rate: float
+    offered: Count
+    size: Count
+    expected: Estimate
+    rate: Estimate
     reason: Reason
-    window: int | None = None
+    window: Count | None = None
     asked: bool | None = None
 
     @property

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ouroboros_core.interfaces import Drafter, Evaluation, LanguageModel
+from ouroboros_core.interfaces import Drafter, LanguageModel
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
 
 Frontier = dict[int, float]
 """Nodes after which a tree will grow, each with the probability of the path to it."""

@@ -26,14 +26,13 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaModel
 
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
 from ouroboros_core.models.engines.compact import Product, Rows, norm
 from ouroboros_core.models.engines.passes import decoder, product
 from ouroboros_core.models.evaluation import TorchEvaluation
 from ouroboros_core.models.heads.head import Head, HeadConfig, HeadDrafter, check_context
 from ouroboros_core.models.heads.recipes import EagleRecipe
-from ouroboros_core.tree import TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, TokenTree, TreeBuilder
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.evaluation import TorchEvaluation
 from ouroboros_core.models.heads.head import (
@@ -38,7 +37,7 @@ from ouroboros_core.models.heads.layer import (
     turned,
 )
 from ouroboros_core.models.heads.recipes import GlideRecipe
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.tree import Evaluation, TokenTree
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,13 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models import rounding
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.passes import Product, product
 from ouroboros_core.models.evaluation import TorchEvaluation
 from ouroboros_core.models.heads.recipes import HeadRecipe
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.tree import Evaluation, TokenTree
 
 WEIGHTS, ABOUT = "head.safetensors", "head.json"
 

@@ -15,6 +15,7 @@ from ouroboros_core.rules.typical import DELTA, EPSILON, Typical, typical_thresh
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder
 from tests import tiny, traces
 from tests.told import target
@@ -87,10 +88,10 @@ def test_a_run_is_marked_on_the_page_and_draft_only_alike() -> None:
     trace = traces.make_trace(steps, "speculative", TYPICAL)
     exact = traces.make_trace(steps, "speculative", Sampling(temperature=1.0, seed=3))
     assert metrics.lossless(exact) and not metrics.lossless(trace)
-    view: Any = run_view(trace, exact, run="r", seq=1, badge_text="")
+    view: Any = run_view(Summary(trace, exact), run="r", seq=1, badge_text="")
     assert "not lossless" in view["status"] and "not lossless" in str(view["tiles"])
-    assert sentence(trace, exact).endswith("not lossless: typical acceptance.")
-    assert "not lossless" not in run_view(exact, None, run="r", seq=1, badge_text="")["status"]
+    assert sentence(Summary(trace, exact)).endswith("not lossless: typical acceptance.")
+    assert "not lossless" not in run_view(Summary(exact), run="r", seq=1, badge_text="")["status"]
     reasons = [reason for step in view["steps"] for reason in str(step).split(". ")]
     assert any("typical acceptance, which is not lossless" in reason for reason in reasons)
 

@@ -14,6 +14,7 @@ from safetensors import safe_open
 from ouroboros_core import methods
 from ouroboros_core.locations import assets
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.words import table
 from visualize.gallery import runs as gallery
 from visualize.learn import facts as lesson_facts
@@ -434,7 +435,7 @@ def test_what_a_step_costs_adds_up_as_it_is_shown() -> None:
     for name in gallery.runs():
         plain = gallery.baseline(name)
         if plain is not None:
-            line = numbers.diagnosis(gallery.trace(name), plain)[0]
+            line = numbers.diagnosis(Summary(gallery.trace(name), plain))[0]
             told.append(re.findall(r"\d+\.\d\d(?= plain steps| for)", line))
     assert len(told) > 20
     for whole, *parts in told:
