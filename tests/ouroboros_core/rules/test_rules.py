@@ -69,7 +69,7 @@ print(json.dumps({
     "differs": tiny.emitted(steps) != plain,
 }))
 """
-"""Prints what the command line, the page, the documents and a run say, as JSON."""
+"""Prints the texts of the command line, the page, the documents and a run as JSON."""
 
 
 @pytest.fixture(scope="module")
