@@ -6,7 +6,7 @@
     task = Task("Why is the sky blue?", kind.id, kind.Hyperparameters())
     trace = Generation(load_pair(), task).run()
 
-Importing this package does not import torch; what needs it is imported when first used.
+Importing this package does not import torch. Names that need torch are imported on first use.
 """
 
 from __future__ import annotations

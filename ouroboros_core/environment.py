@@ -1,4 +1,4 @@
-"""Where numbers come from."""
+"""The environment of a measurement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ouroboros_core.bounds import Count, Name
 
 @dataclass(frozen=True)
 class Environment:
-    """The environment of a measurement; a number without it is not a result."""
+    """The machine and the software of a measurement; a number without it is not a result."""
 
     device: Name
     dtype: Name
@@ -21,18 +21,17 @@ class Environment:
     transformers: Name
     ouroboros: Name
     quantization: Name | None = None
-    """The quantization of the target's weights: 8bit, 4bit, or none."""
+    """The quantization of the target's weights: 8bit, 4bit, or None."""
     passes: Name = "transformers"
-    """What computed the target's passes: `native`, `compact`, `static`, or transformers' own
-    code."""
+    """The engine of the target's passes: `native`, `compact`, `static`, or `transformers`."""
 
     weights: Name = ""
-    """In what format the native pass reads the target's weights: `bf16`, `blocks`, or blocks up to
-    so many rows; empty where it does not compute."""
+    """The format in which the native pass reads the target's weights: `bf16`, `blocks`, or blocks
+    up to a number of rows; empty for other engines."""
 
     @property
     def where(self) -> str:
-        """Processor, threads and dtype in words."""
+        """Processor, threads and dtype, for people."""
         return (
             f"{self.processor}, {self.threads} {'thread' if self.threads == 1 else 'threads'}, "
             f"{self.dtype}"
@@ -40,5 +39,6 @@ class Environment:
 
 
 def processor_name(processor: str) -> str:
-    """A processor as people call it: `Intel Xeon` for `Intel(R) Xeon(R) Processor (amx_bf16)`."""
+    """Return a processor's short name: `Intel Xeon` for `Intel(R) Xeon(R) Processor
+    (amx_bf16)`."""
     return re.sub(r"\((R|TM)\)| (Processor|CPU)\b.*| \(.*", "", processor)

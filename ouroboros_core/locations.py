@@ -13,13 +13,13 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def assets() -> Path:
-    """The `assets` folder: beside the package in a checkout, inside it when installed."""
+    """Return the `assets` folder: beside the package in a checkout, inside it when installed."""
     inside = _PACKAGE / "assets"
     return inside if inside.is_dir() else _PACKAGE.parent / "assets"
 
 
 def cache_folder() -> Path:
-    """`ouroboros` in the user's cache folder."""
+    """Return the folder `ouroboros` in the user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ouroboros"
 
 
@@ -45,9 +45,11 @@ def write_atomically(path: Path, content: str | bytes | Callable[[BinaryIO], obj
 
 
 def as_utf8(text: str) -> str:
-    """An argument or the name of a file as text. Where the locale's encoding is ASCII, Python has
-    half a surrogate pair for each byte of another character; these become the character that the
-    bytes are in UTF-8, or U+FFFD."""
+    """Return an argument or a file name as readable text.
+
+    If the locale's encoding is ASCII, Python represents each byte of other characters by a lone
+    surrogate. These become the character that the bytes encode in UTF-8, or U+FFFD.
+    """
     return re.sub(
         "[\udc80-\udcff]+",
         lambda match: match[0].encode(errors="surrogateescape").decode(errors="replace"),

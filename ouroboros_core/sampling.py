@@ -308,7 +308,7 @@ class Sampler:
         of the tree's root, and each `draw` but 0 has its own noise for every position."""
         if self.sampling.temperature == 0:
             # It has token ids of all nodes, also where a draft scores only some ids and where the
-            # tree was grown: models/evaluation.py.
+            # tree was grown: models/forward.py.
             return evaluation.argmax().__getitem__
 
         def choose(node: int) -> int:

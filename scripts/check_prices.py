@@ -90,7 +90,7 @@ def costs(name: str) -> tuple[PassCosts, PassCosts | None, float]:
     target, draft, more = beside["target"], beside.get("draft"), proposing(name)
     if draft:
         more += draft.behind * sum(1 for step in run.steps if step.draft_passes)
-    skipped = target.part(machines.kept_share(run)) if skipping(run) else None
+    skipped = target.scaled(machines.kept_share(run)) if skipping(run) else None
     return target, skipped or draft, more
 
 

@@ -32,6 +32,7 @@ from ouroboros_core.what_if import machines
 from scripts import check_prices, measured_tables, published_prices, tree_picture
 from visualize.drafts.tab import records
 from visualize.learn import lessons
+from visualize.run.figures import CHARTS
 
 ROOT = assets().parent
 COMMAND = "python -m scripts.documents"
@@ -255,6 +256,13 @@ def legend() -> str:
     return "\n".join(lines) + "\n"
 
 
+def charts() -> str:
+    """Return the charts of a run."""
+    lines = ["| button | chart |", "|---|---|"]
+    lines += [f"| {chart.label} | {chart.title} |" for chart in CHARTS]
+    return "\n".join(lines) + "\n"
+
+
 def commands() -> str:
     """The command line, from its own help."""
     parser = build_parser()
@@ -404,7 +412,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "mkdocs.yml": {"methods": nav},
     "docs/methods/index.md": {"methods": methods_table},
     "docs/losslessness.md": {"rules": rules_table},
-    "docs/page.md": {"legend": legend},
+    "docs/page.md": {"legend": legend, "charts": charts},
     "docs/benchmarks.md": {
         "bench": measured_tables.bench_section,
         "sam": measured_tables.sam_section,

@@ -24,7 +24,7 @@ GROUND = {
     "environment",
     "locations",
     "progress",
-    "words",
+    "messages",
     "version",
 }
 STEP = {"methods.parts.base"}

@@ -21,7 +21,7 @@ import ouroboros_core
 from ouroboros_core import methods
 from ouroboros_core.benchmark import draft_shapes, peers, prompts, report
 from ouroboros_core.cli import build_parser
-from ouroboros_core.words import say
+from ouroboros_core.messages import say
 from scripts import documents, measured_tables, mkdocs_hooks, tree_picture
 from tests import ROOT
 from visualize.learn import lessons

@@ -13,7 +13,7 @@ from ouroboros_core.benchmark.protocol import ROUNDS, Measured
 from ouroboros_core.benchmark.runner import WARM_UP_TOKENS
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.progress import following
+from ouroboros_core.progress import progress_bar
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import divergence
@@ -159,7 +159,7 @@ def _follow(
     """Run all rounds; the bar moves when a run begins, and stands while a round is measured
     again."""
     total, begun = rounds * len(lanes), 0
-    with following("comparing", total) as tell:
+    with progress_bar("comparing", total) as tell:
 
         def run(_: int, lane: int) -> Trace:
             nonlocal begun

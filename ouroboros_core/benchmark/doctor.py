@@ -230,7 +230,7 @@ def _cache(folder: Path, needed: int) -> Finding:
         why = f"{lies} cannot be written to"
     elif free < needed:
         why = f"the target needs {needed / 1e6:.0f} MB"
-    remedy = f"choose another folder with {embedded.ELSEWHERE}" if why else ""
+    remedy = f"choose another folder with {embedded.CACHE_VARIABLE}" if why else ""
     fact = f"{folder}, {free / 1e9:.1f} GB free"
     return Finding("weights", "cache", "broken" if why else "ok", fact, why, remedy)
 

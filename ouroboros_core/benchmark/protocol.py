@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import TypeVar
 
+from ouroboros_core.messages import counted
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.summary import Speedup
 from ouroboros_core.trace.trace import Trace
-from ouroboros_core.words import counted
 
 ROUNDS, AGAIN = 3, 2
 """Rounds that count, and rounds on a busy machine that are measured again."""

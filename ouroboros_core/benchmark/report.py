@@ -20,9 +20,9 @@ from ouroboros_core.benchmark import llama_cpp
 from ouroboros_core.benchmark.entrants import BASELINE, split
 from ouroboros_core.benchmark.prompts import GROUPS
 from ouroboros_core.benchmark.store import Measurement
+from ouroboros_core.messages import counted
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Seconds
-from ouroboros_core.words import counted
 
 OVERALL = "overall"
 PEER = "hf-"

@@ -23,7 +23,7 @@ from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store, Stretch, Unit
 from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.decoding.text import decode_all
-from ouroboros_core.errors import InvalidInput, WantOfMemory
+from ouroboros_core.errors import InvalidInput, NotEnoughMemory
 from ouroboros_core.lookup.memory import read_memory
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
@@ -223,7 +223,7 @@ class Runner:
                 with naming(question, turn):
                     encoded = self._encoded(prompt, history)
                 runs = [self._run(entrant, question, turn, history, progress) for entrant in order]
-            except WantOfMemory:  # another time there may be enough
+            except NotEnoughMemory:  # another time there may be enough
                 raise
             except InvalidInput as error:
                 self.store.leave_out(question.id, turn, str(error))

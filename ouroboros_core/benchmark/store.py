@@ -24,9 +24,9 @@ from ouroboros_core.benchmark.prompts import Question, digest
 from ouroboros_core.benchmark.workers import BEAT_S, POLL_S, Workers
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import write_atomically
+from ouroboros_core.messages import counted
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.trace import Seconds
-from ouroboros_core.words import counted
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.words import counted
+from ouroboros_core.messages import counted
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -61,7 +61,7 @@ def decode(
     end = len(tokens) + max_new_tokens
     if len(tokens) == end:
         return
-    # A method may have been made with a sampler of its own: its draft draws the same noise.
+    # A method may have a separate sampler, with which its draft draws the same noise.
     for drawing in (sampler, method.resources.sampler):
         drawing.begin(tokens)
     clock = time.perf_counter

@@ -1,4 +1,4 @@
-"""The interfaces that people already know, on plain transformers models: Ouroboros,
+"""The interfaces of three known packages on plain transformers models: Ouroboros,
 Speculative-Decoding, SAM-Decoding.
 
     from ouroboros_core.integrations import CacheEngine, ouroboros
@@ -12,10 +12,10 @@ Speculative-Decoding, SAM-Decoding.
 * `samd_generate`, `load_sam`, `SamdConfig`, `SamdModel`, `SamdGenerationConfig`, `DraftModel`:
   hyx1999/SAM-Decoding
 
-Names, order and defaults of the arguments are theirs; what is computed is this project's, so it is
-correct where they are not: greedy is greedy, a draft model may have any number of layers, several
-end tokens are honoured, sampling keeps the target's distribution, and no model has to be imported
-from a copied file.
+Names, order and defaults of the arguments are those packages', and the decoding is this project's.
+So it is correct in cases in which they are not: greedy decoding is greedy, a draft model can have
+any number of layers, several end tokens work, sampling keeps the target's distribution, and no
+model is imported from a copied file.
 """
 
 from __future__ import annotations

@@ -18,12 +18,12 @@ from pathlib import Path
 from ouroboros_core import methods
 from ouroboros_core.integrations import tree_svg
 from ouroboros_core.integrations.tree_svg import ROOT, Node
+from ouroboros_core.messages import counted, isolated
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, key_of
 from ouroboros_core.trace.reasons import Reasons, origin, share
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Judged, Step, StepTree, Trace
-from ouroboros_core.words import counted, isolated
 
 CARDS, TREES, NODES, LABEL, LIKELIEST = 400, 24, 48, 24, 4
 """The largest numbers of tokens with a card, trees, boxes in a tree, letters in a box, and

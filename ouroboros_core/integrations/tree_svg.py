@@ -1,4 +1,4 @@
-"""Draws a token tree as SVG text: the pictures of the documentation, and those in a notebook."""
+"""Drawing of a token tree as SVG, for the documentation and for notebooks."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import unicodedata
 from dataclasses import dataclass, field
 from html import escape
 
+from ouroboros_core.messages import isolated
 from ouroboros_core.sources import LOOKS
-from ouroboros_core.words import isolated
 
 HEIGHT, GAP_X, GAP_Y, MARGIN = 26, 26, 10, 8
 ROOT = "root"
-"""The kind of the root: the last token of the context."""
+"""The kind of the root node, the last token of the context."""
 
 
 @dataclass
 class Node:
-    """A box of the picture; `x` and `y` are known once it is laid out.
+    """A box of the picture; the layout sets `x` and `y`.
 
     kind      `root`, or the key of a `Look`
-    accepted  drawn thick; a rejected token is dashed
+    accepted  whether it is drawn with a solid line, not with dashes
     """
 
     kind: str
@@ -39,7 +39,7 @@ class Node:
         return 18 + 7.8 * columns(self.text)
 
     def walk(self) -> list[Node]:
-        """The node and all below it, a parent before its children."""
+        """Return the node and all nodes below it, parents before children."""
         nodes, waiting = [], [self]
         while waiting:
             node = waiting.pop()
@@ -49,15 +49,15 @@ class Node:
 
 
 def columns(text: str) -> int:
-    """Columns that a text takes in a font of one width; letters of East Asia take two, accents and
-    signs that are not seen none."""
+    """Return the columns of a text in a monospaced font: two for an East Asian letter, none for
+    accents and invisible signs."""
     visible = (letter for letter in text if unicodedata.category(letter) not in ("Mn", "Cf"))
     return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in visible)
 
 
 def picture(root: Node, title: str) -> str:
-    """The tree as the text of an SVG file that is legible on light and on dark pages; the first
-    child continues the line of its parent."""
+    """Return the tree as SVG that is legible on light and on dark pages; a first child is in its
+    parent's line."""
     levels: list[list[Node]] = []
     _level(root, levels, 0)
     x: float = MARGIN
@@ -67,7 +67,7 @@ def picture(root: Node, title: str) -> str:
         x += max(node.width for node in level) + GAP_X
     rows = _rows(root, 0)
     size = (x - GAP_X + MARGIN, rows * (HEIGHT + GAP_Y) - GAP_Y + 2 * MARGIN)
-    elements = [
+    lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]:.0f}" height="{size[1]:.0f}" '
         f'viewBox="0 0 {size[0]:.0f} {size[1]:.0f}" role="img">',
         f"<title>{escape(title)}</title>",
@@ -75,7 +75,7 @@ def picture(root: Node, title: str) -> str:
         *(_box(node) for node in root.walk()),
         "</svg>",
     ]
-    return "\n".join(elements) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _level(node: Node, levels: list[list[Node]], depth: int) -> None:
@@ -87,7 +87,7 @@ def _level(node: Node, levels: list[list[Node]], depth: int) -> None:
 
 
 def _rows(node: Node, first: int) -> int:
-    """Places a branch from a row on; the number of its rows."""
+    """Place a branch from the row `first` on, and return the number of its rows."""
     node.y = MARGIN + first * (HEIGHT + GAP_Y)
     used = 0
     for child in node.children:
@@ -100,7 +100,7 @@ def _tone(node: Node) -> str:
 
 
 def _tint(colour: str) -> str:
-    """The colour, mixed with four parts of white."""
+    """Return the colour, mixed with four parts of white."""
     channels = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{(channel + 4 * 255) // 5:02x}" for channel in channels)
 

@@ -15,7 +15,7 @@ from ouroboros_core.adaptive.cost_model import Costs
 from ouroboros_core.adaptive.profiler import measure
 from ouroboros_core.environment import Environment
 from ouroboros_core.interfaces import Drafter, LanguageModel
-from ouroboros_core.loading.measured import alone, file_of, keep, read
+from ouroboros_core.loading.measured import file_of, keep, locked, read
 
 LATER, QUICKER = 600.0, 0.75
 """Seconds and a share. Costs are timed again if the pair is loaded at least this number of seconds
@@ -51,7 +51,7 @@ def costs_of(
     timed = partial(measure, target, draft, heads)
     if agreed is not None:
         return _agreed_costs(file, timed, agreed)
-    with alone(file):  # processes that share the work must go by the same numbers
+    with locked(file):  # processes that share the work must use the same numbers
         earlier = _read_file(file)
         if earlier is not None and not _is_busy(file, earlier, timed):
             return earlier

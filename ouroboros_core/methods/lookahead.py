@@ -111,7 +111,7 @@ class Lookahead(Method):
 
     def propose(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root, max_depth=context.deepest)
-        self.pool.hang(builder, 0, self.settings.guess_set_size, Source.PHRASE)
+        self.pool.attach(builder, 0, self.settings.guess_set_size, Source.PHRASE)
         self._last_level = self.window.attach(builder) if self.window else []
         return builder.build()
 

@@ -175,15 +175,15 @@ class Ouroboros(Method):
             ended = drafted.token in self.resources.stop_tokens
         self._proposal = _Proposal(context.step, chain)
 
-        # The candidate suffixes after it, unless the draft was not asked. Extended, also those of
-        # the root, which cost a row and no draft pass.
+        # The candidate suffixes after it, unless the draft was not asked. Extended, also suffixes
+        # of the root, which cost a row and no draft pass.
         has_draft = len(chain) > 1
         if not ended and (has_draft or self.settings.extended):
-            self._proposal.suffixes = self.pool.hang(
+            self._proposal.suffixes = self.pool.attach(
                 builder, chain[-1], self.suffixes, Source.SUFFIX
             )
         if has_draft and self.settings.extended:
-            self.pool.hang(builder, 0, self.suffixes, Source.SUFFIX)
+            self.pool.attach(builder, 0, self.suffixes, Source.SUFFIX)
         return builder.build()
 
     def _draft(self, context: Context, limit: int) -> list[_Drafted]:
@@ -208,7 +208,7 @@ class Ouroboros(Method):
         """Return the tree of a draft pass, of phrases of the last token and the window, and the
         nodes of the window's last level."""
         builder = TreeBuilder(root)
-        self.pool.hang(builder, 0, self.settings.guess_set_size, Source.PHRASE)
+        self.pool.attach(builder, 0, self.settings.guess_set_size, Source.PHRASE)
         window = self.window.attach(builder) if self.columns else []
         return builder.build(), window
 

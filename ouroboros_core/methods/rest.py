@@ -104,7 +104,7 @@ class Rest(Method):
         assert corpus is not None
         builder = TreeBuilder(context.root, max_depth=context.deepest)
         self.end.extend(context.tokens[self.end.read :])
-        match = self.end.found
+        match = self.end.match
         if match and match.length >= settings.min_suffix and context.remaining > 1:
             span = min(settings.span, context.deepest)
             nodes: list[int] = []

@@ -12,7 +12,7 @@ from ouroboros_core.benchmark.prompts import Question, own_prompts
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.progress import following
+from ouroboros_core.progress import progress_bar
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sweeps import cells
 from ouroboros_core.sweeps.grid import QUESTIONS, TOKENS, Axis, Grid, show
@@ -98,7 +98,7 @@ def sweep(
 
         pair = load_pair()
     work = Sweep(pair, grid, questions, repeats, max_new_tokens)
-    with following("sweep", work.total) as tell:
+    with progress_bar("sweep", work.total) as tell:
         for _ in work.run(lambda doing: tell(len(work.points), doing)):
             pass
         tell(work.total, "done")

@@ -18,7 +18,7 @@ from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.runner import WARM_UP_TOKENS, naming
 from ouroboros_core.benchmark.store import Conditions, Kind, Share, Unit, conditions
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.errors import InvalidInput, WantOfMemory
+from ouroboros_core.errors import InvalidInput, NotEnoughMemory
 from ouroboros_core.loading.pairs import Pair, with_draft
 from ouroboros_core.sources import Source
 from ouroboros_core.sweeps.grid import TOKENS, Cell, Grid
@@ -187,7 +187,7 @@ class Sweep:
             try:
                 with naming(question):
                     Generation(self.pair, self._task(self.grid.cells[0], question).plain())
-            except WantOfMemory:  # another time there may be enough
+            except NotEnoughMemory:  # another time there may be enough
                 raise
             except InvalidInput as error:
                 self.store.leave_out(question.id, 0, str(error))
@@ -294,7 +294,7 @@ class Sweep:
                 try:
                     with naming(question, who=name):
                         trace = yield from self._generate(cell.index, self._pairs[cell.draft], task)
-                except WantOfMemory:
+                except NotEnoughMemory:
                     raise
                 except InvalidInput as error:
                     self.store.leave_out(question.id, 0, str(error))

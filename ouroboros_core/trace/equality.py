@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ouroboros_core.interfaces import LanguageModel
+from ouroboros_core.messages import isolated
 from ouroboros_core.sampling import Sampler, Sampling, process
 from ouroboros_core.trace.metrics import first_difference
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.tree import TreeBuilder
-from ouroboros_core.words import isolated
 
 MANTISSA_BITS = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 TIE_ULPS = 2.0

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ouroboros_core import rules
+from ouroboros_core.messages import counted, isolated
 from ouroboros_core.rules.parts.base import ALONE
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, Source, key_of
 from ouroboros_core.tree import Learned, Provenance
-from ouroboros_core.words import counted, isolated
 
 if TYPE_CHECKING:
     from ouroboros_core.trace.trace import Judged, Step
@@ -132,7 +132,7 @@ class Reasons:
         return self._refused(node, above, self.step.tokens[index])
 
     def _who(self, node: int) -> str:
-        return LOOKS[key_of(self.step.tree.provenance[node].source)].who
+        return LOOKS[key_of(self.step.tree.provenance[node].source)].proposer
 
     def _accepted(self, before: int, node: int, token: int) -> str:
         judged = self._judged.get(before)

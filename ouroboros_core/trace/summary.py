@@ -7,12 +7,12 @@ from enum import Enum
 from functools import cached_property
 from statistics import median_low
 
+from ouroboros_core.messages import counted
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.trace import Trace
-from ouroboros_core.words import counted
 
 
 @dataclass(frozen=True)

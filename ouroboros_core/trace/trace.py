@@ -20,11 +20,11 @@ from ouroboros_core import bounds, rules
 from ouroboros_core.bounds import AddedText, Count, LongText, Name, Noise, Piece, Share, TokenId
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.messages import allowed
 from ouroboros_core.methods.parts.base import Decision
 from ouroboros_core.rules.parts.base import ALONE
 from ouroboros_core.sources import Source, key_of
 from ouroboros_core.tree import TokenTree
-from ouroboros_core.words import allowed
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

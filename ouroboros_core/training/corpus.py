@@ -14,7 +14,7 @@ import torch
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import write_atomically
-from ouroboros_core.words import allowed, counted
+from ouroboros_core.messages import allowed, counted
 
 Ids = npt.NDArray[np.int64]
 

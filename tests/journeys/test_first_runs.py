@@ -12,6 +12,7 @@ import pytest
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_run
 from tests.browser import server
+from tests.endless_runs import LONG_ANSWER, LONG_COMPARISON
 from tests.folders import chatting_pair
 from tests.visitor import (
     DONE,
@@ -30,7 +31,6 @@ from tests.visitor import (
     tokens,
     visit,
 )
-from tests.waiting import LONG_ANSWER, LONG_COMPARISON
 from visualize.watch.examples import EXAMPLES
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]

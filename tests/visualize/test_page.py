@@ -16,6 +16,7 @@ from ouroboros_core.trace.file import read_trace
 from ouroboros_core.training.folder import agreement_of
 from tests import ROOT
 from tests.browser import server
+from tests.endless_runs import LONG_ANSWER
 from tests.visitor import (
     DONE,
     ask,
@@ -29,7 +30,6 @@ from tests.visitor import (
     tile,
     tokens,
 )
-from tests.waiting import LONG_ANSWER
 from visualize.drafts.tab import records
 from visualize.gallery import runs as gallery
 from visualize.run import view as views

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ouroboros_core.words import counted, isolated
+from ouroboros_core.messages import counted, isolated
 
 if TYPE_CHECKING:
     from visualize.draft_game.guesses import Guess

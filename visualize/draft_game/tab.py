@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.words import say
+from ouroboros_core.messages import say
 from visualize.draft_game import game as play
 from visualize.draft_game.components import DraftGameView, ScoreView
 from visualize.draft_game.game import Game

@@ -13,12 +13,12 @@ from typing import Any
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
+from ouroboros_core.messages import say, table
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.summary import Speedup, Summary
 from ouroboros_core.trace.trace import Seconds, Trace
-from ouroboros_core.words import say, table
 from visualize.run import view as views
 
 PLAIN = "autoregressive"

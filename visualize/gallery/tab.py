@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.messages import say
 from ouroboros_core.trace.file import read_run
-from ouroboros_core.words import say
 from visualize.gallery import runs as gallery
 from visualize.gallery.components import GalleryView, OpenView
+from visualize.kit import plots
 from visualize.kit.events import PRIVATE, errors_on_page, field
 from visualize.kit.plot_view import PlotView
-from visualize.run import diff, diff_figures, figures
+from visualize.run import diff, diff_figures
 from visualize.run.components import DiffView
 from visualize.run.view import View
 from visualize.watch.session import Session
@@ -135,7 +136,7 @@ class TracesPanel:
                 a, b = (_chosen(name, session) for name in (first, second))
                 shown, figure = _compared(a, b)
             except OuroborosError as error:
-                shown, figure = {"problem": str(error)}, figures.empty(CHOOSE)
+                shown, figure = {"problem": str(error)}, plots.empty(CHOOSE)
             return {"seq": seq, **shown}, {"seq": seq, "run": "", "figure": figure}
 
 

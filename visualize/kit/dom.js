@@ -30,7 +30,7 @@ export const quote = (text, className = "") => {
 };
 /**
  * A quoted text: a mark opens it, and a word of the sentence may follow the mark that closes it.
- * `words.isolated` puts characters around a text that runs from right to left.
+ * `messages.isolated` puts characters around a text that runs from right to left.
  */
 const QUOTED = /([‘“]|(?:^|[\s(])')(\u2068[^\u2069]*\u2069|[^]*?)([’”'](?=[\s.,;:)]|$))/;
 /**

@@ -13,12 +13,13 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
+from visualize.kit import plots
 from visualize.kit.address import changed, restored
 from visualize.kit.ask_view import AskView
 from visualize.kit.events import PRIVATE, errors_on_page, field
 from visualize.kit.setting_input import CHAT_TEMPLATE, NOTHING_YET, sampling_component
 from visualize.kit.settings_view import MethodSettings, method_choice, of_link
-from visualize.run import figures, permalink
+from visualize.run import permalink
 from visualize.run.components import LinkView
 from visualize.run.permalink import Inputs
 from visualize.run.request import RunRequest
@@ -287,17 +288,17 @@ class RunInputs:
             return self._linked(request, len(charts))
 
         settings = self.gathered
-        shown = [view, *charts]
+        views = [view, *charts]
         loaded = blocks.load(
-            linked, outputs=[self.link, self.note, *self.components, *shown], **private
+            linked, outputs=[self.link, self.note, *self.components, *views], **private
         )
         blank = {
             "seq": 1,
             "run": "",
-            "figure": figures.empty("Charts are not kept when the page is left."),
+            "figure": plots.empty("Charts are not kept when the page is left."),
         }
         back = restored(len(settings), len(charts), blank)
-        loaded.then(None, js=back, outputs=[*settings, *shown, self.link, self.note], **private)
+        loaded.then(None, js=back, outputs=[*settings, *views, self.link, self.note], **private)
 
     def _linked(self, request: gr.Request, charts: int) -> Any:
         """Return values of link view, note on an example, inputs, token view and charts."""
@@ -315,7 +316,7 @@ class RunInputs:
                 *(gr.skip() for _ in range(1 + charts)),
             ]
         seq = time.time_ns()
-        chart = {"seq": seq, "run": "", "figure": figures.empty(NOTHING_YET)}
+        chart = {"seq": seq, "run": "", "figure": plots.empty(NOTHING_YET)}
         empty = {
             "seq": seq,
             "run": "linked",

@@ -10,10 +10,10 @@ from functools import cache
 from typing import Any
 
 from ouroboros_core.locations import assets
+from ouroboros_core.messages import isolated
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Judged, Step, Trace
-from ouroboros_core.words import isolated
 from visualize.gallery import runs as gallery
 from visualize.run import diagnosis
 

@@ -10,9 +10,9 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.messages import say
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.words import say
 from visualize.kit import labels
 from visualize.kit.events import (
     PRIVATE,

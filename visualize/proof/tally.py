@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from ouroboros_core.words import counted
+from ouroboros_core.messages import counted
 from visualize.proof.chi_square import LEAST, Fit, binomial, fit, pooled
 
 FALSE_ALARM = 0.001

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.benchmark.protocol import Measured, measure
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
-from ouroboros_core.words import counted
 from visualize.run import live
 from visualize.run import view as views
 from visualize.run.view import View

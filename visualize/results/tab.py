@@ -10,14 +10,14 @@ import gradio as gr
 
 from ouroboros_core.benchmark.report import shown
 from ouroboros_core.locations import assets
-from ouroboros_core.words import say
+from ouroboros_core.messages import say
+from visualize.kit import plots
 from visualize.kit.events import PRIVATE
 from visualize.kit.markup import safe
 from visualize.kit.plot_view import PlotView
 from visualize.results import data as results
 from visualize.results import figures as result_figures
 from visualize.results.data import Bar, Benchmark, Over, Published
-from visualize.run import figures
 from visualize.what_if import view as what_if_view
 
 MISSING = "There is no benchmark here: `make bench` measures one."
@@ -90,7 +90,7 @@ class ResultsPanel:
             elem_id="chart-price",
         )
         with gr.Accordion(f"All {len(bars)} settings that were measured", open=False) as rest:
-            tall, empty = result_figures.height(bars), {"seq": 0, "figure": figures.empty("")}
+            tall, empty = result_figures.height(bars), {"seq": 0, "figure": plots.empty("")}
             self.every = [
                 PlotView(empty, label="Speedup of every setting", height=tall),
                 PlotView(

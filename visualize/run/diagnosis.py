@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from ouroboros_core.messages import counted, isolated
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.reasons import LEARNED
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Step, Trace
 from ouroboros_core.tree import Learned
-from ouroboros_core.words import counted, isolated
 
 Section = dict[str, Any]
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.messages import counted, isolated
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Trace
-from ouroboros_core.words import counted, isolated
 from visualize.run.view import View, title
 
 SHOWN = 10

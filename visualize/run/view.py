@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from ouroboros_core.environment import processor_name
+from ouroboros_core.messages import counted
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, key_of
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.reasons import Piece, Reasons, origin
 from ouroboros_core.trace.summary import Summary, Verdict
 from ouroboros_core.trace.trace import Judged, Step, Trace
-from ouroboros_core.words import counted
 from visualize.kit import labels
 from visualize.run import diagnosis
 

@@ -11,7 +11,7 @@ from ouroboros_core.sources import LOOKS
 from ouroboros_core.sweeps.cells import GAMMA, best, interval
 from ouroboros_core.sweeps.grid import show
 from visualize.kit.labels import named
-from visualize.run.figures import PLAIN, empty, layout, plain
+from visualize.kit.plots import PLAIN, empty, layout, plain
 
 if TYPE_CHECKING:
     from ouroboros_core.settings import Value

@@ -15,9 +15,9 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.words import counted, say
+from ouroboros_core.messages import counted, say
 from visualize.gallery.tab import WATCH
-from visualize.kit import labels
+from visualize.kit import labels, plots
 from visualize.kit.events import (
     PRIVATE,
     errors_on_page,
@@ -31,7 +31,6 @@ from visualize.results import data as results
 from visualize.results import figures as result_figures
 from visualize.results.data import Over
 from visualize.results.tab import benchmark
-from visualize.run import figures
 from visualize.run.components import SaveView
 from visualize.server.jobs import Update, Waiting
 from visualize.server.limits import visitor_id, whole_number
@@ -115,7 +114,7 @@ class SweepPanel:
                 self.view = SweepView(before, elem_id="sweep-view")
                 _recorded()
                 self.saving = SaveView(("json", "csv"), elem_id="sweep-save")
-                empty = {"seq": 0, "figure": figures.empty(NOTHING_YET)}
+                empty = {"seq": 0, "figure": plots.empty(NOTHING_YET)}
                 self.clock = gr.Dropdown(
                     [(HERE, ""), *((label, name) for name, label in what_if_view.clock_names())],
                     value="",
@@ -267,14 +266,14 @@ class SweepPanel:
         self.clock.input(self._on_clock, *on_clock, queue=False, **PRIVATE)
         self.go.click(lambda: "", None, self.clock_note, queue=False, **PRIVATE)
         running.success(self._on_clock, *on_clock, queue=False, **PRIVATE)
-        shown = [tabs, *self.watch.outputs]
+        outputs_in_watch = [tabs, *self.watch.outputs]
         refusing: dict[str, Any] = {
             "concurrency_limit": None,
             **PRIVATE,
         }  # in the queue, so that a refusal is shown
         cells = [self.visitor, self.watch.session]
-        self.view.open_cell(self._open, cells, shown, **refusing)
-        self.chart.point_select(self._picked, cells, shown, **refusing)
+        self.view.open_cell(self._open, cells, outputs_in_watch, **refusing)
+        self.chart.point_select(self._picked, cells, outputs_in_watch, **refusing)
         self.saving.save_run(self._save, self.visitor, self.saving, **refusing)
 
     def _plan(self, *values: Any) -> tuple[Grid, list[Question], int, int]:

@@ -13,9 +13,10 @@ import gradio as gr
 
 from ouroboros_core import methods, rules
 from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
-from ouroboros_core.words import counted
 from visualize.gallery import runs as gallery
+from visualize.kit import plots
 from visualize.kit.events import PRIVATE, at_the_end, errors_on_page, field, sent
 from visualize.kit.inputs import RunInputs, chosen, learns
 from visualize.kit.markup import MOTTO
@@ -91,7 +92,7 @@ class WatchPanel:
 
     @staticmethod
     def _chart(chart: Chart, drawn: dict[str, Any]) -> PlotView:
-        later = None if chart.grow else figures.empty("Measured when the run has ended.")
+        later = None if chart.grow else plots.empty("Measured when the run has ended.")
         return PlotView(
             {"seq": 0, "run": "recorded", "figure": drawn[chart.id]},
             label=chart.title,
@@ -349,7 +350,7 @@ class WatchPanel:
         summary = Summary(trace, baseline, session.difference, session.speedup)
         view = views.run_view(summary, run=run, seq=seq, badge_text=badge, can_rerun=begun)
         view |= {"status": status} | ({"tiles": []} if not trace.steps else {})
-        nothing = {chart.id: figures.empty(NOTHING_YET) for chart in CHARTS}
+        nothing = {chart.id: plots.empty(NOTHING_YET) for chart in CHARTS}
         charts = all_charts(summary) if trace.steps else nothing
         return [view, *_chart_values(seq, run, charts)]
 

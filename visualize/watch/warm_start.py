@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.memory import read_memory
+from ouroboros_core.messages import counted
 from ouroboros_core.trace.file import MAX_BYTES
-from ouroboros_core.words import counted
 from visualize.kit.inputs import learns
 from visualize.watch.session import Session
 

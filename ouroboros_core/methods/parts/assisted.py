@@ -77,4 +77,4 @@ class Assisted(Method):
 
     def learn(self, result: VerificationResult) -> None:
         text = (*result.context.tokens, *result.emitted)
-        self.generator.told(text, self._proposed, len(result.path))
+        self.generator.report(text, self._proposed, len(result.path))

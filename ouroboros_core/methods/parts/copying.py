@@ -91,7 +91,7 @@ class Copying(Method):
         only_source: bool = True,
         first: bool = False,
     ) -> None:
-        """Choose what is copied.
+        """Set the limits of copies.
 
         longest    tokens copied at most
         threshold  shortest match in text or corpus that is followed
@@ -188,7 +188,7 @@ class Copying(Method):
     def _retrieved(self, context: Context) -> Copy | None:
         """Return a copy from the corpus: the tokens after the first occurrence of the match, or
         token by token the most frequent continuation of up to OCCURRENCES of them."""
-        corpus, match = self.resources.corpus, self.retrieved.found if self.retrieved else None
+        corpus, match = self.resources.corpus, self.retrieved.match if self.retrieved else None
         if corpus is None or match is None or match.length < self.threshold + self.bias:
             return None
         length, rank = self._length(match.length, context), match.length - self.bias

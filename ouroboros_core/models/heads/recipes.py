@@ -14,8 +14,8 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.messages import allowed
 from ouroboros_core.settings import Hyperparameters, Setting, setting_of
-from ouroboros_core.words import allowed
 
 EAGLE = "eagle"
 """The kind of head whose published checkpoints can be loaded."""
@@ -81,9 +81,7 @@ class Recipe(Hyperparameters):
     def read(cls, values: Mapping[str, Any], layers: int) -> Self:
         """Return the recipe of some values, such as texts of flags, for a target of `layers`
         layers. Raises InvalidInput."""
-        recipe = cls.parse(values)
-        assert isinstance(recipe, cls)
-        return recipe
+        return cls.parse(values)
 
     @property
     def record(self) -> dict[str, Any]:

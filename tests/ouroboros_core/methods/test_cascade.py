@@ -19,7 +19,7 @@ from ouroboros_core.sampling import Sampler, Sampling, softmax
 from ouroboros_core.settings import read_settings
 from ouroboros_core.sources import Source
 from tests import tiny
-from tests.told import CHI_SQUARE, ToldModel, chi_square
+from tests.seeded_models import CHI_SQUARE, SeededModel, chi_square
 
 KIND = methods.get("cascade")
 TEXT = (0, 1, 2, 3, 0, 1)
@@ -36,7 +36,7 @@ def method(
     size: int = 6,
     corpus: Corpus | None = None,
 ) -> Any:
-    draft = ToldModel(5, size, noise=0.7)
+    draft = SeededModel(5, size, noise=0.7)
     resources = Resources(Sampler(sampling, size), draft, stop, corpus=corpus)
     settings = {"k_matrix": matrix, "leniency": leniency}
     made = KIND(KIND.Hyperparameters.parse(settings), resources)
@@ -54,7 +54,7 @@ def test_the_draft_model_writes_the_first_tokens_and_the_text_the_later_ones(
 ) -> None:
     """With a strict review they are what speculative decoding drafts, in fewer passes."""
     kind = methods.get("speculative")
-    resources = Resources(Sampler(sampling, 6), ToldModel(5, noise=0.7))
+    resources = Resources(Sampler(sampling, 6), SeededModel(5, noise=0.7))
     plain = kind(kind.Hyperparameters.parse({"gamma": 16}), resources)
     plain.start(TokenizedPrompt(TEXT), 50)
     passes = 0
@@ -156,7 +156,7 @@ def test_drafted_corrected_and_bonus_tokens_follow_the_target(
     """Counts by place in the step and by the two tokens before, which are all that the target's
     probabilities depend on."""
     sampling = Sampling(temperature=1.0, seed=4, acceptance=rule)
-    target, sampler = ToldModel(5, SIZE), Sampler(sampling, SIZE)
+    target, sampler = SeededModel(5, SIZE), Sampler(sampling, SIZE)
     made = method(sampling, matrix, leniency, size=SIZE)
     counts: dict[tuple[str, tuple[int, ...]], Counter[int]] = {}
     text = [0, 1]

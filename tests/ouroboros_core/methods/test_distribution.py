@@ -32,7 +32,7 @@ from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 from tests import tiny
-from tests.told import target
+from tests.seeded_models import target
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ class Written:
         best = np.argsort(-Q)[:2]
         return [(int(token), float(softmax(Q)[token])) for token in best]
 
-    def told(self, *_: Any) -> None: ...
+    def report(self, *_: Any) -> None: ...
 
 
 P = np.array([1.2, 0.3, -0.5, 2.0, 0.0, 1.0])
@@ -103,8 +103,8 @@ class Table:
     def confidence(self, _: int, token: int) -> float:
         return float(softmax(self._logits)[token])
 
-    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
-        return [self.confidence(node, token) for node, token in asked]
+    def confidences(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
+        return [self.confidence(node, token) for node, token in pairs]
 
     def logits(self, _: int) -> Any:
         return self._logits

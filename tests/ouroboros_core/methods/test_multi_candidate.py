@@ -19,7 +19,15 @@ from ouroboros_core.sampling import Sampler, Sampling, softmax, without
 from ouroboros_core.settings import read_settings
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TreeBuilder
-from tests.told import CHI_SQUARE, ToldModel, check_places, chi_square, distribution, fixed, target
+from tests.seeded_models import (
+    CHI_SQUARE,
+    SeededModel,
+    check_places,
+    chi_square,
+    distribution,
+    fixed,
+    target,
+)
 
 KIND = methods.get("multi_candidate")
 HIGH = float(np.nextafter(1.0, 0.0))
@@ -28,7 +36,7 @@ REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
 
 
 def method(sampling: Sampling, config: str, stop: frozenset[int] = frozenset()) -> Any:
-    resources = Resources(Sampler(sampling, 6), ToldModel(5, noise=0.7), stop)
+    resources = Resources(Sampler(sampling, 6), SeededModel(5, noise=0.7), stop)
     made = KIND(KIND.Hyperparameters.parse({"k_config": config}), resources)
     made.start(TokenizedPrompt(TEXT), 50)
     return made

@@ -16,7 +16,7 @@ from ouroboros_core.rules.rejection import Rejection
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Notes, Provenance, TokenTree, TreeBuilder
-from tests.told import ToldModel, check_places, distribution, fixed, target
+from tests.seeded_models import SeededModel, check_places, distribution, fixed, target
 
 DRAFT = Provenance(Source.DRAFT)
 HIGH = float(np.nextafter(1.0, 0.0))
@@ -143,7 +143,7 @@ def test_tokens_per_pass_are_at_least_those_of_one_chain() -> None:
 
 def method(sampling: Sampling, **settings: Any) -> Any:
     kind = methods.get("spectr")
-    resources = Resources(Sampler(sampling, 6), ToldModel(5, noise=0.7))
+    resources = Resources(Sampler(sampling, 6), SeededModel(5, noise=0.7))
     return kind(kind.Hyperparameters.parse({"gamma": 3, **settings}), resources)
 
 
@@ -186,7 +186,7 @@ def test_greedy_all_chains_are_one() -> None:
     """The oracle is speculative decoding."""
     kind = methods.get("speculative")
     other = kind(
-        kind.Hyperparameters.parse({"gamma": 3}), Resources(draft_model=ToldModel(5, noise=0.7))
+        kind.Hyperparameters.parse({"gamma": 3}), Resources(draft_model=SeededModel(5, noise=0.7))
     )
     one = method(Sampling())
     for drafter in (one, other):

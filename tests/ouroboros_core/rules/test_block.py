@@ -19,7 +19,15 @@ from ouroboros_core.rules.rejection import Rejection
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder
-from tests.told import CHI_SQUARE, ToldModel, chi_square, distribution, fixed, keyed, target
+from tests.seeded_models import (
+    CHI_SQUARE,
+    SeededModel,
+    chi_square,
+    distribution,
+    fixed,
+    keyed,
+    target,
+)
 
 DRAFT = Provenance(Source.DRAFT)
 SIZE, LENGTH = 3, 3
@@ -231,9 +239,9 @@ def test_greedy_the_rule_makes_no_difference() -> None:
     for rule in ("match", "block"):
         sampler = Sampler(Sampling(acceptance=rule), 6)
         kind = methods.get("speculative")
-        resources = Resources(sampler, ToldModel(1, noise=0.4))
+        resources = Resources(sampler, SeededModel(1, noise=0.4))
         method = kind(kind.Hyperparameters.parse({"gamma": 3}), resources)
-        steps = decode(ToldModel(1), method, [0], max_new_tokens=200, sampler=sampler)
+        steps = decode(SeededModel(1), method, [0], max_new_tokens=200, sampler=sampler)
         texts.append([token for step in steps for token in step.tokens])
     assert texts[0] == texts[1]
 
@@ -241,11 +249,11 @@ def test_greedy_the_rule_makes_no_difference() -> None:
 def test_through_the_loop_a_block_has_more_accepted_tokens_and_the_targets_probabilities() -> None:
     """Pairs of tokens, where they lie, against the target's own probabilities; the mean length
     against rejection sampling's."""
-    target, accepted = ToldModel(5), {}
+    target, accepted = SeededModel(5), {}
     for rule in ("rejection", "block"):
         sampler = Sampler(Sampling(temperature=1.0, seed=2, acceptance=rule), 6)
         kind = methods.get("speculative")
-        resources = Resources(sampler, ToldModel(5, noise=0.9))
+        resources = Resources(sampler, SeededModel(5, noise=0.9))
         method = kind(kind.Hyperparameters.parse({"gamma": 4}), resources)
         steps = list(decode(target, method, [0], max_new_tokens=20_000, sampler=sampler))
         accepted[rule] = sum(len(step.path) for step in steps) / len(steps)

@@ -18,7 +18,7 @@ from ouroboros_core.trace import metrics
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder
 from tests import tiny, traces
-from tests.told import target
+from tests.seeded_models import target
 from visualize.run.view import run_view, sentence
 
 TYPICAL = Sampling(temperature=1.0, seed=3, acceptance="typical")

@@ -13,9 +13,9 @@ from safetensors import safe_open
 
 from ouroboros_core import methods
 from ouroboros_core.locations import assets
+from ouroboros_core.messages import table
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace.summary import Summary
-from ouroboros_core.words import table
 from visualize.gallery import runs as gallery
 from visualize.learn import facts as lesson_facts
 from visualize.learn import lessons as learn

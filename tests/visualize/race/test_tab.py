@@ -18,7 +18,7 @@ from visualize.race.view import RECORDED
 
 
 def tasks(*lanes: tuple[str, str]) -> list[tuple[str, Any]]:
-    panel: Any = SimpleNamespace(most=64)
+    panel: Any = SimpleNamespace(most_tokens=64)
     sampling = {"temperature": 0.0, "seed": 0}
     return RacePanel._tasks(panel, "Hello", 16, False, sampling, lanes)
 

@@ -117,7 +117,7 @@ def test_a_list_of_pairs_is_read_and_the_first_is_the_default(tmp_path: Path) ->
         ('[{"target": "a"}]', "0.name: Field required"),
         ('[{"name": "a", "traget": "b"}]', "0.traget: Extra inputs are not permitted"),
         ('[{"name": ""}]', "0.name: String should have at least 1 character"),
-        ('[{"name": "a"}, {"name": "a"}]', "has two pairs named a: give each a name of its own"),
+        ('[{"name": "a"}, {"name": "a"}]', "has two pairs named a: give each a different name"),
         ('{"name": "a"}', "is no list of pairs"),
     ],
 )

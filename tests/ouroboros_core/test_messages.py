@@ -1,4 +1,4 @@
-"""Long prose lies in one file that a translation replaces; labels stand in the code that shows them."""
+"""Long prose is in one file that a translation replaces; labels are in the code that shows them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ouroboros_core import words
+from ouroboros_core import messages
 from tests import ROOT
 from tests.browser import chromium, server
 from tests.folders import chatting_pair
@@ -46,31 +46,31 @@ def test_a_language_may_be_a_file_and_what_it_lacks_is_english(
     file = tmp_path / "xx.json"
     file.write_text(json.dumps({"learn.guess.title": "Raten"}), encoding="utf-8")
     monkeypatch.setenv("OUROBOROS_LANGUAGE", str(file))
-    words.table.cache_clear()
+    messages.table.cache_clear()
     try:
-        assert words.say("learn.guess.title") == "Raten"
-        assert words.say("learn.warm.title") == "Warm start"
+        assert messages.say("learn.guess.title") == "Raten"
+        assert messages.say("learn.warm.title") == "Warm start"
     finally:
-        words.table.cache_clear()
+        messages.table.cache_clear()
 
 
 def test_a_range_of_numbers_is_never_an_empty_one() -> None:
-    told = [words.allowed(1, most, "absent") for most in (3, 2, 1, 0, -4)]
+    told = [messages.allowed(1, most, "absent") for most in (3, 2, 1, 0, -4)]
     assert told == ["between 1 and 3", "between 1 and 2", "1", "absent", "absent"]
 
 
 def test_a_number_of_things_is_told_in_words() -> None:
-    assert [words.counted(n, "token") for n in (0, 1, 2)] == ["0 tokens", "1 token", "2 tokens"]
+    assert [messages.counted(n, "token") for n in (0, 1, 2)] == ["0 tokens", "1 token", "2 tokens"]
 
 
 @pytest.mark.parametrize("text", ["كتاب", " ספר 25", "٢٥", "a ש b", "\u202eabc"])
 def test_a_text_from_right_to_left_is_isolated_in_a_sentence(text: str) -> None:
-    assert words.isolated(text) == f"\u2068{text}\u2069"
+    assert messages.isolated(text) == f"\u2068{text}\u2069"
 
 
 @pytest.mark.parametrize("text", ["", "word", "25%", "漢字", "été", "(”’", "😀"])
 def test_any_other_text_stands_in_a_sentence_as_it_is(text: str) -> None:
-    assert words.isolated(text) == text
+    assert messages.isolated(text) == text
 
 
 def asked_in(source: str) -> Iterator[str]:

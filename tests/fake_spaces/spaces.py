@@ -1,9 +1,8 @@
-"""A stand-in for the package `spaces` on ZeroGPU, in what matters to us: a call is carried out in a
-worker process.
+"""A stand-in for the package `spaces` on ZeroGPU that runs each call in a worker process.
 
-The worker is forked from the process that serves, what goes in and comes out is pickled, what it
-changes is lost, and of an error only the name of its class comes back. Written after the behaviour
-of spaces 0.51 (zero/wrappers.py); it lends no GPU.
+The worker is forked from the serving process. Arguments and results are pickled, its changes are
+lost, and of an error only the class name returns. It follows spaces 0.51 (zero/wrappers.py) and
+provides no GPU.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 
 assert "torch" not in sys.modules, "spaces must be imported before torch"
 
-LOG = os.environ.get("LENDER_LOG", "")
+LOG = os.environ.get("FAKE_SPACES_LOG", "")
 
 
 def GPU(task: Callable[..., Any], duration: Any = None) -> Callable[..., Any]:
@@ -25,16 +24,16 @@ def GPU(task: Callable[..., Any], duration: Any = None) -> Callable[..., Any]:
 
     def call(*args: Any, **kwargs: Any) -> Generator[Any, None, None]:
         seconds = duration(*args, **kwargs) if callable(duration) else duration or 60
-        here, there = multiprocessing.get_context("fork").Pipe()
-        given = pickle.dumps((args, kwargs))
+        receiver, sender = multiprocessing.get_context("fork").Pipe()
+        arguments = pickle.dumps((args, kwargs))
         worker = multiprocessing.get_context("fork").Process(
-            target=work, args=(task, given, there), daemon=True
+            target=work, args=(task, arguments, sender), daemon=True
         )
         worker.start()
-        there.close()
+        sender.close()
         try:
             while True:
-                kind, value = here.recv()
+                kind, value = receiver.recv()
                 if kind == "end":
                     return
                 if kind == "error":
@@ -49,13 +48,13 @@ def GPU(task: Callable[..., Any], duration: Any = None) -> Callable[..., Any]:
     return call
 
 
-def work(task: Callable[..., Any], given: bytes, there: Any) -> None:
-    """In the worker."""
-    args, kwargs = pickle.loads(given)
+def work(task: Callable[..., Any], arguments: bytes, sender: Any) -> None:
+    """Run a task in the worker and send its results."""
+    args, kwargs = pickle.loads(arguments)
     try:
         for value in task(*args, **kwargs):
-            there.send(("value", pickle.dumps(value)))
+            sender.send(("value", pickle.dumps(value)))
     except Exception as error:
-        there.send(("error", type(error).__name__))
+        sender.send(("error", type(error).__name__))
     else:
-        there.send(("end", None))
+        sender.send(("end", None))

@@ -1,4 +1,4 @@
-"""The page, with two prompts that wait for Stop, however fast the machine is: a program for
+"""Serve the page with two prompts that run until Stop on any machine: a program for
 `tests.browser.server`."""
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-PROGRAM = "from tests import waiting\nwaiting.serve()\n"
+PROGRAM = "from tests import endless_runs\nendless_runs.serve()\n"
 LONG_ANSWER = "Tell me everything about bread."
-"""After 32 tokens no other is written until Stop."""
+"""A prompt whose answer pauses after 32 tokens until Stop."""
 LONG_COMPARISON = "Count from one to ten, and take your time."
-"""The answer is written, and the plain run to compare with does not end until Stop."""
+"""A prompt whose answer is written, but whose plain run lasts until Stop."""
 PAUSE = 0.05
 
 

@@ -1,4 +1,4 @@
-"""Models that a test knows by heart: probabilities of a few tokens, given the last two."""
+"""Models with seeded random probabilities, given the last two tokens, that tests can recompute."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree
 
 CHI_SQUARE = {1: 19.5, 2: 23.0, 3: 25.9, 4: 28.5, 5: 30.9, 8: 37.3, 29: 73.9}
-"""The 99.999% point by degrees of freedom; draws are seeded, verdicts repeat."""
+"""Degrees of freedom -> 99.999% point. Draws are seeded, so that results repeat."""
 
 
-class ToldModel:
+class SeededModel:
     """A language model whose logits are random numbers, keyed by seed and last two tokens.
 
-    noise  how far it is off the model with the same seed and noise 0
+    noise  standard deviation of its difference from the model with the same seed
     """
 
-    name, max_length = "told", 10**9
+    name, max_length = "seeded", 10**9
 
     def __init__(self, seed: int, vocabulary: int = 6, noise: float = 0.0) -> None:
         self.vocabulary, self.passes, self.rows = vocabulary, 0, 0
@@ -35,12 +35,12 @@ class ToldModel:
         self._after = cache(self._logits)
 
     def _logits(self, last: tuple[int, ...]) -> Any:
-        own = np.random.default_rng([self._seed, *last]).normal(0, 1.2, self.vocabulary)
-        other = np.random.default_rng([self._seed, 999, *last]).normal(0, 1.0, self.vocabulary)
-        return own + self._noise * other
+        logits = np.random.default_rng([self._seed, *last]).normal(0, 1.2, self.vocabulary)
+        noise = np.random.default_rng([self._seed, 999, *last]).normal(0, 1.0, self.vocabulary)
+        return logits + self._noise * noise
 
     def after(self, text: Sequence[int]) -> Any:
-        """Logits [vocabulary] after a text."""
+        """Return the logits [vocabulary] after a text."""
         return self._after(tuple(text[-2:]))
 
     def forget(self) -> None: ...
@@ -55,27 +55,27 @@ class ToldModel:
 
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> Any:
         self.passes += 1
-        return Told(self, tuple(context), tree)
+        return SeededEvaluation(self, tuple(context), tree)
 
     def extend(self, evaluation: Any, tree: TokenTree) -> Any:
         assert tree.begins_with(evaluation.tree)
         return self.evaluate(evaluation.context, tree)
 
     def superpose(self, evaluation: Any, mixture: Mixture) -> Any:
-        """After a mixture, the weighted mean of the logits after its tokens."""
+        """Add a node for a mixture: its logits are the weighted mean of those after its tokens."""
         self.passes += 1
-        known: TokenTree = evaluation.tree
-        tokens, parents = (*known.tokens, MIXED), (*known.parents, len(known) - 1)
-        tree = TokenTree(tokens, parents, (*known.provenance, Provenance(Source.DRAFT)))
-        return Told(self, evaluation.context, tree, (*evaluation.mixtures, mixture))
+        before: TokenTree = evaluation.tree
+        tokens, parents = (*before.tokens, MIXED), (*before.parents, len(before) - 1)
+        tree = TokenTree(tokens, parents, (*before.provenance, Provenance(Source.DRAFT)))
+        return SeededEvaluation(self, evaluation.context, tree, (*evaluation.mixtures, mixture))
 
 
-class Told:
-    """The outputs of such a model after the nodes of a tree."""
+class SeededEvaluation:
+    """The outputs of a SeededModel after each node of a tree."""
 
     def __init__(
         self,
-        model: ToldModel,
+        model: SeededModel,
         context: tuple[int, ...],
         tree: TokenTree,
         mixtures: tuple[Mixture, ...] = (),
@@ -83,12 +83,12 @@ class Told:
         self.model, self.context, self.tree, self.mixtures = model, context, tree, mixtures
 
     def logits(self, node: int) -> Any:
-        path = [self.tree.tokens[one] for one in self.tree.path_to(node)]
+        path = [self.tree.tokens[ancestor] for ancestor in self.tree.path_to(node)]
         if MIXED not in path:
             return self.model.after((*self.context, *path))
-        both = [{token: 1.0} for token in self.context] + list(self.mixtures[: len(path)])
-        pairs = itertools.product(both[-2].items(), both[-1].items())
-        return sum(one * other * self.model.after((a, b)) for (a, one), (b, other) in pairs)
+        weights = [{token: 1.0} for token in self.context] + list(self.mixtures[: len(path)])
+        pairs = itertools.product(weights[-2].items(), weights[-1].items())
+        return sum(p * q * self.model.after((a, b)) for (a, p), (b, q) in pairs)
 
     def argmax(self) -> list[int]:
         return [int(self.logits(node).argmax()) for node in range(len(self.tree))]
@@ -106,12 +106,12 @@ class Told:
     def confidence(self, node: int, token: int) -> float:
         return float(softmax(self.logits(node))[token])
 
-    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
-        return [self.confidence(node, token) for node, token in asked]
+    def confidences(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
+        return [self.confidence(node, token) for node, token in pairs]
 
 
 class Numbers:
-    """Stands for a generator: gives the numbers it was told, and then one half."""
+    """A stand-in for a random generator: it returns the listed numbers, and then 0.5."""
 
     def __init__(self, *numbers: float) -> None:
         self._numbers = list(numbers)
@@ -123,7 +123,7 @@ class Numbers:
 
 
 def fixed(*numbers: float) -> Any:
-    """The generator of every position, each giving these numbers."""
+    """Return a function that gives each position a generator of these numbers."""
     return lambda _: Numbers(*numbers)
 
 
@@ -137,62 +137,63 @@ def target(probabilities: Callable[[int], Probabilities], generator: Any) -> Tar
 
 
 def keyed(seed: int) -> Any:
-    """The generator of every position, a function of the seed and of the node."""
+    """Return a function that gives each node a generator seeded with `seed` and the node."""
     return lambda node: np.random.default_rng([seed, node])
 
 
 @lru_cache(100_000)
 def distribution(seed: tuple[int, ...], size: int) -> Probabilities:
-    """Random probabilities [size], a function of the seed; not to be changed."""
-    found: Probabilities = np.random.default_rng(list(seed)).dirichlet(np.ones(size))
-    found.setflags(write=False)
-    return found
+    """Return random probabilities [size] for a seed; the array is read-only."""
+    probabilities: Probabilities = np.random.default_rng(list(seed)).dirichlet(np.ones(size))
+    probabilities.setflags(write=False)
+    return probabilities
 
 
 def chi_square(counts: Sequence[float], expected: Sequence[float]) -> float:
-    found, wanted = np.asarray(counts, float), np.asarray(expected, float)
-    return float(((found - wanted) ** 2 / wanted).sum())
+    observed, mean = np.asarray(counts, float), np.asarray(expected, float)
+    return float(((observed - mean) ** 2 / mean).sum())
 
 
-class ToldHeads(ToldModel):
-    """Heads whose outputs after a node depend on the last token of the text and on its depth."""
+class SeededHeads(SeededModel):
+    """Heads whose outputs after a node depend on the text's last token and the node's depth."""
 
     accuracies, group = ((0.5, 0.3, 0.1), (0.4, 0.2, 0.1), (0.3, 0.2)), 3
 
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> Any:
         self.passes += 1
-        return ToldDepths(self, tuple(context), tree)
+        return SeededDepths(self, tuple(context), tree)
 
     def extend(self, evaluation: Any, tree: TokenTree) -> Any:
-        return ToldDepths(self, evaluation.context, tree)
+        return SeededDepths(self, evaluation.context, tree)
 
 
-class ToldDepths(Told):
-    """The outputs of such heads."""
+class SeededDepths(SeededEvaluation):
+    """The outputs of SeededHeads."""
 
     def logits(self, node: int) -> Any:
         return self.model.after((self.context[-1], 100 + self.tree.depths[node]))
 
 
 def check_places(method: Any, sampling: Sampling, count: int = 8_000, size: int = 6) -> None:
-    """Counts of drafted, corrected and bonus tokens, by place in the step and by the two tokens
-    before, which are all that the target's probabilities depend on, against those probabilities.
+    """Compare counts of emitted tokens with the target's probabilities by a chi-square test.
 
-    The target is ToldModel(5) over `size` tokens.
+    Tokens are counted by their position in the step (first, later, bonus) and by the two tokens
+    before, on which alone the target's probabilities depend. The target is SeededModel(5) over
+    `size` tokens.
     """
-    target, sampler, text = ToldModel(5, size), Sampler(sampling, size), [0, 1]
+    target, sampler, text = SeededModel(5, size), Sampler(sampling, size), [0, 1]
     counts: dict[tuple[str, tuple[int, ...]], Counter[int]] = {}
     steps = decode(target, method, text, max_new_tokens=count, sampler=sampler)
     for step in steps:
-        for place, token in enumerate(step.tokens):
-            name = "bonus" if place >= step.tested else ("first", "later")[min(place, 1)]
+        for position, token in enumerate(step.tokens):
+            name = "bonus" if position >= step.tested else ("first", "later")[min(position, 1)]
             counts.setdefault((name, tuple(text[-2:])), Counter())[token] += 1
             text.append(token)
-    held: Counter[str] = Counter()
+    checked: Counter[str] = Counter()
     limit = CHI_SQUARE[size - 1]
-    for (name, last), seen in counts.items():
+    for (name, last), drawn in counts.items():
         p = softmax(target.after(last))
-        if seen.total() * p.min() > 3:
-            assert chi_square([seen[t] for t in range(size)], list(seen.total() * p)) < limit
-            held[name] += 1
-    assert min(held[name] for name in ("first", "later", "bonus")) > 0, held
+        if drawn.total() * p.min() > 3:
+            assert chi_square([drawn[t] for t in range(size)], list(drawn.total() * p)) < limit
+            checked[name] += 1
+    assert min(checked[name] for name in ("first", "later", "bonus")) > 0, checked
