@@ -43,7 +43,7 @@ lint: .venv/ready-dev node_modules/.package-lock.json
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(NODE) oxlint visualize
-	$(NODE) prettier --check --log-level warn 'visualize/**/*.{js,css}' '*.json' .oxlintrc.json
+	$(NODE) prettier --check --log-level warn 'visualize/**/*.{js,ts,css}' '*.json' .oxlintrc.json
 
 types: .venv/ready-dev node_modules/.package-lock.json
 	find visualize -name '*.pyi' -delete

@@ -18,16 +18,13 @@ from tests.visitor import chart, watch
 from visualize.deploy.static_site import POLICY
 from visualize.gallery import runs as gallery
 from visualize.kit.json_html import mounting
-from visualize.kit.markup import Markup, template
+from visualize.kit.markup import Markup
 from visualize.kit.modules import carried, imported, modules, modules_path, preloaded
 from visualize.kit.plot_view import plot_markup
 from visualize.learn import lessons
 from visualize.learn.components import LEARN_VIEW
 from visualize.run.components import TOKEN_VIEW, save_buttons
 from visualize.run.view import legend
-
-BUILT = ("kit/plot_view.js", "run/save_view.js")
-"""Modules of views whose HTML has parts that depend on the view."""
 
 
 def views() -> list[Markup]:
@@ -106,13 +103,6 @@ def test_a_view_names_the_events_that_its_module_tells(view: Markup) -> None:
     assert re.search(r"^export function mount\(element, props\b", source, re.MULTILINE)
     assert set(view.events) == set(re.findall(r'trigger\("(\w+)"', source))
     assert all(f'"{event}"' in mounting(view) for event in view.events), "Gradio finds them there"
-
-
-def test_a_module_and_its_html_have_one_name() -> None:
-    for view in VIEWS:
-        if view.module not in BUILT:
-            path = ROOT / "visualize" / view.module
-            assert template(path.with_suffix("").relative_to(ROOT / "visualize").as_posix())
 
 
 @pytest.mark.browser
