@@ -27,7 +27,6 @@ def test_kinds_and_numbers_of_a_trace_typed_by_hand() -> None:
     assert metrics.proposal_acceptance_rate(trace.steps) == 5 / sum(
         len(step.tree.tokens) - 1 for step in trace.steps
     )
-    assert metrics.target_passes_saved(trace) == 4
     assert metrics.draft_passes_per_draft_token(trace) == 5 / 5
     assert [s.value for s in metrics.token_sources(trace)] == [
         "draft",
