@@ -9,7 +9,6 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING, Literal
 
 from ouroboros_core.methods.parts.base import NO_DRAFT, NO_WINDOW
-from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
 
@@ -77,12 +76,6 @@ def proposal_acceptance_rate(steps: Sequence[Step]) -> float | None:
     return sum(len(step.path) for step in steps) / proposed if proposed else None
 
 
-def target_passes_saved(trace: Trace) -> int:
-    """Passes that plain decoding would have needed beyond the steps taken: emitted tokens -
-    steps."""
-    return new_tokens(trace) - len(trace.steps)
-
-
 def draft_passes_per_draft_token(trace: Trace) -> float | None:
     """Draft model passes / tokens it proposed; below 1 where phrases let one pass write several.
     None without a draft."""
@@ -123,13 +116,6 @@ def in_words(settings: Mapping[str, bool | int | float | str]) -> str:
     return ", ".join(
         name if value is True else f"{name} {value}" for name, value in settings.items()
     )
-
-
-def lossless(trace: Trace) -> bool:
-    """Whether the text follows the target's probabilities: not where the draft model wrote it
-    alone, and not under an acceptance rule that is not lossless."""
-    checked = all(step.writer is Source.TARGET for step in trace.steps)
-    return checked and Sampling.model_validate(trace.sampling).lossless
 
 
 def acceptance_by_position(trace: Trace) -> list[tuple[int, int]]:

@@ -21,11 +21,11 @@ def test_ipython_shows_a_run_and_a_tree_as_pictures_and_as_text() -> None:
     display: Any = DisplayFormatter()
     assert "text/html" not in display.format(trace)[0]
     register(display)
-    for shown, page, text in (
+    for result, page, text in (
         (trace, notebook.trace_html(trace), notebook.trace_text(trace)),
         (trace.tree(1), notebook.tree_html(trace.tree(1)), notebook.tree_text(trace.tree(1))),
     ):
-        assert display.format(shown)[0] == {"text/html": page, "text/plain": text}
+        assert display.format(result)[0] == {"text/html": page, "text/plain": text}
 
 
 def test_every_registered_class_and_every_function_that_draws_one_exists() -> None:
@@ -48,7 +48,7 @@ def test_the_import_alone_registers_in_a_notebook_and_loads_nothing_heavy() -> N
         "run = ouroboros_core.read_trace(open(sys.argv[1], 'rb').read())\n"
         "print(*shell.display_formatter.format(run)[0])\n"
     )
-    shown = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code, str(assets() / "traces" / "river-sam.json")],
         cwd=ROOT,
         capture_output=True,
@@ -56,4 +56,4 @@ def test_the_import_alone_registers_in_a_notebook_and_loads_nothing_heavy() -> N
         check=True,
         encoding="utf-8",
     ).stdout
-    assert shown.splitlines() == ["", "text/plain text/html"]
+    assert result.splitlines() == ["", "text/plain text/html"]

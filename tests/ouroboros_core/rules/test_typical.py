@@ -14,7 +14,6 @@ from ouroboros_core import methods
 from ouroboros_core.rules.typical import DELTA, EPSILON, Typical, typical_threshold
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.trace import metrics
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder
 from tests import tiny, traces
@@ -87,7 +86,7 @@ def test_a_run_is_marked_on_the_page_and_draft_only_alike() -> None:
     steps = tiny.run(models, "speculative", tiny.prompt(), 20, TYPICAL, gamma=3)
     trace = traces.make_trace(steps, "speculative", TYPICAL)
     exact = traces.make_trace(steps, "speculative", Sampling(temperature=1.0, seed=3))
-    assert metrics.lossless(exact) and not metrics.lossless(trace)
+    assert Summary(exact).lossless and not Summary(trace).lossless
     view: Any = run_view(Summary(trace, exact), run="r", seq=1, badge_text="")
     assert "not lossless" in view["status"] and "not lossless" in str(view["tiles"])
     assert sentence(Summary(trace, exact)).endswith("not lossless: typical acceptance.")

@@ -29,16 +29,16 @@ def test_a_divergence_is_measured_in_units_in_the_last_place() -> None:
         assert divergence(models[0], run, plain) is None
         wrong = plain.steps[3]
         token = (plain.tokens[3] + 1) % tiny.VOCABULARY
-        other = replace(run, steps=(*plain.steps[:3], replace(wrong, target_token=token)))
-        found = divergence(models[0], other, plain)
-        assert found is not None
-        assert (found.position, found.token, found.other, found.tie) == (
+        changed = replace(run, steps=(*plain.steps[:3], replace(wrong, target_token=token)))
+        first = divergence(models[0], changed, plain)
+        assert first is not None
+        assert (first.position, first.token, first.other, first.tie) == (
             3,
             token,
             plain.tokens[3],
             False,
         )
-        assert found.gap > 0
+        assert first.gap > 0
 
 
 class Wobbly:
@@ -66,8 +66,8 @@ def test_what_two_passes_over_one_text_differ_by_is_a_tie_and_more_is_not(
     """The gap of half a logit is eight units of bfloat16 at 14, far more than rounding of a single
     number."""
     model: Any = Wobbly([14.0, 13.5, 1.0], wobble)
-    found = compare(model, (1, 2), (0, 1), (0, 0), "bfloat16", Sampling())
-    assert found is not None and found.gap == 0.5 and found.ulps == 8
-    assert found.tie is tie and found.moved == pytest.approx(wobble)
-    assert ("more than rounding explains" in found.sentence({})) is not tie
-    assert (f"differ there by up to {wobble:.3g} logits" in found.sentence({})) is bool(wobble)
+    first = compare(model, (1, 2), (0, 1), (0, 0), "bfloat16", Sampling())
+    assert first is not None and first.gap == 0.5 and first.ulps == 8
+    assert first.tie is tie and first.moved == pytest.approx(wobble)
+    assert ("more than rounding explains" in first.sentence({})) is not tie
+    assert (f"differ there by up to {wobble:.3g} logits" in first.sentence({})) is bool(wobble)

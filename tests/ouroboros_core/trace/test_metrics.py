@@ -27,7 +27,6 @@ def test_kinds_and_numbers_of_a_trace_typed_by_hand() -> None:
     assert metrics.proposal_acceptance_rate(trace.steps) == 5 / sum(
         len(step.tree.tokens) - 1 for step in trace.steps
     )
-    assert metrics.target_passes_saved(trace) == 4
     assert metrics.draft_passes_per_draft_token(trace) == 5 / 5
     assert [s.value for s in metrics.token_sources(trace)] == [
         "draft",
@@ -54,8 +53,8 @@ def test_tokens_by_source_add_up_and_nothing_is_accepted_that_was_not_proposed()
 
 
 def timed(trace: Trace, seconds: Sequence[float], width: int = 1) -> Trace:
-    """A trace with as many steps as seconds, each a pass over so many rows that took them and
-    nothing else."""
+    """Return a trace with one step for each of `seconds`: a pass over `width` rows that took them,
+    and nothing else."""
     first = trace.steps[0]
     steps = [
         replace(first, index=n, width=width, seconds=Seconds(verify=value))
@@ -75,8 +74,8 @@ def test_the_spread_of_passes_is_the_interquartile_range_over_the_median_of_pass
     narrow, wide = timed(plain, [0.1] * 8), timed(plain, [0.5] * 8, width=6)
     both = replace(narrow, steps=(*narrow.steps, *wide.steps))
     assert metrics.pass_spread(both) == pytest.approx(0), "wider passes may take longer"
-    alone = [replace(step, width=n + 10) for n, step in enumerate(timed(plain, tenths).steps)]
-    assert metrics.pass_spread(replace(narrow, steps=(*narrow.steps, *alone))) == pytest.approx(
+    unlike = [replace(step, width=n + 10) for n, step in enumerate(timed(plain, tenths).steps)]
+    assert metrics.pass_spread(replace(narrow, steps=(*narrow.steps, *unlike))) == pytest.approx(
         0
     ), "nothing is as wide as they"
 
@@ -94,7 +93,7 @@ def test_a_speedup_that_passes_cannot_explain_is_said_to_be_measured_on_a_busy_m
     length = metrics.mean_acceptance_length(trace)
 
     def plain(factor: float) -> Trace:
-        """Whose passes take so much longer, all alike."""
+        """Plain decoding whose equal passes take `factor` times as long."""
         steps = tuple(
             replace(step, seconds=Seconds(verify=0.1 * factor)) for step in plain_trace().steps
         )
@@ -106,8 +105,8 @@ def test_a_speedup_that_passes_cannot_explain_is_said_to_be_measured_on_a_busy_m
     assert "mark" not in views.tiles(Summary(trace, plain(1.04)))[1]
     assert "busy" not in diagnosis.diagnosis(Summary(trace, plain(1.04)))[0]
     assert judged_busy(trace, plain(1.1)) == ["beyond", pytest.approx(1.1)]
-    alone = replace(trace, steps=tuple(replace(step, writer=Source.DRAFT) for step in trace.steps))
-    assert metrics.busy(alone, plain(1.1)) is None, "a draft model's passes are cheaper"
+    unlike = replace(trace, steps=tuple(replace(step, writer=Source.DRAFT) for step in trace.steps))
+    assert metrics.busy(unlike, plain(1.1)) is None, "a draft model's passes are cheaper"
     assert judged_busy(trace, plain(2.0)) == ["slowed", pytest.approx(2.0)]
     steady = timed(plain_trace(), [0.1] * 9)
     unsteady = timed(plain_trace(), [0.06, 0.07, 0.08, 0.1, 0.1, 0.1, 0.12, 0.13, 0.14])

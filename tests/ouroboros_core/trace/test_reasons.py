@@ -37,40 +37,43 @@ def step_of(path: tuple[int, ...], target: int | None, judged: tuple[Judged, ...
 
 
 def test_a_correction_names_what_both_wanted_and_how_much() -> None:
-    told = reasons(step_of((), 10, (judged(0),)))
-    assert told.of_token(0) == (
+    sentences = reasons(step_of((), 10, (judged(0),)))
+    assert sentences.of_token(0) == (
         "Corrected, the likeliest tokens differ: target wanted ‘ return’ (61%), the draft said "
         "‘ print’ (the target gives it 12%)."
     )
-    assert told.of_node(1) == (
+    assert sentences.of_node(1) == (
         "Rejected: the target wanted ‘ return’ (61%); the draft said ‘ print’ (the target gives it "
         "12%)."
     )
-    assert told.of_node(2) == NEVER_JUDGED
+    assert sentences.of_node(2) == NEVER_JUDGED
 
 
 def test_an_accepted_token_a_bonus_and_a_lone_one_say_so() -> None:
-    whole = step_of((1, 2), 12, (judged(0), judged(1), judged(2)))
-    told = reasons(whole)
-    assert told.of_token(0).startswith(
+    accepted_step = step_of((1, 2), 12, (judged(0), judged(1), judged(2)))
+    sentences = reasons(accepted_step)
+    assert sentences.of_token(0).startswith(
         "Accepted: the draft proposed it, and it is the target's own choice, ‘ print’ (12%)"
     )
-    assert told.of_node(2) == told.of_token(1)
-    assert told.of_token(2).startswith(
+    assert sentences.of_node(2) == sentences.of_token(1)
+    assert sentences.of_token(2).startswith(
         "All that was checked was accepted"
-    ) and "‘↵’" in told.of_token(2)
-    alone = Step(0, chain(1, [], DRAFT), (), 10, 1, Seconds())
+    ) and "‘↵’" in sentences.of_token(2)
+    unchecked = Step(0, chain(1, [], DRAFT), (), 10, 1, Seconds())
     assert (
-        reasons(alone).of_token(0)
+        reasons(unchecked).of_token(0)
         == "Nothing was checked in this step: the target's own token, ‘ return’."
     )
 
 
 def test_keyed_noise_and_draws_are_told_with_their_sums() -> None:
     sampled = Sampling(temperature=1.0)
-    told = reasons(step_of((), 10, (judged(0, noise=(1.5, 0.25, -1.0)),)), sampled).of_token(0)
-    assert f"log p {math.log(0.61):.2f} + noise 1.50, the largest sum" in told
-    assert f"with its noise {math.log(0.12) + 0.25:.2f}" in told and "the draws differ" in told
+    sentences = reasons(step_of((), 10, (judged(0, noise=(1.5, 0.25, -1.0)),)), sampled).of_token(0)
+    assert f"log p {math.log(0.61):.2f} + noise 1.50, the largest sum" in sentences
+    assert (
+        f"with its noise {math.log(0.12) + 0.25:.2f}" in sentences
+        and "the draws differ" in sentences
+    )
     rejection = Sampling(temperature=1.0, acceptance="rejection")
     trial = Trial(1, 0.5, 0.12, 0.64, accepted=False)
     corrected = reasons(
@@ -84,12 +87,12 @@ def test_keyed_noise_and_draws_are_told_with_their_sums() -> None:
         "‘ return’ was drawn from what is left of the target's probabilities, where it has 79%"
         in corrected.of_token(0)
     )
-    kept = reasons(
+    accepted = reasons(
         step_of((1,), 10, (judged(0, trials=(replace(trial, u=0.1, accepted=True),)), judged(1))),
         rejection,
     )
     assert (
-        kept.of_token(0)
+        accepted.of_token(0)
         == "Accepted: u = 0.1 < min(1, p/q) = min(1, 0.12/0.64) = 0.188 for ‘ print’."
     )
     looked_up = replace(trial, q=None)
@@ -121,7 +124,7 @@ def test_where_a_proposal_comes_from_is_told() -> None:
 
 
 KINDS = ("speculative", "ouroboros", "eagle2", "union", "token_recycling", "lookahead", "spectr")
-"""Methods of which every rule is tried; of the others one, which draws what it judges."""
+"""Methods that run under every rule; the others run under one, which draws what it judges."""
 
 
 RULES = ("greedy", *rules.available())
@@ -132,7 +135,8 @@ OTHERS = [
     for kind in methods.available().values()
     if kind.proposes and kind.id not in KINDS and not kind.needs & HEAD_KINDS.keys()
 ]
-"""But for heads that would have to be trained first, whose drafts are told like eagle2's."""
+"""Methods with heads are left out: the heads would have to be trained, and eagle2 has the same
+reasons."""
 
 
 @pytest.mark.parametrize(
@@ -163,15 +167,15 @@ def test_every_token_and_every_node_of_a_real_run_has_its_sentence(method: str, 
 
 
 def test_what_was_not_recorded_is_not_claimed_under_rejection_sampling() -> None:
-    told = reasons(step_of((1,), 10, ()), Sampling(temperature=1.0, acceptance="rejection"))
-    for why in (told.of_token(0), told.of_token(1), told.of_node(2)):
+    sentences = reasons(step_of((1,), 10, ()), Sampling(temperature=1.0, acceptance="rejection"))
+    for why in (sentences.of_token(0), sentences.of_token(1), sentences.of_node(2)):
         assert why.endswith("its draws were not recorded.")
 
 
 def test_behind_the_end_of_the_text_nothing_was_rejected() -> None:
-    """The first token ended the text: what was proposed behind it was neither judged nor wrong."""
-    told = reasons(Step(0, chain(1, [11, 13, 10], DRAFT), (1,), None, 4, Seconds()))
-    assert [told.of_node(node) for node in (2, 3)] == ["The text ended before it."] * 2
+    """The first token ended the text: later proposals were not judged and are not wrong."""
+    sentences = reasons(Step(0, chain(1, [11, 13, 10], DRAFT), (1,), None, 4, Seconds()))
+    assert [sentences.of_node(node) for node in (2, 3)] == ["The text ended before it."] * 2
 
 
 def test_what_is_kept_from_an_earlier_run_is_not_called_a_place_in_this_text() -> None:

@@ -80,4 +80,3 @@ OTHER = make_trace(list(typed_trace().steps[:2]))
 )
 def test_the_verdict_on_the_text(run: Summary, verdict: Verdict, lossless: bool) -> None:
     assert (run.verdict, run.lossless) == (verdict, lossless)
-    assert metrics.lossless(run.trace) == lossless

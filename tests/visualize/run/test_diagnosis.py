@@ -22,11 +22,11 @@ from visualize.run import view as views
 def test_the_diagnosis_is_true_of_the_trace() -> None:
     trace, plain = typed_trace(), plain_trace()
     lines = diagnosis.diagnosis(Summary(trace, plain))
-    found = [float(x) for x in re.findall(r"\d+\.\d+", lines[0])]
+    numbers_said = [float(x) for x in re.findall(r"\d+\.\d+", lines[0])]
     cost = (0.4 + 0.2 + 0.2) / 3 / 0.1
     assert metrics.step_cost(trace, plain) == pytest.approx(cost)
     rest = 2.67 - 1.00 - 1.33  # 0.1 / 3 / 0.1, but as shown the parts make the whole
-    assert found == pytest.approx(
+    assert numbers_said == pytest.approx(
         [cost, 0.3 / 3 / 0.1, 0.4 / 3 / 0.1, 3.0, rest, 7 / 3, 7 / 3 / cost], abs=0.006
     )
     c, alpha = 0.3 / 5 / 0.1, 5 / 6
@@ -57,10 +57,12 @@ def test_a_baseline_from_a_busy_machine_is_said_to_be_one() -> None:
         )
 
     trace = typed_trace()
-    alone = replace(trace, steps=tuple(replace(step, writer=Source.DRAFT) for step in trace.steps))
+    unchecked = replace(
+        trace, steps=tuple(replace(step, writer=Source.DRAFT) for step in trace.steps)
+    )
     assert metrics.slowed(trace, slower(1.2)) is None, "what is usual between two runs"
     assert metrics.slowed(trace, slower(3)) == pytest.approx(3)
-    assert metrics.slowed(alone, slower(3)) is None, "a draft model's passes are cheaper"
+    assert metrics.slowed(unchecked, slower(3)) is None, "a draft model's passes are cheaper"
     assert diagnosis.diagnosis(Summary(trace, slower(3)))[0].startswith(
         "The speedup was measured on a busy machine: passes of plain decoding"
     )

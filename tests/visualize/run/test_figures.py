@@ -61,11 +61,11 @@ def test_a_chart_that_is_declared_is_drawn_and_has_its_place_in_watch() -> None:
         check=True,
         encoding="utf-8",
     )
-    shown = {name: json.dumps(value) for name, value in json.loads(done.stdout).items()}
-    assert "The title of a new chart" in shown["chart"]
-    assert "A new chart" in shown["details"] and "declared-here" in shown["details"]
-    assert f"{shown['tokens']} tokens" in shown["whole"] and "2 steps so far" in shown["growing"]
-    assert "declared-here" in shown["has"] and "declared-here" not in shown["short"]
+    texts = {name: json.dumps(value) for name, value in json.loads(done.stdout).items()}
+    assert "The title of a new chart" in texts["chart"]
+    assert "A new chart" in texts["details"] and "declared-here" in texts["details"]
+    assert f"{texts['tokens']} tokens" in texts["whole"] and "2 steps so far" in texts["growing"]
+    assert "declared-here" in texts["has"] and "declared-here" not in texts["short"]
 
 
 def test_charts_show_what_the_trace_says() -> None:
