@@ -111,7 +111,7 @@ class Evaluation(Protocol):
         cannot write."""
         ...
 
-    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
+    def confidences(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
         """The same for several pairs of node and token. One transfer."""
         ...
 

@@ -31,7 +31,8 @@ from ouroboros_core.training.folder import agreement_of
 from ouroboros_core.what_if import machines
 from scripts import check_prices, measured_tables, published_prices, tree_picture
 from visualize.drafts.tab import records
-from visualize.learn import lessons as learn
+from visualize.learn import lessons
+from visualize.run.figures import CHARTS
 
 ROOT = assets().parent
 COMMAND = "python -m scripts.documents"
@@ -255,6 +256,13 @@ def legend() -> str:
     return "\n".join(lines) + "\n"
 
 
+def charts() -> str:
+    """Return the charts of a run."""
+    lines = ["| button | chart |", "|---|---|"]
+    lines += [f"| {chart.label} | {chart.title} |" for chart in CHARTS]
+    return "\n".join(lines) + "\n"
+
+
 def commands() -> str:
     """The command line, from its own help."""
     parser = build_parser()
@@ -391,8 +399,8 @@ def questions() -> str:
     """docs/teaching.md: what Learn asks at its end, the answers, and the stop where each is
     given."""
     lines = ["| | question | answer | where |", "|---:|---|---|---|"]
-    for number, one in enumerate(learn.questions(), 1):
-        title = learn.chapters()[one["chapter"]]["title"]
+    for number, one in enumerate(lessons.questions(), 1):
+        title = lessons.chapters()[one["chapter"]]["title"]
         where = f"chapter {one['chapter'] + 1}, *{title}*, stop {one['stop'] + 1}"
         cells = (str(number), one["words"], one["answer"], where)
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
@@ -404,7 +412,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "mkdocs.yml": {"methods": nav},
     "docs/methods/index.md": {"methods": methods_table},
     "docs/losslessness.md": {"rules": rules_table},
-    "docs/page.md": {"legend": legend},
+    "docs/page.md": {"legend": legend, "charts": charts},
     "docs/benchmarks.md": {
         "bench": measured_tables.bench_section,
         "sam": measured_tables.sam_section,

@@ -49,7 +49,6 @@ def run(arguments: argparse.Namespace) -> None:
     from ouroboros_core.training.skip import search
 
     settings = SkipSettings.parse(options.flag_values(arguments, SkipSettings.settings()))
-    assert isinstance(settings, SkipSettings)
     count = settings.max_new_tokens
     questions = (
         prompts.spread(prompts.read(arguments.prompts), PROMPTS)

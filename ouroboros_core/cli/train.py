@@ -158,7 +158,6 @@ def _data(arguments: argparse.Namespace) -> None:
     kinds = choose_kinds(arguments.kinds)
     library = Library.read(arguments.passages, arguments.foreign)
     settings = DataSettings.parse(options.flag_values(arguments, DataSettings.settings()))
-    assert isinstance(settings, DataSettings)
     stop = _stopper(arguments)
     earlier_files = sorted(arguments.out.glob("*.npz")) if arguments.out.is_dir() else []
     if earlier_files and not arguments.resume:

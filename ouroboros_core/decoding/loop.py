@@ -61,7 +61,7 @@ def decode(
     end = len(tokens) + max_new_tokens
     if len(tokens) == end:
         return
-    # A method may have been made with a sampler of its own: its draft draws the same noise.
+    # A method may have a separate sampler, with which its draft draws the same noise.
     for drawing in (sampler, method.resources.sampler):
         drawing.begin(tokens)
     clock = time.perf_counter
@@ -70,13 +70,13 @@ def decode(
     prefilled = clock()
     prefill = prefilled - began
     resumed, index, stopped = prefilled, 0, False
-    # Where a draft model writes alone, its passes are the steps.
+    # If a draft model writes alone, its passes are the steps.
     drafter = None if method.drafter is model else method.drafter
     while len(tokens) < end and not stopped:
         context = Context(tokens, end - len(tokens), index)
         draft_passes, draft_rows = (drafter.passes, drafter.rows) if drafter else (0, 0)
         proposing, drawn_before = clock(), sampler.drawing.seconds
-        tree = method.propose(context)  # a Controller's where an amount is 'auto'
+        tree = method.propose(context)  # from a Controller if an amount is 'auto'
         proposed, drawn_proposing = clock(), sampler.drawing.seconds
         _check_proposal(tree, context, model)
         evaluation = model.evaluate(tokens, tree)  # one forward pass, see CausalLM.evaluate
@@ -84,9 +84,9 @@ def decode(
         if isinstance(evaluation, ProcessedEvaluation):
             evaluation.close()
         verified, drawn_verifying = clock(), sampler.drawing.seconds
-        kept, last = truncate(tree, path, target_token, stop_tokens, context.remaining)
+        accepted, last = truncate(tree, path, target_token, stop_tokens, context.remaining)
         learning = clock()
-        result = VerificationResult.whole_step(context, tree, evaluation, kept, last)
+        result = VerificationResult.whole_step(context, tree, evaluation, accepted, last)
         method.learn(result)
         learned = clock()
         emitted = result.emitted
@@ -104,7 +104,7 @@ def decode(
         yield Step(
             index=index,
             tree=tree.without_window(),
-            path=kept,
+            path=accepted,
             target_token=last,
             width=len(tree),
             seconds=seconds,
@@ -113,7 +113,7 @@ def decode(
             pool_size=notes.pool_size,
             writer=method.writer,
             choice=notes.decision,
-            judged=recorder.look(tree, evaluation, kept, last, len(context.tokens))
+            judged=recorder.look(tree, evaluation, accepted, last, len(context.tokens))
             if recorder
             else (),
             window=tree.window if recorder else (),
@@ -125,7 +125,7 @@ def decode(
 def _begin(
     model: LanguageModel, method: Method, prompt: tuple[int, ...], max_new_tokens: int
 ) -> None:
-    """Model and method read the prompt."""
+    """Let model and method read the prompt."""
     model.forget()
     model.reserve(len(prompt) + max_new_tokens)
     method.start(TokenizedPrompt(prompt, partial(model.prefill, prompt)), max_new_tokens)
@@ -133,7 +133,7 @@ def _begin(
 
 
 def _check_proposal(tree: TokenTree, context: Context, model: LanguageModel) -> None:
-    """Asserts what only a bug in a method can break."""
+    """Assert the promises of a method that only a bug breaks."""
     assert tree.tokens[0] == context.root, "the tree must hang off the last token of the context"
     assert all(0 <= token < model.vocabulary for token in tree.tokens), (
         "a proposed token is outside the target's vocabulary"

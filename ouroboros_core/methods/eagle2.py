@@ -1,4 +1,4 @@
-"""EAGLE-2: a one-layer head drafts a tree from the target's own features (arXiv 2401.15077,
+"""EAGLE-2: a one-layer head drafts a tree from the target's features (arXiv 2401.15077,
 2406.16858)."""
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
 
 DEEPEST = 8
-"""Levels at most where that is 'auto'."""
+"""Levels at most if their number is 'auto'."""
 
 LARGEST = 48
-"""Nodes proposed where their number is 'auto'."""
+"""Nodes proposed if their number is 'auto'."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class _Node:
 
 
 class Eagle2(Method):
-    """The head's likeliest tokens, expanded level by level, of which the likeliest nodes are kept
+    """The head's likeliest tokens, expanded level by level; the likeliest nodes are proposed
     (section 4 of EAGLE-2)."""
 
     id = "eagle2"
@@ -59,8 +59,8 @@ class Eagle2(Method):
     needs = frozenset({Need.EAGLE})
 
     published = fixed_values(tree_depth=6, tree_width=10, tree_size=59)
-    """A first level and 5 rounds behind it, the 10 likeliest each, 60 nodes with the root: those of
-    the authors' code for a 7B model."""
+    """Settings of the authors' code for a 7B model: a first level and 5 rounds after it, the 10
+    likeliest each, 60 nodes with the root."""
 
     class Hyperparameters(settings.Hyperparameters):
         tree_depth: Annotated[int, Ge(1), Le(10)] | Auto = Field(
@@ -90,7 +90,7 @@ class Eagle2(Method):
 
     def propose(self, context: Context) -> TokenTree:
         nodes, evaluation = self._draft(context)
-        # A child is never likelier than its parent, so that the likeliest nodes hang together.
+        # A child is never likelier than its parent, so the likeliest nodes are connected.
         order = sorted(range(1, len(nodes)), key=lambda index: (-nodes[index].score, index))
         builder, numbers = TreeBuilder(context.root), {0: 0}
         for index in sorted(order[: self.size]):
@@ -107,8 +107,8 @@ class Eagle2(Method):
         return builder.build()
 
     def _draft(self, context: Context) -> tuple[list[_Node], Evaluation | None]:
-        """All nodes that were drafted, the root first, and what the head said after those it has
-        read."""
+        """Return all drafted nodes, the root first, and the head's outputs after the nodes that it
+        has read."""
         nodes = [_Node(context.root, -1, 0.0)]
         depth, width = min(self.depth, context.deepest), self.settings.tree_width
         if depth < 1 or len(context.tokens) < 2 or not context.budget.allows_pass():

@@ -1,4 +1,4 @@
-"""GliDe: a small draft that attends to the target's own keys and values writes a chain (arXiv
+"""GliDe: a small draft that attends to the target's keys and values writes a chain (arXiv
 2402.02082)."""
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 LONGEST = 16
-"""Draft tokens at most where that is 'auto'."""
+"""Draft tokens at most if their number is 'auto'."""
 
 
 class Glide(Method):
-    """The draft is decoded one token at a time; what the target has read of the text, it need not
-    read itself. Siblings by its confidence are what `cape` adds."""
+    """The draft is decoded token by token. It need not read the text that the target has read.
+    `cape` adds siblings by confidence."""
 
     id = "glide"
     name = "GliDe"

@@ -175,8 +175,8 @@ class Ouroboros(Method):
             ended = drafted.token in self.resources.stop_tokens
         self._proposal = _Proposal(context.step, chain)
 
-        # The candidate suffixes after it, unless the draft was not asked. Extended, also those of
-        # the root, which cost a row and no draft pass.
+        # The candidate suffixes after it, unless the draft was not asked. Extended, also suffixes
+        # of the root, which cost a row and no draft pass.
         has_draft = len(chain) > 1
         if not ended and (has_draft or self.settings.extended):
             self._proposal.suffixes = self.pool.attach(

@@ -140,7 +140,7 @@ class TokenRecycling(Method):
         return builder.build()
 
     def learn(self, result: VerificationResult) -> None:
-        """Replace the rows of all checked tokens, those of other proposers included. A later node
+        """Replace the rows of all checked tokens, also of other proposers. A later node
         of the same token wins; the accepted path comes last."""
         checked = result.checked
         candidates = checked.evaluation.likeliest(self.settings.candidates)

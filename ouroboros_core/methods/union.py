@@ -33,7 +33,7 @@ LONGEST = 24
 
 
 class Union(Combination):
-    """All members propose; the controller keeps what is worth checking."""
+    """All members propose; the controller keeps the nodes that are worth checking."""
 
     id = "union"
     name = "Union of all sources"

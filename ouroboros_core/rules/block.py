@@ -117,8 +117,8 @@ def _judge_block(
 ) -> tuple[int, Probabilities]:
     """Return the number of accepted nodes of the block below `node`, and the remaining p.
 
-    All random numbers are those of the block's first position: a later position may be judged again
-    at the next step, and then needs its own.
+    All random numbers belong to the block's first position: a later position may be judged again at
+    the next step, and then needs other numbers.
     """
     parents = (node, *block[:-1])
     p = [target.probabilities(parent) for parent in parents]

@@ -284,7 +284,7 @@ def test_the_build_gets_what_runs_and_no_more() -> None:
         "app.py",
         "requirements.txt",
         "LICENSE",
-        "visualize/kit/page.css",
+        "visualize/kit/base.css",
         "assets/words/en.json",
     } <= set(files)
     assert not [

@@ -10,10 +10,10 @@ import gradio as gr
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.messages import say
 from visualize.draft_game import game as play
+from visualize.draft_game.components import DraftGameView, ScoreView
 from visualize.draft_game.game import Game
 from visualize.draft_game.job import Played, RoundJob
 from visualize.kit.events import PRIVATE, errors_on_page
-from visualize.kit.game_views import PlayView, ScoreView
 from visualize.server.jobs import Waiting
 from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
@@ -24,18 +24,18 @@ LONGEST_GUESS = 200
 """Most characters of a guess."""
 
 
-class PlayPanel:
+class DraftGamePanel:
     """Builds the tab inside an open gr.Blocks and wires it to the runner."""
 
     def __init__(self, runner: Runner, pair: Any) -> None:
         self.runner, self.pair = runner, pair
         self.game = gr.State(Game())
         gr.Markdown(say("play.purpose"), elem_classes="ouro-motto")
-        with gr.Row(elem_classes=["ouro-main", "ouro-game", "ouro-game-play"]):
+        with gr.Row(elem_classes=["ouro-main", "ouro-game", "ouro-game-draft"]):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self._build_guess()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
-                self.view = PlayView(play.view(Game()), elem_id="play-view")
+                self.view = DraftGameView(play.view(Game()), elem_id="play-view")
             with gr.Column(min_width=0, elem_classes="ouro-score"):
                 self.score = ScoreView(play.score(Game()), elem_id="play-score")
             with gr.Column(min_width=0, elem_classes="ouro-options"):

@@ -12,10 +12,12 @@ from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.messages import say
 from ouroboros_core.trace.file import read_run
 from visualize.gallery import runs as gallery
+from visualize.gallery.components import GalleryView, OpenView
+from visualize.kit import plots
 from visualize.kit.events import PRIVATE, errors_on_page, field
-from visualize.kit.plain_views import DiffView, GalleryView, OpenView
 from visualize.kit.plot_view import PlotView
-from visualize.run import diff, diff_figures, figures
+from visualize.run import diff, diff_figures
+from visualize.run.components import DiffView
 from visualize.run.view import View
 from visualize.watch.session import Session
 from visualize.watch.tab import WatchPanel
@@ -134,7 +136,7 @@ class TracesPanel:
                 a, b = (_chosen(name, session) for name in (first, second))
                 shown, figure = _compared(a, b)
             except OuroborosError as error:
-                shown, figure = {"problem": str(error)}, figures.empty(CHOOSE)
+                shown, figure = {"problem": str(error)}, plots.empty(CHOOSE)
             return {"seq": seq, **shown}, {"seq": seq, "run": "", "figure": figure}
 
 

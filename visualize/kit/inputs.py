@@ -13,15 +13,18 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
-from visualize.kit.address import changed, kept
+from visualize.kit import plots
+from visualize.kit.address import changed, restored
+from visualize.kit.ask_view import AskView
 from visualize.kit.events import PRIVATE, errors_on_page, field
-from visualize.kit.plain_views import AskView, LinkView, MemoryView, MethodCards
 from visualize.kit.setting_input import CHAT_TEMPLATE, NOTHING_YET, sampling_component
 from visualize.kit.settings_view import MethodSettings, method_choice, of_link
-from visualize.run import figures, permalink
+from visualize.run import permalink
+from visualize.run.components import LinkView
 from visualize.run.permalink import Inputs
 from visualize.run.request import RunRequest
 from visualize.server.limits import flag
+from visualize.watch.components import MemoryView, MethodCards
 from visualize.watch.examples import EXAMPLES, Example
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ CARDS = (
 )
 """The methods with a card: the baseline, the idea, and the fastest."""
 SETTINGS = '<details class="ouro-settings"><summary>Settings</summary></details>'
-"""A fold: the settings are visible while it is open (page.css)."""
+"""A fold: the settings are visible while it is open (watch.css)."""
 BEFORE = "Click one to run it with the models at the top right. What plays below is recorded."
 """The note on examples, until a visitor writes something."""
 RUN = "() => { document.querySelector('#generate')?.click(); }"
@@ -285,17 +288,17 @@ class RunInputs:
             return self._linked(request, len(charts))
 
         settings = self.gathered
-        shown = [view, *charts]
+        views = [view, *charts]
         loaded = blocks.load(
-            linked, outputs=[self.link, self.note, *self.components, *shown], **private
+            linked, outputs=[self.link, self.note, *self.components, *views], **private
         )
         blank = {
             "seq": 1,
             "run": "",
-            "figure": figures.empty("Charts are not kept when the page is left."),
+            "figure": plots.empty("Charts are not kept when the page is left."),
         }
-        back = kept(len(settings), len(charts), blank)
-        loaded.then(None, js=back, outputs=[*settings, *shown, self.link, self.note], **private)
+        back = restored(len(settings), len(charts), blank)
+        loaded.then(None, js=back, outputs=[*settings, *views, self.link, self.note], **private)
 
     def _linked(self, request: gr.Request, charts: int) -> Any:
         """Return values of link view, note on an example, inputs, token view and charts."""
@@ -313,7 +316,7 @@ class RunInputs:
                 *(gr.skip() for _ in range(1 + charts)),
             ]
         seq = time.time_ns()
-        chart = {"seq": seq, "run": "", "figure": figures.empty(NOTHING_YET)}
+        chart = {"seq": seq, "run": "", "figure": plots.empty(NOTHING_YET)}
         empty = {
             "seq": seq,
             "run": "linked",

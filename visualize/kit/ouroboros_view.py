@@ -22,12 +22,12 @@ from ouroboros_core.sources import Source
 from ouroboros_core.trace.file import MAX_BYTES, read_run
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Trace
-from visualize.kit.bundle import exported
 from visualize.kit.events import errors_on_page, field, sent
 from visualize.kit.json_html import JsonHTML
-from visualize.kit.markup import TOKEN_VIEW
+from visualize.kit.modules import carried
 from visualize.kit.palette import run_style
 from visualize.run import view as views
+from visualize.run.components import TOKEN_VIEW
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,19 +94,18 @@ class OuroborosView(JsonHTML):
         select: Callable[..., Any]
         step: Callable[..., Any]
 
-    def __init__(self, value: Given | Callable[[], Given] | None = None, **more: Any) -> None:
+    def __init__(self, value: Given | Callable[[], Given] | None = None, **options: Any) -> None:
         """value: a `Given`, or a function without arguments that returns one for every visitor. A
         string that does not begin with { is the path of a file here, and here only: in an event it
         would let a visitor's text open files of the server, so a path is a `Path` there.
 
         Raises InvalidInput for a value that is no trace.
         """
-        module = f"Promise.resolve({exported(TOKEN_VIEW.module)})"
         if isinstance(value, str) and not value.lstrip().startswith("{"):
             value = Path(value)
-        facts = {"looks": views.legend(), "padding": False, "styles": run_style(), **more}
+        facts = {"looks": views.legend(), "padding": False, "styles": run_style(), **options}
         try:
-            super().__init__(value, TOKEN_VIEW, module=module, **facts)
+            super().__init__(value, TOKEN_VIEW, module=carried(TOKEN_VIEW.module), **facts)
         except gr.Error as error:
             raise InvalidInput(error.message) from None
 

@@ -20,9 +20,9 @@ from visualize.kit.events import (
     pressable_from,
     pressable_until_the_end,
 )
-from visualize.kit.game_views import DiceView, ProofView
 from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
 from visualize.proof import tally as proof
+from visualize.proof.components import DiceView, ProofView
 from visualize.proof.job import Counted, ProofJob
 from visualize.run.request import RunRequest
 from visualize.server.jobs import Waiting

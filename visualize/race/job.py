@@ -15,7 +15,7 @@ from visualize.run import live
 from visualize.run import view as views
 from visualize.run.view import View
 from visualize.server.jobs import Update
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Generation, Task
@@ -191,7 +191,7 @@ class Race:
         ]
         lanes = [
             views.lane_view(name, Summary(run, runs[0], difference, rounds.speedup(lane)))
-            | {"modelled": elsewhere.clocks(run)}
+            | {"modelled": what_if_view.clocks(run)}
             for lane, (name, run, difference) in enumerate(
                 zip(self._view["names"], runs, self._differences, strict=False)
             )

@@ -11,7 +11,7 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
-from visualize.kit import labels as spoken
+from visualize.kit import labels
 from visualize.kit.events import (
     PRIVATE,
     errors_on_page,
@@ -20,8 +20,8 @@ from visualize.kit.events import (
 )
 from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
 from visualize.kit.settings_view import first_value
+from visualize.race.components import RaceView
 from visualize.race.job import RaceJob, RaceUpdate
-from visualize.race.view import RaceView
 from visualize.run.request import RunRequest
 from visualize.run.view import View
 from visualize.server.jobs import Waiting
@@ -214,7 +214,7 @@ class RacePanel:
     ) -> list[tuple[str, Any]]:
         """Return name and task of each lane, plain decoding first; equal names get a number."""
         plain = RunRequest(prompt, "autoregressive", {}, chat, count, sampling)
-        tasks = [(spoken.method("autoregressive"), plain.task(self.most_tokens))]
+        tasks = [(labels.method("autoregressive"), plain.task(self.most_tokens))]
         for number, (method, text) in enumerate(lanes, 2):
             if method == NONE:
                 continue
@@ -223,9 +223,9 @@ class RacePanel:
                 written = ", ".join(filter(None, items))
                 settings = methods.read_settings(methods.get(method), written)
                 request = RunRequest(prompt, method, settings, chat, count, sampling)
-                tasks.append((spoken.lane(method, written), request.task(self.most_tokens)))
+                tasks.append((labels.lane(method, written), request.task(self.most_tokens)))
             except InvalidInput as error:
-                raise InvalidInput(f"lane {number}, {spoken.method(method)}: {error}") from None
+                raise InvalidInput(f"lane {number}, {labels.method(method)}: {error}") from None
         names = [name for name, _ in tasks]
         return [
             (f"{name} ({n})" if names.count(name) > 1 else name, task)

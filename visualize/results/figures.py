@@ -13,8 +13,8 @@ import plotly.graph_objects as go
 from ouroboros_core import methods
 from ouroboros_core.benchmark.report import Row
 from ouroboros_core.sources import LOOKS
+from visualize.kit.plots import INK, PLAIN, layout, plain, words_only
 from visualize.results.data import WORDS, Bar, Benchmark, Family, Over, equality, parts
-from visualize.run.figures import INK, PLAIN, layout, plain, words_only
 from visualize.sweep.figures import heat
 
 LOOK = {

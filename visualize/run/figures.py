@@ -1,14 +1,10 @@
-"""Plotly figures of traces. Colours come from `palette`; fonts, grid and background are set by the
-page's theme."""
+"""The charts of a run: Plotly figures of its trace, and for each one declaration, a `Chart`."""
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from textwrap import wrap
-from typing import Any
 
 import plotly.graph_objects as go
 
@@ -17,42 +13,7 @@ from ouroboros_core.sources import LOOKS, Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Step, Trace
-
-PLAIN = "#6B7280"
-INK = "#1F2937"
-"""Of what lies over a bar. The page draws it in its own ink, light or dark."""
-LINE = 42
-"""Characters of a line that stands where a chart would be: they fit into the narrowest one."""
-Figure = dict[str, Any]
-"""Data and layout for Plotly."""
-
-
-def words_only(text: str) -> str:
-    """A text of others, such as a name in a file that was opened: Plotly takes some tags for
-    markup."""
-    return html.escape(text, quote=False)
-
-
-def layout(x: str, y: str, **more: Any) -> dict[str, Any]:
-    """Return the layout that all figures share, with the titles of the axes."""
-    return {
-        "xaxis": {"title": {"text": x, "standoff": 8}, "zeroline": False, "automargin": True},
-        "yaxis": {"title": {"text": y, "standoff": 8}, "rangemode": "tozero", "automargin": True},
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "legend": {
-            "orientation": "h",
-            "yanchor": "bottom",
-            "y": 1.02,
-            "x": 0,
-            "font": {"size": 12},
-            "traceorder": "normal",
-        },
-        "hovermode": "x unified",
-        "bargap": 0.12,
-        "uirevision": "keep",
-        "template": None,
-        **more,
-    }
+from visualize.kit.plots import PLAIN, Figure, empty, layout, plain, words_only
 
 
 @dataclass(frozen=True)
@@ -77,7 +38,7 @@ class Chart:
     applies: Callable[[Trace], bool] = lambda trace: True
 
 
-def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
+def acceptance_length(steps: Sequence[Step]) -> Figure:
     """Tokens each step emitted, stacked by who wrote them, in the order of the text: the target's
     own are the last."""
     counts = [Counter(step.looks) for step in steps]
@@ -99,7 +60,7 @@ def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
     return plain(figure)
 
 
-def choices(steps: Sequence[Step]) -> dict[str, Any]:
+def choices(steps: Sequence[Step]) -> Figure:
     """The nodes that each step checked, of all offered ones, and its draft passes; on hovering the
     expectation and its reason."""
     chosen = [step for step in steps if step.choice is not None]
@@ -146,7 +107,7 @@ def _told(choice: Decision, came: int) -> str:
     )
 
 
-def tokens_against_time(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
+def tokens_against_time(trace: Trace, baseline: Trace | None) -> Figure:
     """Tokens against seconds, prefill included, of this run and of plain decoding."""
     figure = go.Figure()
     runs = (
@@ -165,7 +126,7 @@ def tokens_against_time(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     return plain(figure)
 
 
-def speedup_by_token(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
+def speedup_by_token(trace: Trace, baseline: Trace | None) -> Figure:
     """Plain decoding's time to token n / this run's time to token n, with the line y = 1."""
     if baseline is None or not trace.steps:
         return empty("There is no plain run to compare with.")
@@ -192,7 +153,7 @@ def speedup_by_token(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     return plain(figure)
 
 
-def acceptance_by_position(trace: Trace) -> dict[str, Any]:
+def acceptance_by_position(trace: Trace) -> Figure:
     """Of the proposals judged at each depth of the walk, the share that was accepted."""
     counts = metrics.acceptance_by_position(trace)
     if not counts:
@@ -222,7 +183,7 @@ PHASES = {
 none of the others."""
 
 
-def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
+def time_breakdown(trace: Trace, baseline: Trace | None) -> Figure:
     """Milliseconds per emitted token by phase, of this run and of plain decoding."""
     figure = go.Figure()
     runs = [(words_only(trace.method), trace)] + (
@@ -248,7 +209,7 @@ def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     return plain(figure)
 
 
-def break_even(summary: Summary) -> dict[str, Any]:
+def break_even(summary: Summary) -> Figure:
     """Speed over plain decoding against the acceptance rate, at this run's depth and measured
     costs; this run is a point.
 
@@ -284,7 +245,7 @@ def break_even(summary: Summary) -> dict[str, Any]:
     return plain(figure)
 
 
-def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
+def pool_growth(steps: Sequence[Step]) -> Figure:
     """Phrases in the pool after each step, and where some of them were accepted."""
     sizes = [(step.index + 1, step.pool_size) for step in steps if step.pool_size is not None]
     if not sizes:
@@ -319,29 +280,6 @@ def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
     )
     figure.update_layout(layout("step (one target pass each)", "phrases"))
     return plain(figure)
-
-
-def empty(note: str) -> dict[str, Any]:
-    """Return an empty chart with a note."""
-    figure = go.Figure()
-    figure.add_annotation(
-        text="<br>".join(wrap(note, LINE)),
-        xref="paper",
-        yref="paper",
-        x=0.5,
-        y=0.5,
-        showarrow=False,
-    )
-    figure.update_layout(layout("", ""))
-    figure.update_xaxes(visible=False)
-    figure.update_yaxes(visible=False)
-    return plain(figure)
-
-
-def plain(figure: go.Figure) -> dict[str, Any]:
-    """Data and layout as plain lists and dictionaries."""
-    content = figure.to_dict()
-    return {"data": list(content["data"]), "layout": content["layout"]}
 
 
 def _proposes(trace: Trace) -> bool:

@@ -45,7 +45,6 @@ class RunRequest:
         _check_prediction(self.prediction)
         method = methods.get(self.method)
         sampling = Sampling.parse(dict(self.sampling))
-        assert isinstance(sampling, Sampling)
         return Task(
             self.prompt,
             self.method,

@@ -10,8 +10,8 @@ import plotly.graph_objects as go
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.sweeps.cells import GAMMA, best, interval
 from ouroboros_core.sweeps.grid import show
-from visualize.kit import labels as spoken
-from visualize.run.figures import PLAIN, empty, layout, plain
+from visualize.kit.labels import named
+from visualize.kit.plots import PLAIN, empty, layout, plain
 
 if TYPE_CHECKING:
     from ouroboros_core.settings import Value
@@ -140,9 +140,7 @@ def _heatmap(
         else:
             break
         _diamond(figure, *spot, ideal, first=ideal is ideals[0])
-    figure.update_layout(
-        layout(spoken.named(across.name), spoken.named(down.name), hovermode="closest")
-    )
+    figure.update_layout(layout(named(across.name), named(down.name), hovermode="closest"))
     _label(figure.layout.xaxis, across)
     _label(figure.layout.yaxis, down)
     figure.update_yaxes(autorange=None, range=[len(down.values) - 0.5, -0.5], rangemode=None)
@@ -188,7 +186,7 @@ def _line(
         annotation_text="as fast as plain decoding",
     )
     figure.update_layout(
-        layout(spoken.named(axis.name), f"{quantity} over plain decoding", hovermode="closest")
+        layout(named(axis.name), f"{quantity} over plain decoding", hovermode="closest")
     )
     _label(figure.layout.xaxis, axis)
     figure.update_xaxes(range=[-0.5, len(axis.values) - 0.5])
@@ -198,7 +196,7 @@ def _line(
 def _parallel(rows: Sequence[CellRow], axes: Sequence[Axis]) -> go.Parcoords:
     dimensions: list[dict[str, Any]] = [
         {
-            "label": spoken.named(axis.name),
+            "label": named(axis.name),
             "values": [axis.values.index(row.coordinates[number]) for row in rows],
             "tickvals": list(range(len(axis.values))),
             "ticktext": labels(axis),
@@ -326,9 +324,7 @@ def _hover(row: CellRow, axes: Sequence[Axis]) -> str:
     coordinates = (
         labels(axis)[axis.values.index(v)] for axis, v in zip(axes, row.coordinates, strict=True)
     )
-    lines = [
-        f"{spoken.named(axis.name)} {text}" for axis, text in zip(axes, coordinates, strict=True)
-    ]
+    lines = [f"{named(axis.name)} {text}" for axis, text in zip(axes, coordinates, strict=True)]
     lines += [
         f"{row.speedup:.2f}×{interval(row)}{row.between}",
         f"{row.acceptance_length:.2f} tokens per pass",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from ouroboros_core.trace.trace import Trace
 from visualize.server.jobs import STATUS_INTERVAL, Job, Update
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
@@ -85,14 +85,14 @@ class SweepResults:
 
     sweep: Sweep
     traces: dict[int, tuple[Trace, Trace]] = field(default_factory=dict)
-    priced: dict[int, list[dict[str, elsewhere.Taken]]] = field(default_factory=dict)
+    priced: dict[int, list[dict[str, what_if_view.Taken]]] = field(default_factory=dict)
     clock: str = ""
 
     def add(self, run: Run) -> None:
         """Add a run that has ended."""
         point, trace, plain = run
         self.traces[point.cell] = trace, plain
-        self.priced.setdefault(point.cell, []).append(elsewhere.taken(trace))
+        self.priced.setdefault(point.cell, []).append(what_if_view.taken(trace))
 
 
 @dataclass

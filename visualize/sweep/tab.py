@@ -17,7 +17,7 @@ from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.messages import counted, say
 from visualize.gallery.tab import WATCH
-from visualize.kit import labels as spoken
+from visualize.kit import labels, plots
 from visualize.kit.events import (
     PRIVATE,
     errors_on_page,
@@ -26,17 +26,17 @@ from visualize.kit.events import (
     pressable_until_the_end,
     sent,
 )
-from visualize.kit.plain_views import SaveView, SweepView
 from visualize.kit.plot_view import PlotView
 from visualize.results import data as results
 from visualize.results import figures as result_figures
 from visualize.results.data import Over
 from visualize.results.tab import benchmark
-from visualize.run import figures
+from visualize.run.components import SaveView
 from visualize.server.jobs import Update, Waiting
 from visualize.server.limits import visitor_id, whole_number
 from visualize.server.runner import Runner
 from visualize.sweep import view as sweeping
+from visualize.sweep.components import SweepView
 from visualize.sweep.job import (
     SweepJob,
     SweepProgress,
@@ -47,7 +47,7 @@ from visualize.sweep.job import (
 from visualize.watch.examples import EXAMPLES
 from visualize.watch.session import Session
 from visualize.watch.tab import WatchPanel
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
     from gradio.layouts import Tabs
@@ -114,9 +114,9 @@ class SweepPanel:
                 self.view = SweepView(before, elem_id="sweep-view")
                 _recorded()
                 self.saving = SaveView(("json", "csv"), elem_id="sweep-save")
-                empty = {"seq": 0, "figure": figures.empty(NOTHING_YET)}
+                empty = {"seq": 0, "figure": plots.empty(NOTHING_YET)}
                 self.clock = gr.Dropdown(
-                    [(HERE, ""), *((label, name) for name, label in elsewhere.clock_names())],
+                    [(HERE, ""), *((label, name) for name, label in what_if_view.clock_names())],
                     value="",
                     label="Speedup on",
                     elem_id="sweep-clock",
@@ -266,14 +266,14 @@ class SweepPanel:
         self.clock.input(self._on_clock, *on_clock, queue=False, **PRIVATE)
         self.go.click(lambda: "", None, self.clock_note, queue=False, **PRIVATE)
         running.success(self._on_clock, *on_clock, queue=False, **PRIVATE)
-        shown = [tabs, *self.watch.outputs]
+        outputs_in_watch = [tabs, *self.watch.outputs]
         refusing: dict[str, Any] = {
             "concurrency_limit": None,
             **PRIVATE,
         }  # in the queue, so that a refusal is shown
         cells = [self.visitor, self.watch.session]
-        self.view.open_cell(self._open, cells, shown, **refusing)
-        self.chart.point_select(self._picked, cells, shown, **refusing)
+        self.view.open_cell(self._open, cells, outputs_in_watch, **refusing)
+        self.chart.point_select(self._picked, cells, outputs_in_watch, **refusing)
         self.saving.save_run(self._save, self.visitor, self.saving, **refusing)
 
     def _plan(self, *values: Any) -> tuple[Grid, list[Question], int, int]:
@@ -445,7 +445,7 @@ class SweepPanel:
 
 def _set_clock(swept: SweepResults, clock: str) -> None:
     """Show a sweep on a clock; raises InvalidInput for an unknown one."""
-    if clock and clock not in elsewhere.CLOCKS:
+    if clock and clock not in what_if_view.CLOCKS:
         raise InvalidInput(f"there is no clock {str(clock)[:40]!r}")
     swept.clock = clock
 
@@ -465,7 +465,7 @@ def _names(method: str, *, optional: bool) -> list[tuple[str, str]]:
     names = [*methods.get(method).Hyperparameters.settings(), *Sampling.settings(), "draft"]
     return [
         *([("nothing else", NONE)] if optional else []),
-        *((spoken.label(name), name) for name in names),
+        *((labels.label(name), name) for name in names),
     ]
 
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from visualize.kit import labels as spoken
+from visualize.kit import labels
 from visualize.run.view import View
 from visualize.sweep import figures as sweep_figures
 from visualize.sweep.job import SweepResults
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
     from ouroboros_core.sweeps.cells import CellRow
@@ -33,7 +33,7 @@ def measured(swept: SweepResults) -> View:
         "total": sweep.total,
         "left": sweep.seconds_left,
         "lines": [*cells.conclusions(rows, ideals, grid), *sweep.store.lines],
-        "head": [*(spoken.named(axis.name) for axis in grid.axes), *HEAD],
+        "head": [*(labels.named(axis.name) for axis in grid.axes), *HEAD],
         "rows": [_row(row, grid, row is fastest) for row in rows],
         "finished": sweep.done == sweep.total,
     }
@@ -78,7 +78,7 @@ def picture(swept: SweepResults) -> View:
     draw = sweep_figures.heatmap if len(axes) == 2 else sweep_figures.line
     if not swept.clock:
         return _figure(draw(rows, axes, cells.ideal(swept.sweep.points, grid)))
-    rows = elsewhere.modelled_rows(rows, swept.priced, swept.clock)
+    rows = what_if_view.modelled_rows(rows, swept.priced, swept.clock)
     return _figure(draw(rows, axes, quantity="modelled speedup"))
 
 
@@ -87,8 +87,8 @@ def note(swept: SweepResults) -> str:
     if not swept.clock:
         return ""
     rows = _rows(swept)
-    modelled = elsewhere.modelled_rows(rows, swept.priced, swept.clock)
-    return elsewhere.best_elsewhere(modelled, rows, swept.sweep.grid, swept.clock)
+    modelled = what_if_view.modelled_rows(rows, swept.priced, swept.clock)
+    return what_if_view.best_elsewhere(modelled, rows, swept.sweep.grid, swept.clock)
 
 
 def left_out(swept: SweepResults) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ouroboros_core.benchmark.protocol import ROUNDS, Measured, measure
 from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
+from visualize.kit import plots
 from visualize.run import figures, live
 from visualize.run import view as views
 from visualize.run.live import Charts
@@ -146,23 +147,23 @@ class RunJob(live.TimedJob):
         memory, rounds = self.memory, self.rounds
         memory_before = copy.deepcopy(memory)
         generation = Generation(pair, self.task, memory)
-        shown = Live(generation, name, self.charts)
-        yield shown.started(memory)
-        # The run that is shown.
+        updates = Live(generation, name, self.charts)
+        yield updates.started(memory)
+        # The run that is updates.
         began = time.monotonic()
-        yield from shown.progress()
+        yield from updates.progress()
         took = time.monotonic() - began
         counts = not self.charts or seconds < UNHURRIED * took
         is_plain = self.task.method == "autoregressive"
         if not rounds or (is_plain and counts):
-            yield shown.finished(None, memory)
+            yield updates.finished(None, memory)
             return
-        yield shown.written()
+        yield updates.written()
         # The runs that are timed.
         run = _lanes_of_run(generation, memory_before, counts)
         if is_plain:
             timed = yield from run(0, METHOD)
-            yield shown.finished(None, memory, timed)
+            yield updates.finished(None, memory, timed)
             return
         left = seconds - (2 if counts else 1) * took  # the first round must fit in
         first = METHOD if counts else PLAIN
@@ -170,9 +171,9 @@ class RunJob(live.TimedJob):
             if not isinstance(update, Measured):
                 yield update
             elif update.more:
-                yield shown.compared(update)
+                yield updates.compared(update)
             else:
-                yield shown.finished(update, memory)
+                yield updates.finished(update, memory)
 
 
 class Live:
@@ -196,7 +197,7 @@ class Live:
             "status": "Reading the prompt …",
             "tiles": [],
         }
-        charts = dict.fromkeys(figures.growing(()), figures.empty("The first step is under way."))
+        charts = dict.fromkeys(figures.growing(()), plots.empty("The first step is under way."))
         facts = {"prompt_tokens": len(trace.prompt.tokens)}
         return Started(self._name, trace, memory, view=view, charts=charts, facts=facts)
 
@@ -319,19 +320,20 @@ class Live:
         return trace, baseline, live.difference_from_plain(self.generation, trace, baseline)
 
 
-def _lanes_of_run(shown: Generation, memory: Memory | None, counts: bool) -> RunLane[Update]:
+def _lanes_of_run(generation: Generation, memory: Memory | None, counts: bool) -> RunLane[Update]:
     """Return the lanes of a run that is compared: plain decoding, and the method.
 
-    memory  of the method at the start of every round
-    counts  whether the run that was shown is the first of its lane
+    generation  the run that was shown
+    memory      of the method at the start of every round
+    counts      whether the run that was shown is the first of its lane
     """
     from ouroboros_core.decoding.generation import Generation
 
     def run(number: int, lane: int) -> Generator[Update, None, Trace]:
         if counts and lane == METHOD and number == 0:
-            return shown.trace()
-        task = shown.task if lane == METHOD else shown.task.plain()
+            return generation.trace()
+        task = generation.task if lane == METHOD else generation.task.plain()
         start = copy.deepcopy(memory) if lane == METHOD else None
-        return (yield from live.silently(Generation(shown.pair, task, start)))
+        return (yield from live.silently(Generation(generation.pair, task, start)))
 
     return run

@@ -1,5 +1,6 @@
-// Shows the opening until the page behind it plays on. It stands in the page's own HTML, before any
-// module, so it imports nothing.
+// @ts-check
+// Shows the opening until the page behind it plays. It is in the page's HTML, before any module, so
+// it imports nothing.
 
 (() => {
   const opening = document.getElementById("ouro-opening");
@@ -8,7 +9,9 @@
   const theme = query.get("__theme");
   const text = opening.querySelector("pre");
   const words = [...text.querySelectorAll("i")];
-  const [loaded] = performance.getEntriesByType("navigation");
+  const [loaded] = /** @type {PerformanceNavigationTiming[]} */ (
+    performance.getEntriesByType("navigation")
+  );
   const begun = performance.now();
   let restored = false;
   try {
@@ -22,8 +25,9 @@
     opening.remove();
     return;
   }
-  opening.dataset.begun = begun;
+  opening.dataset.begun = String(begun);
   if (["light", "dark"].includes(theme)) opening.style.colorScheme = theme;
+  /** @param {HTMLElement} word */
   const follow = (word) => {
     const below = word && word.offsetTop > text.scrollTop + text.clientHeight - 40;
     if (below) text.scrollTop = word.offsetTop - text.clientHeight / 2;

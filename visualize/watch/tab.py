@@ -16,14 +16,15 @@ from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
 from visualize.gallery import runs as gallery
+from visualize.kit import plots
 from visualize.kit.events import PRIVATE, at_the_end, errors_on_page, field, sent
 from visualize.kit.inputs import RunInputs, chosen, learns
 from visualize.kit.markup import MOTTO
-from visualize.kit.plain_views import DetailsView, ElsewhereView, SaveView, TokenView
 from visualize.kit.plot_view import PlotView
 from visualize.kit.setting_input import NOTHING_YET
 from visualize.run import figures, permalink, saving
 from visualize.run import view as views
+from visualize.run.components import DetailsView, SaveView, TokenView
 from visualize.run.figures import CHARTS, Chart, all_charts
 from visualize.run.view import View
 from visualize.server.jobs import Update, Waiting
@@ -32,7 +33,8 @@ from visualize.server.runner import Runner
 from visualize.watch import endpoint, warm_start
 from visualize.watch.job import RunJob, RunUpdate
 from visualize.watch.session import Order, Session
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
+from visualize.what_if.components import WhatIfView
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from ouroboros_core.trace.summary import Speedup
     from ouroboros_core.trace.trace import Trace
 
-ELSEWHERE = "elsewhere"
+WHAT_IF = "what_if"
 """Beside the charts: the run on another machine."""
 RECORDED = gallery.first(methods.DEFAULT) or next(iter(gallery.runs()))
 """The recorded run on screen before any model is loaded."""
@@ -78,13 +80,11 @@ class WatchPanel:
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
                 self.saving = SaveView((*saving.TYPES, "link"), elem_id="save-view")
                 named = [{"id": chart.id, "label": chart.label} for chart in CHARTS]
-                named.append({"id": ELSEWHERE, "label": "Another machine"})
+                named.append({"id": WHAT_IF, "label": "Another machine"})
                 self.details = DetailsView(named, has_charts(trace), elem_id="details")
                 with gr.Row(elem_classes="ouro-charts"):
                     self.charts = {chart.id: self._chart(chart, drawn) for chart in CHARTS}
-                    self.elsewhere = ElsewhereView(
-                        elsewhere.choices(), elem_id=f"chart-{ELSEWHERE}"
-                    )
+                    self.what_if = WhatIfView(what_if_view.choices(), elem_id=f"chart-{WHAT_IF}")
                 self.models = gr.Markdown(
                     self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
                 )
@@ -92,7 +92,7 @@ class WatchPanel:
 
     @staticmethod
     def _chart(chart: Chart, drawn: dict[str, Any]) -> PlotView:
-        later = None if chart.grow else figures.empty("Measured when the run has ended.")
+        later = None if chart.grow else plots.empty("Measured when the run has ended.")
         return PlotView(
             {"seq": 0, "run": "recorded", "figure": drawn[chart.id]},
             label=chart.title,
@@ -142,10 +142,10 @@ class WatchPanel:
         self.view.run_again(self._chatting, None, self.inputs.chat, queue=False, **PRIVATE)
         self.inputs.stop.click(None, cancels=runs, **PRIVATE)  # what follows is a failure of theirs
         self._wire_files()
-        self.elsewhere.price_run(
+        self.what_if.ask_what_if(
             self._price,
             self.session,
-            self.elsewhere,
+            self.what_if,
             queue=False,
             trigger_mode="always_last",
             **PRIVATE,
@@ -301,7 +301,7 @@ class WatchPanel:
         with errors_on_page():
             choices = field(event, "asked", dict)
             trace, _ = session.shown or self.first
-            return {"seq": time.time_ns(), **elsewhere.view(trace, choices)}
+            return {"seq": time.time_ns(), **what_if_view.view(trace, choices)}
 
     def _preview_card(self, session: Session, prompt: str, event: gr.EventData) -> list[Any]:
         """Show a recorded run of the method of a card."""
@@ -350,7 +350,7 @@ class WatchPanel:
         summary = Summary(trace, baseline, session.difference, session.speedup)
         view = views.run_view(summary, run=run, seq=seq, badge_text=badge, can_rerun=begun)
         view |= {"status": status} | ({"tiles": []} if not trace.steps else {})
-        nothing = {chart.id: figures.empty(NOTHING_YET) for chart in CHARTS}
+        nothing = {chart.id: plots.empty(NOTHING_YET) for chart in CHARTS}
         charts = all_charts(summary) if trace.steps else nothing
         return [view, *_chart_values(seq, run, charts)]
 
@@ -362,7 +362,7 @@ def _chart_values(seq: int, run: str, drawn: dict[str, Any]) -> list[dict[str, A
 
 def has_charts(trace: Trace) -> list[str]:
     """The ids of the charts that say something of a run, and of the run on another machine."""
-    return [*figures.applying(trace), ELSEWHERE]
+    return [*figures.applying(trace), WHAT_IF]
 
 
 def _after_comparing(failed: bool, trace: Trace, speedup: Speedup | None) -> str:

@@ -15,8 +15,8 @@ from ouroboros_core.trace.trace import Trace
 from ouroboros_core.what_if import machines
 from ouroboros_core.what_if.estimate import Machine, ModelSize, Roofline, Work, price_work
 from ouroboros_core.what_if.machines import Quoted, Sheets
+from visualize.kit.plots import PLAIN, layout, plain, words_only
 from visualize.run.diagnosis import adding_up
-from visualize.run.figures import PLAIN, layout, plain, words_only
 from visualize.run.view import View
 
 if TYPE_CHECKING:

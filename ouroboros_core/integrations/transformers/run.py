@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,6 +48,7 @@ from ouroboros_core.models.rules import for_vocabulary, rules_of, stateless
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Ending, Prompt, Step, Trace
 
 
@@ -305,17 +307,15 @@ def _first_tokens(step: Step, count: int) -> Step:
 
 def _statistics(trace: Trace, draft_failures: int) -> Statistics:
     """Return the statistics of a trace, with the failures of a candidate generator."""
-    sources: dict[str, int] = {}
-    for source in metrics.token_sources(trace):
-        sources[source.value] = sources.get(source.value, 0) + 1
+    run = Summary(trace)
     return Statistics(
         method=trace.method,
-        new_tokens=len(trace.tokens),
-        steps=len(trace.steps),
-        draft_passes=sum(step.draft_passes for step in trace.steps),
-        acceptance_length=metrics.mean_acceptance_length(trace),
-        acceptance_rate=metrics.proposal_acceptance_rate(trace.steps),
-        seconds=metrics.total_seconds(trace),
-        sources=sources,
+        new_tokens=run.tokens,
+        steps=run.steps,
+        draft_passes=run.draft_passes,
+        acceptance_length=run.tokens_per_pass,
+        acceptance_rate=run.proposal_acceptance_rate,
+        seconds=run.seconds,
+        sources=dict(Counter(source.value for source in metrics.token_sources(trace))),
         draft_failures=draft_failures,
     )

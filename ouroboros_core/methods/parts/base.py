@@ -252,21 +252,21 @@ class PartialEvaluation:
 
 @dataclass(frozen=True)
 class Resources:
-    """What a method is given for one run.
+    """Resources of a method for one run.
 
-    sampler      how the target chooses; a draft model should choose alike
-    draft_model  where the method needs one
-    stop_tokens  after which the text ends, so that drafting further is useless
-    memory       what the method has kept of earlier runs, for a warm start; None starts cold
-    corpus       texts to look things up in, in the target's token ids
-    prediction   the text that is expected, token ids; empty if nothing is
-    sizing       what is cheap on this machine
-    members      the methods whose proposals a combining method combines, by their role
-    self_draft   the target with layers skipped; None where its layers cannot be
+    sampler      the target's sampler; a draft model should use the same
+    draft_model  None without one
+    stop_tokens  tokens that end the text, so drafting after them is useless
+    memory       the method's memory of earlier runs, for a warm start; None starts cold
+    corpus       texts for lookups, in the target's token ids
+    prediction   the predicted output, token ids; may be empty
+    sizing       amounts that are cheap on this machine
+    members      the methods that a combining method combines, by role
+    self_draft   the target with layers skipped; None if they cannot be skipped
     heads        the heads that were trained for the target, by kind
     candidate_generators  transformers' own candidate generators, by kind
-    foreign_draft  of a draft model with a vocabulary of its own how that differs from the target's,
-                 in words; '' where there is no such draft
+    foreign_draft  for a draft model with a different vocabulary the difference in words; '' without
+                 such a draft
     """
 
     sampler: Sampler = field(default_factory=lambda: Sampler(Sampling(), 1))
@@ -289,12 +289,12 @@ class Resources:
             return HEAD_KINDS[need] in self.heads
         if need in ASSISTED:
             return ASSISTED[need] in self.candidate_generators
-        found = {
+        optional = {
             Need.DRAFT_MODEL: self.draft_model,
             Need.CORPUS: self.corpus,
             Need.SELF_DRAFT: self.self_draft,
         }
-        return found.get(need, True) is not None
+        return optional.get(need, True) is not None
 
     @property
     def pool(self) -> PhrasePool | None:

@@ -91,7 +91,7 @@ class Copying(Method):
         only_source: bool = True,
         first: bool = False,
     ) -> None:
-        """Choose what is copied.
+        """Set the limits of copies.
 
         longest    tokens copied at most
         threshold  shortest match in text or corpus that is followed

@@ -1,4 +1,4 @@
-"""What a method may need besides the target, and what to do where it is missing."""
+"""Needs of methods besides the target, and remedies for a missing one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Need(StrEnum):
-    """What a method may need or use besides the target."""
+    """A resource that a method may need or use besides the target."""
 
     DRAFT_MODEL = "draft model"
     EAGLE = "EAGLE head"
@@ -25,12 +25,12 @@ class Need(StrEnum):
 
     @property
     def flag(self) -> str:
-        """The command-line option for it."""
+        """Return the command-line option for it."""
         return _FLAGS[self]
 
     @property
     def phrase(self) -> str:
-        """The name with its article, if it is one thing."""
+        """Return the name with its article, or the plural."""
         if self.value.endswith("heads"):
             return self.value
         return f"{'an' if self.value[0] in 'AEIOUe' else 'a'} {self.value}"
@@ -66,7 +66,7 @@ REMEDIES = {
     Need.TRANSLATED: "name one with --draft",
     Need.CANDIDATES: "in Python, give ouroboros_core.generate one as candidate_generator",
 }
-"""What to do where one is missing."""
+"""Remedies for a missing resource."""
 
 HEAD_KINDS = {
     Need.EAGLE: "eagle",
@@ -83,7 +83,7 @@ ASSISTED = {
     Need.TRANSLATED: "universal",
     Need.CANDIDATES: "candidates",
 }
-"""Of transformers' own candidate generators, one that is there if the need is met."""
+"""The candidate generator of transformers that meets a need."""
 
 SHARING = {Need.DRAFT_MODEL, Need.HF_DRAFT}
-"""What a draft model with a vocabulary of its own cannot be."""
+"""Needs that a draft model with a different vocabulary does not meet."""

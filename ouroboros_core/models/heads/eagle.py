@@ -29,7 +29,7 @@ from transformers import LlamaConfig, LlamaModel
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
 from ouroboros_core.models.engines.compact import Product, Rows, norm
 from ouroboros_core.models.engines.passes import decoder, product
-from ouroboros_core.models.evaluation import TorchEvaluation
+from ouroboros_core.models.forward import TorchEvaluation
 from ouroboros_core.models.heads.head import Head, HeadConfig, HeadDrafter, check_context
 from ouroboros_core.models.heads.recipes import EagleRecipe
 from ouroboros_core.tree import Evaluation, TokenTree, TreeBuilder

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.evaluation import TorchEvaluation
+from ouroboros_core.models.forward import TorchEvaluation
 from ouroboros_core.models.heads.head import (
     HeadDrafter,
     check_context,

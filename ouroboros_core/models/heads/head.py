@@ -12,19 +12,22 @@ from typing import Any, ClassVar, Self
 
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
-from ouroboros_core.models import rounding
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.passes import Product, product
-from ouroboros_core.models.evaluation import TorchEvaluation
+from ouroboros_core.models.forward import TorchEvaluation
 from ouroboros_core.models.heads.recipes import HeadRecipe
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.tree import Evaluation, TokenTree
 
 WEIGHTS, ABOUT = "head.safetensors", "head.json"
+
+SCALE = ".scale"
+"""Suffix of the name of a matrix's factors, one factor per row."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class Head(nn.Module):
     def save(self, folder: Path, bits: int = 16) -> None:
         """Write the weights in bfloat16, or their matrices in 8 bits, and the configuration."""
         folder.mkdir(parents=True, exist_ok=True)
-        rounding.write(self.stored, folder / WEIGHTS, bits)
+        write_weights(self.stored, folder / WEIGHTS, bits)
         about = {"kind": self.Recipe.kind, **asdict(self.config)}
         (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
@@ -107,7 +110,7 @@ class Head(nn.Module):
             if data.pop("kind") != kind:
                 raise ValueError("it is of another kind")
             config = cls.Config(**{name: _frozen(value) for name, value in data.items()})
-            state = rounding.read(folder / WEIGHTS)
+            state = read_weights(folder / WEIGHTS)
             head = cls(config, state["outputs"].tolist())
             missing, unknown = head.load_state_dict(state, strict=False)
             if unknown or set(missing) & head.stored.keys():
@@ -126,7 +129,7 @@ class Head(nn.Module):
     def start_from(self, folder: Path) -> None:
         """Take the weights of a finished head of the same shape. Raises InvalidInput."""
         try:
-            state = self.renamed(rounding.read(folder / WEIGHTS))
+            state = self.renamed(read_weights(folder / WEIGHTS))
             state.pop("outputs")
             missing, unknown = self.load_state_dict(state, strict=False)
             if unknown or set(missing) & self.stored.keys() - {"outputs"}:
@@ -258,3 +261,38 @@ def projection(target: CausalLM, outputs: torch.Tensor) -> Product:
     ids = outputs.to(output.weight.device)
     bias = None if output.bias is None else output.bias.detach()[ids]
     return product(target.engine, output.weight.detach()[ids], bias)
+
+
+def write_weights(state: dict[str, torch.Tensor], file: Path, bits: int = 16) -> None:
+    """Write weights in bfloat16, or their matrices in 8 bits with a factor for each row."""
+    weights = {name: value.detach().cpu() for name, value in state.items()}
+    stored = {}
+    for name, value in (rounded(weights) if bits == 8 else weights).items():
+        short = value.is_floating_point() and not name.endswith(SCALE)
+        stored[name] = (value.bfloat16() if short else value).contiguous()
+    save_file(stored, file, metadata={"format": "pt"})
+
+
+def rounded(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the weights with all matrices, single or in a stack, as whole numbers from -127 to 127
+    and a factor for each row; biases stay unchanged."""
+    integers: dict[str, torch.Tensor] = {}
+    for name, weight in state.items():
+        integers[name] = weight
+        if weight.ndim >= 2 and weight.is_floating_point() and not name.endswith("bias"):
+            largest = weight.float().abs().amax(-1, keepdim=True)
+            factor = (largest / 127).clamp_min(torch.finfo(torch.float32).tiny)
+            integers[name] = (weight.float() / factor).round().to(torch.int8)
+            integers[name + SCALE] = factor
+    return integers
+
+
+def read_weights(file: Path) -> dict[str, torch.Tensor]:
+    """Return the weights in a file, rounded matrices in bfloat16, so that every pass multiplies the
+    same numbers. Raises OSError or SafetensorError."""
+    state = load_file(file)
+    factors = {name: state.pop(name) for name in [*state] if name.endswith(SCALE)}
+    for name, factor in factors.items():
+        matrix = name.removesuffix(SCALE)
+        state[matrix] = (state[matrix].float() * factor).bfloat16()
+    return state

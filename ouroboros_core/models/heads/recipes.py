@@ -81,9 +81,7 @@ class Recipe(Hyperparameters):
     def read(cls, values: Mapping[str, Any], layers: int) -> Self:
         """Return the recipe of some values, such as texts of flags, for a target of `layers`
         layers. Raises InvalidInput."""
-        recipe = cls.parse(values)
-        assert isinstance(recipe, cls)
-        return recipe
+        return cls.parse(values)
 
     @property
     def record(self) -> dict[str, Any]:

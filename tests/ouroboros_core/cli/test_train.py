@@ -80,7 +80,7 @@ def test_weights_of_an_eagle_head_have_an_upper_bound() -> None:
 
 def test_lists_of_layers_are_read_for_the_target() -> None:
     assert recorded("draft", "--layers", "3")["layers"] == [0, 14, 29]
-    assert recorded("eagle", "--depths", "20, 10")["depths"] == [10, 20]
+    assert recorded("eagle", "--depths", "16, 3")["depths"] == [3, 16]
 
 
 def test_texts_and_a_search_have_the_defaults_and_bounds_of_version_2() -> None:

@@ -103,8 +103,8 @@ class Table:
     def confidence(self, _: int, token: int) -> float:
         return float(softmax(self._logits)[token])
 
-    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
-        return [self.confidence(node, token) for node, token in asked]
+    def confidences(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
+        return [self.confidence(node, token) for node, token in pairs]
 
     def logits(self, _: int) -> Any:
         return self._logits

@@ -33,7 +33,7 @@ DRAFT = Provenance(Source.DRAFT)
 SIZE, LENGTH = 3, 3
 """Tokens of the vocabulary, and of a drafted chain."""
 HIGH = float(np.nextafter(1.0, 0.0))
-"""The largest random number: only what is certain passes."""
+"""The largest random number: only certain tokens pass."""
 
 
 class Models:
@@ -57,70 +57,69 @@ class Models:
 
     def after(self, tree: TokenTree) -> Any:
         """The target's p after a node of a tree."""
-        return lambda node: self.p([tree.tokens[one] for one in tree.path_to(node)])
+        return lambda node: self.p([tree.tokens[above] for above in tree.path_to(node)])
 
     def drawn(self, tokens: Sequence[int]) -> float:
         """The probability that the draft draws these."""
         return float(np.prod([self.q(tokens[:n])[token] for n, token in enumerate(tokens)]))
 
-    def wanted(self, tokens: Sequence[int]) -> float:
+    def written(self, tokens: Sequence[int]) -> float:
         """The probability that the target writes these."""
         return float(np.prod([self.p(tokens[:n])[token] for n, token in enumerate(tokens)]))
 
     def facts(self, tokens: Sequence[int]) -> tuple[list[float], list[float]]:
-        places = range(len(tokens))
-        p, q = ([one(tokens[:n]) for n in places] for one in (self.p, self.q))
+        lengths = range(len(tokens))
+        p, q = ([chances(tokens[:n]) for n in lengths] for chances in (self.p, self.q))
         return block_chances(p, q, tokens)
 
 
-class Seen:
-    """A witness that keeps what it is told."""
+class Recording:
+    """A witness that records the trials."""
 
     def __init__(self) -> None:
         self.judgements: list[Judgement] = []
-        self.over: dict[int, Probabilities] = {}
+        self.rests: dict[int, Probabilities] = {}
 
     def judged(self, judgement: Judgement) -> None:
         self.judgements.append(judgement)
 
     def left(self, node: int, p: Probabilities) -> None:
-        self.over[node] = p
+        self.rests[node] = p
 
 
 def emissions(models: Models) -> dict[tuple[int, ...], float]:
     """The probability of everything that one step may emit: each draft, cut at each place by the
     rule itself, with random numbers that cut it there."""
-    found: defaultdict[tuple[int, ...], float] = defaultdict(float)
+    emitted: defaultdict[tuple[int, ...], float] = defaultdict(float)
     for tokens in itertools.product(range(SIZE), repeat=LENGTH):
         tree, (_, chances) = models.chain(tokens), models.facts(tokens)
         for length in range(LENGTH + 1):
             passes = [chances[length - 1]] if length else []
             share = float(np.prod([*passes, *(1 - chance for chance in chances[length:])]))
-            if share < 1e-12:  # what is as good as certain passes HIGH, too
+            if share < 1e-12:  # a token with nearly probability 1 also passes HIGH
                 continue
             numbers = [0.0 if n == length else HIGH for n in range(1, LENGTH + 1)]
-            seen = Seen()
-            path, _ = Block().judge(tree, target(models.after(tree), fixed(*numbers)), seen)
+            trials = Recording()
+            path, _ = Block().judge(tree, target(models.after(tree), fixed(*numbers)), trials)
             assert len(path) == length
-            left = seen.over[length] if length < LENGTH else models.p(tokens)
+            left = trials.rests[length] if length < LENGTH else models.p(tokens)
             for token in range(SIZE):
                 chance = models.drawn(tokens) * share * float(left[token])
-                found[(*tokens[:length], token)] += chance
-    return found
+                emitted[(*tokens[:length], token)] += chance
+    return emitted
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_every_text_has_exactly_the_targets_probability(seed: int) -> None:
-    """Every draft, cut and correction is enumerated; what is emitted less is written on by the
-    target alone."""
+    """Every draft, cut and correction is enumerated; the target alone completes shorter texts."""
     models = Models(seed)
-    found = emissions(models)
+    emitted_by_step = emissions(models)
     for text in itertools.product(range(SIZE), repeat=LENGTH + 1):
         emitted = sum(
-            found[text[:n]] * models.wanted(text) / models.wanted(text[:n])
+            emitted_by_step[text[:n]] * models.written(text) / models.written(text[:n])
             for n in range(1, LENGTH + 2)
         )
-        assert emitted == pytest.approx(models.wanted(text), rel=1e-9)
+        assert emitted == pytest.approx(models.written(text), rel=1e-9)
 
 
 def expected(models: Models) -> tuple[float, float]:
@@ -144,18 +143,20 @@ def test_a_block_never_has_fewer_accepted_tokens_in_expectation() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_so_many_tokens_are_kept_with_the_probability_that_their_weight_says(seed: int) -> None:
+def test_the_weight_of_some_tokens_is_the_probability_that_at_least_they_are_accepted(
+    seed: int,
+) -> None:
     """The identity that the proof rests on: of the drafts that begin with some tokens, the share
-    of which at least these are kept is their weight."""
+    in which at least these tokens are accepted equals their weight."""
     models = Models(seed)
     for n in range(1, LENGTH + 1):
         for start in itertools.product(range(SIZE), repeat=n):
-            kept = 0.0
+            accepted = 0.0
             for rest in itertools.product(range(SIZE), repeat=LENGTH - n):
                 _, chances = models.facts((*start, *rest))
                 share = models.drawn((*start, *rest)) / models.drawn(start)
-                kept += share * float(1 - np.prod([1 - c for c in chances[n - 1 :]]))
-            assert kept == pytest.approx(models.facts(start)[0][n], rel=1e-9)
+                accepted += share * float(1 - np.prod([1 - c for c in chances[n - 1 :]]))
+            assert accepted == pytest.approx(models.facts(start)[0][n], rel=1e-9)
 
 
 def test_over_two_thousand_drafts_a_block_has_more_accepted_tokens() -> None:
@@ -177,16 +178,16 @@ def test_over_two_thousand_drafts_a_block_has_more_accepted_tokens() -> None:
 def test_a_chain_is_judged_with_the_random_numbers_of_its_first_position_alone() -> None:
     """A later position is judged again at the next step, if the chain is cut before it."""
     models = Models(3)
-    asked: list[int] = []
+    positions: list[int] = []
 
     def generator(node: int) -> Any:
-        asked.append(node)
-        return np.random.default_rng(len(asked))
+        positions.append(node)
+        return np.random.default_rng(len(positions))
 
     for tokens in itertools.product(range(SIZE), repeat=LENGTH):
         tree = models.chain(tokens)
         Block().judge(tree, target(models.after(tree), generator))
-    assert set(asked) == {0}
+    assert set(positions) == {0}
 
 
 @pytest.mark.parametrize("where", ["before", "beside", "behind"])
@@ -208,13 +209,13 @@ def test_phrases_beside_a_block_and_behind_it_keep_the_targets_probabilities(whe
             builder.add_path([0, 1], node, Provenance(Source.SUFFIX))
         tree = builder.build()
         path, token = Block().judge(tree, target(models.after(tree), lambda _: random))
-        text = [*(tree.tokens[one] for one in path), token]
+        text = [*(tree.tokens[accepted] for accepted in path), token]
         while len(text) < 2:
             text.append(int(random.choice(SIZE, p=models.p(text))))
         counts[text[0], text[1]] += 1
     texts = [(first, second) for first in range(SIZE) for second in range(SIZE)]
-    wanted = [runs * models.wanted(text) for text in texts]
-    assert chi_square([counts[text] for text in texts], wanted) < CHI_SQUARE[SIZE**2 - 1]
+    expected_counts = [runs * models.written(text) for text in texts]
+    assert chi_square([counts[text] for text in texts], expected_counts) < CHI_SQUARE[SIZE**2 - 1]
 
 
 def test_several_drawn_children_are_judged_as_by_rejection_sampling() -> None:
@@ -224,13 +225,13 @@ def test_several_drawn_children_are_judged_as_by_rejection_sampling() -> None:
     for token in (0, 2):
         builder.add(token, 0, DRAFT, models.q(()))
     tree = builder.build()
-    found = [
+    results = [
         rule.judge(tree, target(models.after(tree), keyed(seed)))
         for rule in (Block(), Rejection())
         for seed in seeds
     ]
-    assert found[: len(seeds)] == found[len(seeds) :]
-    assert len(set(found)) > 2
+    assert results[: len(seeds)] == results[len(seeds) :]
+    assert len(set(results)) > 2
 
 
 def test_greedy_the_rule_makes_no_difference() -> None:
@@ -249,13 +250,13 @@ def test_greedy_the_rule_makes_no_difference() -> None:
 def test_through_the_loop_a_block_has_more_accepted_tokens_and_the_targets_probabilities() -> None:
     """Pairs of tokens, where they lie, against the target's own probabilities; the mean length
     against rejection sampling's."""
-    target, accepted = SeededModel(5), {}
+    model, accepted = SeededModel(5), {}
     for rule in ("rejection", "block"):
         sampler = Sampler(Sampling(temperature=1.0, seed=2, acceptance=rule), 6)
         kind = methods.get("speculative")
         resources = Resources(sampler, SeededModel(5, noise=0.9))
         method = kind(kind.Hyperparameters.parse({"gamma": 4}), resources)
-        steps = list(decode(target, method, [0], max_new_tokens=20_000, sampler=sampler))
+        steps = list(decode(model, method, [0], max_new_tokens=20_000, sampler=sampler))
         accepted[rule] = sum(len(step.path) for step in steps) / len(steps)
     text = [0, *(token for step in steps for token in step.tokens)]
     after: dict[tuple[int, int], Counter[int]] = {}
@@ -263,9 +264,9 @@ def test_through_the_loop_a_block_has_more_accepted_tokens_and_the_targets_proba
         after.setdefault((text[n - 2], text[n - 1]), Counter())[text[n]] += 1
     worst = 0.0
     for last, counts in after.items():
-        p = np.exp(target.after(last)) / np.exp(target.after(last)).sum()
+        p = np.exp(model.after(last)) / np.exp(model.after(last)).sum()
         if counts.total() * p.min() > 5:
-            found = chi_square([counts[t] for t in range(6)], counts.total() * p)
-            worst = max(worst, found)
+            statistic = chi_square([counts[t] for t in range(6)], counts.total() * p)
+            worst = max(worst, statistic)
     assert 0 < worst < CHI_SQUARE[5]
     assert accepted["block"] > accepted["rejection"]

@@ -19,57 +19,6 @@ from tests import ROOT
 SENTENCE = (
     "lenient, which is not lossless, keeps a token that is among the target's likeliest three"
 )
-ADDED = """
-import json, sys
-
-from ouroboros_core import rules
-
-rules.__path__.append(sys.argv[1])  # where the file of the added rule is
-
-import gradio
-
-from ouroboros_core.cli import build_parser
-from ouroboros_core.sampling import Sampling
-from scripts.documents import commands, rules_table
-from tests import tiny, traces
-from visualize.kit.inputs import RunInputs
-from visualize.gallery import runs as gallery
-from visualize.learn.method_map import field_map
-from visualize.proof.tab import ProofPanel
-from visualize.run.view import run_view
-
-parser = build_parser()
-chosen = parser.parse_args(["generate", "--acceptance", "lenient", "--prompt", "a"])
-with gradio.Blocks():
-    proof = ProofPanel(None, gradio.State(""))
-    inputs = RunInputs(256, gallery.trace("stack-union"))
-    inputs.build_settings()
-sampling = Sampling(temperature=1.5, seed=3, acceptance="lenient")
-models = tiny.pair("llama", "sdpa")
-steps = tiny.run(models, "speculative", tiny.prompt(), 40, sampling, record=True, gamma=3)
-plain = tiny.plain(models[0].model, tiny.prompt(), 40, sampling)
-trace = traces.make_trace(steps, "speculative", sampling)
-view = run_view(trace, None, run="r", seq=1, badge_text="")
-ranks = []
-for step in steps:
-    for judged, node in zip(step.judged, step.path):
-        chance = dict(zip(judged.tokens, judged.target))
-        ranks.append(sorted(chance.values(), reverse=True).index(chance[step.tree.tokens[node]]))
-print(json.dumps({
-    "flag": chosen.acceptance,
-    "help": commands(),
-    "proof": proof.rule.choices,
-    "watch": inputs.sampling["acceptance"].choices,
-    "table": rules_table(),
-    "map": field_map(),
-    "status": view["status"],
-    "reasons": [token["why"] for step in view["steps"] for token in step["tokens"]]
-    + [node["why"] for step in view["steps"] for node in step["nodes"] if "why" in node],
-    "ranks": ranks,
-    "differs": tiny.emitted(steps) != plain,
-}))
-"""
-"""Prints what the command line, the page, the documents and a run say, as JSON."""
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +31,7 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     )
     (folder / "lenient.py").write_text(source, encoding="utf-8")
     process = subprocess.run(
-        [sys.executable, "-c", ADDED, str(folder)],
+        [sys.executable, "-m", "tests.ouroboros_core.rules.added", str(folder)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "GRADIO_ANALYTICS_ENABLED": "False"},
         capture_output=True,

@@ -1,5 +1,5 @@
-"""Typical acceptance: what it keeps is as the paper says, its text is not the target's, and every
-account of it says so."""
+"""Typical acceptance: it keeps the tokens of the paper's rule, its text is not the target's, and
+page, terminal and reasons say so."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_longest_branch_of_likely_tokens_is_kept_and_the_likeliest_token_fol
     tree = some_tree(random)
     p = random.dirichlet(np.full(SIZE, 0.2), len(tree))
 
-    def kept(path: list[int]) -> bool:
+    def passes(path: list[int]) -> bool:
         for before, node in itertools.pairwise([0, *path]):
             entropy = -sum(x * math.log(x) for x in p[before] if x > 0)
             if p[before][tree.tokens[node]] <= min(0.09, 0.3 * math.exp(-entropy)):
@@ -55,9 +55,9 @@ def test_the_longest_branch_of_likely_tokens_is_kept_and_the_likeliest_token_fol
         return len(path), math.prod(chances)
 
     every = [tree.path_to(node) for node in range(len(tree))]
-    wanted = max((path for path in every if kept(path)), key=worth)
+    longest = max((path for path in every if passes(path)), key=worth)
     path, token = Typical().judge(tree, target(lambda node: p[node], np.random.default_rng))
-    assert path == tuple(wanted)
+    assert path == tuple(longest)
     assert token == p[path[-1] if path else 0].argmax()
 
 
@@ -88,11 +88,11 @@ def test_a_run_is_marked_on_the_page_and_draft_only_alike() -> None:
     trace = traces.make_trace(steps, "speculative", TYPICAL)
     exact = traces.make_trace(steps, "speculative", Sampling(temperature=1.0, seed=3))
     assert metrics.lossless(exact) and not metrics.lossless(trace)
-    shown: Any = run_view(Summary(trace, exact), run="r", seq=1, badge_text="")
-    assert "not lossless" in shown["status"] and "not lossless" in str(shown["tiles"])
+    view: Any = run_view(Summary(trace, exact), run="r", seq=1, badge_text="")
+    assert "not lossless" in view["status"] and "not lossless" in str(view["tiles"])
     assert sentence(Summary(trace, exact)).endswith("not lossless: typical acceptance.")
     assert "not lossless" not in run_view(Summary(exact), run="r", seq=1, badge_text="")["status"]
-    reasons = [reason for step in shown["steps"] for reason in str(step).split(". ")]
+    reasons = [reason for step in view["steps"] for reason in str(step).split(". ")]
     assert any("typical acceptance, which is not lossless" in reason for reason in reasons)
 
 

@@ -24,6 +24,7 @@ import gradio as gr
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.locations import assets
+from visualize.kit import plots
 from visualize.run import figures
 from visualize.server.models import Models
 from visualize.server.runner import Runner
@@ -31,8 +32,8 @@ from visualize.watch.tab import WatchPanel, has_charts
 
 figures.CHARTS.append(figures.Chart(
     "declared-here", "A new chart", "The title of a new chart", "step",
-    lambda run: figures.empty(f"{run.tokens} tokens"),
-    grow=lambda steps: figures.empty(f"{len(steps)} steps so far"),
+    lambda run: plots.empty(f"{run.tokens} tokens"),
+    grow=lambda steps: plots.empty(f"{len(steps)} steps so far"),
     applies=lambda trace: len(trace.steps) > 2,
 ))
 with gr.Blocks() as page:

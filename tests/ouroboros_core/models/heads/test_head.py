@@ -1,4 +1,4 @@
-"""Heads: what they say is what plain torch computes from the target's states."""
+"""Heads: their outputs are those of plain torch on the target's states."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from transformers import DynamicCache
 
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.loading.heads import choose_folders, drafter_class, kind_of, load_heads
-from ouroboros_core.models import rounding
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.heads.head import WEIGHTS
+from ouroboros_core.models.heads.head import WEIGHTS, read_weights, rounded, write_weights
 from ouroboros_core.models.heads.medusa import assumed
 from ouroboros_core.models.heads.recipes import HEADS
 from ouroboros_core.sources import Source
@@ -32,8 +31,8 @@ def line(context: list[int], levels: int) -> TokenTree:
     return chain(context[-1], [context[-1]] * (levels - 1), DRAFT)
 
 
-def close(found: Any, expected: torch.Tensor) -> bool:
-    return torch.allclose(torch.as_tensor(found), expected, rtol=1e-6, atol=1e-8)
+def close(logits: Any, expected: torch.Tensor) -> bool:
+    return torch.allclose(torch.as_tensor(logits), expected, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
@@ -49,12 +48,12 @@ def test_medusa_heads_say_what_their_formula_says_of_the_last_hidden_state(
         with torch.inference_mode():
             hidden = model.base_model(torch.tensor([text[:-1]])).last_hidden_state[0, -1]
             evaluation = drafter.evaluate(text, line(text, 5))
-            for place in range(5):
+            for index in range(5):
                 x = hidden + torch.nn.functional.silu(
-                    head.weight[place] @ hidden + head.bias[place]
+                    head.weight[index] @ hidden + head.bias[index]
                 )
                 expected = model.get_output_embeddings()(x)
-                assert close(evaluation.logits(place), expected)
+                assert close(evaluation.logits(index), expected)
         bush = TreeBuilder(text[-1])
         for token in (7, 8):
             bush.add(token, 0, DRAFT)
@@ -74,23 +73,23 @@ def test_a_glide_draft_says_when_it_drafts_what_it_learned_to_say(architecture: 
     with torch.inference_mode():
         ids, cache = torch.tensor([text]), DynamicCache()
         model(ids, past_key_values=cache)
-        rows = [part.transpose(1, 2).flatten(2) for part in memory_of(cache)]
+        rows = [tensor.transpose(1, 2).flatten(2) for tensor in memory_of(cache)]
         embedded = model.get_input_embeddings()(ids)
-        for place in range(3):
-            found = guesses(head, embedded, torch.cat(rows, -1), np.full(60, place))
-            wanted = model.get_output_embeddings()(found)[0]
+        for depth in range(3):
+            guessed = guesses(head, embedded, torch.cat(rows, -1), np.full(60, depth))
+            logits_of = model.get_output_embeddings()(guessed)[0]
             for end in (40, 12, 13, 30, 3):
                 bush = TreeBuilder(text[end - 1])
                 above: int | None = 0
-                for depth in range(place):
+                for index in range(depth):
                     assert above is not None
-                    bush.add((text[end + depth] + 1) % tiny.VOCABULARY, above, DRAFT)
-                    above = bush.add(text[end + depth], above, DRAFT)
-                whole = drafter.evaluate(text[:end], bush.build())
+                    bush.add((text[end + index] + 1) % tiny.VOCABULARY, above, DRAFT)
+                    above = bush.add(text[end + index], above, DRAFT)
+                whole_tree = drafter.evaluate(text[:end], bush.build())
                 grown = drafter.evaluate(text[:end], TreeBuilder(text[end - 1]).build())
-                for said in (whole, drafter.extend(grown, bush.build())):
-                    logits = torch.as_tensor(said.logits(above))
-                    expected = wanted[end - 1 + place]
+                for evaluation in (whole_tree, drafter.extend(grown, bush.build())):
+                    logits = torch.as_tensor(evaluation.logits(above))
+                    expected = logits_of[end - 1 + depth]
                     assert torch.allclose(logits, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -105,13 +104,13 @@ def test_a_parallel_drafter_says_when_it_drafts_what_it_learned_to_say(architect
     with torch.inference_mode():
         ids = torch.tensor([text])
         hidden = model.base_model(ids).last_hidden_state
-        found = parallel.guesses(head, model.get_input_embeddings()(ids), hidden)
+        states_of = parallel.guesses(head, model.get_input_embeddings()(ids), hidden)
         for end in (40, 12, 13, 30, 3, 59):
             for levels in (1, 4):
-                said = drafter.evaluate(text[:end], line(text[:end], levels))
-                for place in range(levels):
-                    expected = model.get_output_embeddings()(found[place][0, end - 2])
-                    logits = torch.as_tensor(said.logits(place))
+                evaluation = drafter.evaluate(text[:end], line(text[:end], levels))
+                for depth in range(levels):
+                    expected = model.get_output_embeddings()(states_of[depth][0, end - 2])
+                    logits = torch.as_tensor(evaluation.logits(depth))
                     assert torch.allclose(logits, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -142,10 +141,10 @@ def memory_of(cache: DynamicCache) -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_the_accuracies_of_heads_that_were_trained_are_measured_and_fall_with_the_rank() -> None:
     """Ranks of one head add up to at most one, and the first is right more often than the last."""
-    found = tiny.head("llama", kind="medusa").config.accuracies
-    assert len(found) == 5 and all(len(ranks) == 10 for ranks in found)
-    assert all(0 < sum(ranks) <= 1.001 and ranks[0] > ranks[-1] for ranks in found)
-    assert found[0][0] > 0.2
+    accuracies = tiny.head("llama", kind="medusa").config.accuracies
+    assert len(accuracies) == 5 and all(len(ranks) == 10 for ranks in accuracies)
+    assert all(0 < sum(ranks) <= 1.001 and ranks[0] > ranks[-1] for ranks in accuracies)
+    assert accuracies[0][0] > 0.2
     assert all(list(ranks) == sorted(ranks, reverse=True) for ranks in assumed(4))
 
 
@@ -194,7 +193,7 @@ def test_of_each_kind_one_folder_is_taken_and_a_named_one_replaces_what_is_shipp
 
 
 def test_in_eight_bits_a_matrix_is_the_same_within_half_a_step_of_its_row(tmp_path: Path) -> None:
-    """The oracle is the matrix itself; a row of zeros stays one, and what is no matrix is kept."""
+    """The oracle is the matrix itself; a row of zeros and other tensors stay as they are."""
     torch.manual_seed(0)
     matrix = torch.randn(40, 256) * torch.rand(40, 1) * 5
     matrix[7] = 0
@@ -204,16 +203,16 @@ def test_in_eight_bits_a_matrix_is_the_same_within_half_a_step_of_its_row(tmp_pa
         "bias": torch.randn(5, 256).bfloat16(),
     }
     state = {"matrix": matrix, "stack": matrix.view(4, 10, 256), **kept_as_is}
-    rounding.write(state, tmp_path / WEIGHTS, bits=8)
-    found = rounding.read(tmp_path / WEIGHTS)
-    assert found.keys() == state.keys()
-    assert all(torch.equal(found[name], value) for name, value in kept_as_is.items())
-    assert torch.equal(found["stack"].view(40, 256), found["matrix"])
+    write_weights(state, tmp_path / WEIGHTS, bits=8)
+    stored = read_weights(tmp_path / WEIGHTS)
+    assert stored.keys() == state.keys()
+    assert all(torch.equal(stored[name], value) for name, value in kept_as_is.items())
+    assert torch.equal(stored["stack"].view(40, 256), stored["matrix"])
     step = matrix.abs().amax(1, keepdim=True) / 127
-    error = (found["matrix"].float() - matrix).abs()
+    error = (stored["matrix"].float() - matrix).abs()
     assert bool((error <= 0.5001 * step + 2**-8 * matrix.abs()).all()), "and half a bfloat16 step"
-    assert not found["matrix"][7].any()
-    once, again = (rounding.rounded(one)["matrix"].int() for one in (state, found))
+    assert not stored["matrix"][7].any()
+    once, again = (rounded(one)["matrix"].int() for one in (state, stored))
     assert (again - once).abs().max() <= 1
 
 
