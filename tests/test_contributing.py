@@ -345,9 +345,9 @@ def test_the_table_of_packages_is_that_of_the_imports_that_are_checked() -> None
 
 
 def test_the_guide_is_short() -> None:
-    """Without its examples it is a page and a half."""
+    """Without its examples it is two pages of lines that fit a screen."""
     examples = sum(len(content.splitlines()) for content in example_files().values())
-    assert len(GUIDE.splitlines()) - examples <= 145
+    assert len(GUIDE.splitlines()) - examples <= 190
 
 
 OLDER = """#!{python}
