@@ -7,7 +7,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check
 export HF_HUB_DISABLE_TELEMETRY = 1
 export GRADIO_ANALYTICS_ENABLED = False
 
-.PHONY: run setup weights test lint types unit check exact browser traces static space hub docker-check wheel fresh soak fuzz table bench bench-pair shapes page-speed screenshots docs documents clean
+.PHONY: run setup weights test lint types unit check exact browser traces static space hub wheel fresh soak fuzz table bench bench-pair shapes page-speed screenshots docs documents clean
 
 run: setup
 	$(PYTHON) app.py $(if $(ADDRESS),--host $(ADDRESS))
@@ -93,10 +93,6 @@ space: setup
 PACKAGE ?= ouroboros-core
 hub: setup
 	$(PYTHON) -m visualize.deploy.hub build/hub --package '$(PACKAGE)'
-
-# The Dockerfile's own instructions in a clean root, and the page served out of it: where there is no container daemon. As root, on Debian.
-docker-check: setup .venv/ready-dev
-	$(PYTHON) -m scripts.dockerfile
 
 # What `pip install` takes, in dist: equal sources make equal bytes, whenever and wherever they are built.
 wheel: .venv/ready-dev
