@@ -7,7 +7,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check
 export HF_HUB_DISABLE_TELEMETRY = 1
 export GRADIO_ANALYTICS_ENABLED = False
 
-.PHONY: run setup weights test lint types unit check exact browser traces static space hub wheel fresh soak fuzz table bench bench-pair shapes page-speed screenshots docs documents clean
+.PHONY: run setup weights test lint types unit check exact browser traces static space hub wheel fresh soak fuzz bench bench-pair screenshots docs documents clean
 
 run: setup
 	$(PYTHON) app.py $(if $(ADDRESS),--host $(ADDRESS))
@@ -112,10 +112,6 @@ soak: setup .venv/ready-dev
 fuzz: setup .venv/ready-dev
 	$(PYTHON) -m scripts.fuzz --json build/fuzz.json
 
-# The table of phrase sources in docs/methods/ouroboros.md.
-table: setup
-	$(PYTHON) -m scripts.phrases
-
 # The table of all methods and transformers' own in docs/benchmarks.md, on an idle machine. Goes on where it was interrupted; remove the file to
 # measure anew. Then: make documents for the table, make screenshots for the figure.
 BENCHED := autoregressive,draft_only,speculative,speculative[gamma=1],speculative[gamma=2],speculative[published],speculative[gamma=8],ouroboros
@@ -145,24 +141,6 @@ NAME ?= pair
 bench-pair: setup
 	@test -n '$(TARGET)' -a -n '$(DRAFT)' || { echo 'name both models: make bench-pair TARGET=... DRAFT=...' >&2; exit 2; }
 	$(MEASURE) --target '$(TARGET)' --draft '$(DRAFT)' --methods '$(PAIRED)' --json 'assets/benchmark-$(NAME).json'
-
-# A table of draft shapes: trains each of them on the same tokens, then measures them; minutes each on two cores, once the target's
-# answers are known.
-DATA ?= build/data
-SHAPE_TOKENS ?= 100000
-TRAIN := $(PYTHON) -m ouroboros_core train
-SHAPE := $(TRAIN) draft --data $(DATA) --teacher build/teacher --tokens $(SHAPE_TOKENS) --batch-tokens 1024 --held-out 96 --resume --out build/shapes
-shapes: setup
-	$(TRAIN) data --out $(DATA) --tokens 300000 --resume
-	for n in 1 4 6; do $(SHAPE)/layers-$$n --layers $$n || exit 1; done
-	$(SHAPE)/narrow --layers 4 --hidden 256
-	$(SHAPE)/whole-vocabulary --layers 4 --outputs 0
-	$(PYTHON) -m scripts.shapes build/shapes/layers-[146] build/shapes/narrow build/shapes/whole-vocabulary \
-	  --limit 6 --max-new-tokens 32 --json assets/models/shapes.json
-
-# What a stream of a thousand tokens costs the browser.
-page-speed: setup browser
-	$(PYTHON) -m scripts.page_speed
 
 screenshots: setup browser
 	$(PYTHON) -m scripts.screenshots

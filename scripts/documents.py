@@ -29,7 +29,7 @@ from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.trace import adapter
 from ouroboros_core.training.record import agreement_of
 from ouroboros_core.what_if import machines
-from scripts import check_prices, measured_tables, published_prices, tree_picture
+from scripts import measured_tables, tree_picture
 from visualize.drafts.tab import records
 from visualize.learn import lessons as learn
 
@@ -398,12 +398,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/python-api.md": {"names": names},
     "docs/teaching.md": {"questions": questions},
     "docs/trace-format.md": {"schema": schema_tables},
-    "docs/what-if.md": {
-        "machines": machines_table,
-        "models": models_table,
-        "checked": lambda: "\n".join([*check_prices.runs(), ""]),
-        "papers": lambda: "\n".join([*published_prices.papers(), ""]),
-    },
+    "docs/what-if.md": {"machines": machines_table, "models": models_table},
 }
 """File -> its generated parts, but for the pages of the methods."""
 

@@ -1,5 +1,5 @@
-"""A table of draft shapes: what each trained draft costs and yields; `scripts.shapes` measures
-it."""
+"""Draft shapes: the cost and the yield of each trained draft, as assets/models/shapes.json has
+them."""
 
 from __future__ import annotations
 

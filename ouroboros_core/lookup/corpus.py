@@ -4,8 +4,8 @@ Its suffix tree answers what a static suffix automaton answers (SAM-Decoding, ar
 section 3.1: the longest suffix of the text that occurs), and its suffix array what REST asks (arXiv
 2311.08252, section 3.2: everything that followed it). Documents are kept apart.
 
-`python -m scripts.index`, in seconds of a processor, on a machine that other work shared (its
-tokens are made up: they follow Zipf's law, and a third of them are repeated passages):
+Measured at commit 7ef747d in seconds of a processor, on a machine that other work shared. The
+tokens are made up: they follow Zipf's law, and a third of them are repeated passages:
 
     tokens      build (s)  bytes a token  follow (µs a token)  load mapped (s)
     100,000           0.1           25.4                  3.4              0.0

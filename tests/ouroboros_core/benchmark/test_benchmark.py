@@ -35,8 +35,7 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.trace import Seconds, Trace
-from scripts import copies
-from scripts.profile_steps import profile, table
+from scripts.measure.steps import profile, table
 from tests import ROOT
 from tests.commands import Ask, running
 from tests.folders import save
@@ -1148,12 +1147,3 @@ def test_transformers_own_sampling_has_a_seed_for_each_prompt(pair: Pair) -> Non
         seeds.append(torch.initial_seed())
     assert (texts[0], seeds[0]) == (texts[2], seeds[2])
     assert seeds[0] != seeds[1]
-
-
-def test_what_could_be_copied_is_counted_by_hand() -> None:
-    """The worked example, and a text of one repeated token."""
-    assert copies.copyable([1, 2, 3], [1, 2, 3], 2) == 1
-    assert copies.copyable([1, 2, 3], [1, 2, 3], 1) == 2
-    assert copies.copyable([1, 2, 3], [3, 2, 1], 2) == 0
-    assert copies.copyable([7, 7, 7], [7, 7], 1) == 2
-    assert "| rag | 50% | 25% | 0% | 0% |" in copies.table({"rag": [4, 2, 1, 0, 0]})

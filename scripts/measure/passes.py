@@ -1,11 +1,8 @@
-"""What a forward pass of the embedded pair takes: milliseconds by rows, and of a prompt.
+"""Milliseconds of a forward pass of the embedded pair, by rows and of a prompt.
 
-python -m scripts.passes; with OUROBOROS_NATIVE=0 without the native pass; with --processor the
-processor's time of one thread, which other work on the machine disturbs least; --flags are for the
-compiler, beside its own: --flags=-U__AMX_BF16__ leaves AMX out; with --ordinary-pages weights lie
-in whatever memory torch has. The native pass is timed with the target's weights in bfloat16 and in
-the blocks of its GGUF file, in turn, with what a pass over so many rows costs in passes over one:
-that much more a step has to emit to be worth it.
+OUROBOROS_NATIVE=0 leaves the native pass out, --flags=-U__AMX_BF16__ leaves AMX out of it. The
+native pass is timed with the target's weights in bfloat16 and in the blocks of its GGUF file,
+alternately, with the cost of a pass in passes over one row: a step has to emit that many tokens.
 """
 
 from __future__ import annotations
@@ -39,8 +36,8 @@ class Reading:
         return getattr(self._target, name)
 
 
-def loaded() -> tuple[Pair, dict[str, CausalLM]]:
-    """The embedded pair, and its target in every format that there is."""
+def load() -> tuple[Pair, dict[str, CausalLM]]:
+    """Return the embedded pair, and its target in every format that there is."""
     try:
         pair = load_pair(weights="blocks")
     except OuroborosError as error:
@@ -48,70 +45,63 @@ def loaded() -> tuple[Pair, dict[str, CausalLM]]:
         pair = load_pair()
         return pair, {pair.target.engine: pair.target}
     formats = {"bf16": 0, "blocks": EVERY_ROW}
-    found = {name: Reading(pair.target, rows) for name, rows in formats.items()}
-    return pair, found  # type: ignore[return-value]  # it has all that a target has
+    readers = {name: Reading(pair.target, rows) for name, rows in formats.items()}
+    return pair, readers  # type: ignore[return-value]  # a reader has all attributes of a target
 
 
 def processor_seconds(passes: list[tuple[CausalLM, int]]) -> list[float]:
-    """The least processor time of each pass, taken in turn, behind the same context."""
+    """Return the least processor time of each pass, alternating, behind one context."""
     context = [7 + n % 50 for n in range(SHORT)]
     least = [float("inf")] * len(passes)
     for _ in range(REPEATS):
-        for place, (model, rows) in enumerate(passes):
+        for index, (model, rows) in enumerate(passes):
             tree = tree_of(rows, context[-1])
-            begun = time.process_time()
+            start = time.process_time()
             model.evaluate(context, tree).argmax()
-            least[place] = min(least[place], time.process_time() - begun)
+            least[index] = min(least[index], time.process_time() - start)
     return least
 
 
 def prompt_seconds(target: CausalLM) -> float:
+    """Return the least of three times of reading a prompt."""
     text = [7 + n % 50 for n in range(PROMPT + 1)]
-    taken = []
+    seconds = []
     for _ in range(3):
         target.forget()
-        begun = time.perf_counter()
+        start = time.perf_counter()
         target.prefill(text)
-        taken.append(time.perf_counter() - begun)
-    return min(taken)
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
 
 
 def line(name: str, values: dict[str, float], show: Callable[[float], str]) -> str:
-    return f"{name}: " + ", ".join(f"{what}: {show(value)}" for what, value in values.items())
+    return f"{name}: " + ", ".join(f"{label}: {show(value)}" for label, value in values.items())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--processor", action="store_true", help="processor time of one thread")
     parser.add_argument("--flags", default="", help="for the compiler of the native pass")
-    parser.add_argument(
-        "--ordinary-pages", action="store_true", help="no large pages are asked for"
-    )
-    asked = parser.parse_args()
-    if asked.ordinary_pages:
+    parser.add_argument("--ordinary-pages", action="store_true", help="ask for no large pages")
+    arguments = parser.parse_args()
+    if arguments.ordinary_pages:
         pages.empty = lambda shape, dtype: torch.empty(*shape, dtype=dtype)
         pages.kind = lambda: "ordinary pages"
-    build.FLAGS += tuple(asked.flags.split())
-    processor = asked.processor
-    if processor:
+    build.FLAGS += tuple(arguments.flags.split())
+    if arguments.processor:
         torch.set_num_threads(1)
-    pair, formats = loaded()
+    pair, formats = load()
     assert pair.draft is not None
     passes = [(target, rows) for rows in ROWS for target in formats.values()]
     passes.append((pair.draft, 1))
-    taken = processor_seconds(passes) if processor else pass_seconds(passes, REPEATS)
+    timed = processor_seconds(passes) if arguments.processor else pass_seconds(passes, REPEATS)
     print(f"{pair.target.engine}, {pair.environment.where}; milliseconds of a pass")
-    for place, (name, target) in enumerate(formats.items()):
-        mine = dict(zip((f"{n} rows" for n in ROWS), taken[place :: len(formats)], strict=False))
-        whole = mine | (
-            {} if processor else {f"{PROMPT} tokens of a prompt": prompt_seconds(target)}
-        )
-        print(line(name, whole, lambda seconds: f"{1000 * seconds:.1f}"))
-        plain = mine["1 rows"]
-        ratios = {what: seconds / plain for what, seconds in mine.items()}
+    for index, (name, target) in enumerate(formats.items()):
+        by_rows = dict(zip((f"{n} rows" for n in ROWS), timed[index :: len(formats)], strict=False))
+        seconds = dict(by_rows)
+        if not arguments.processor:
+            seconds[f"{PROMPT} tokens of a prompt"] = prompt_seconds(target)
+        print(line(name, seconds, lambda value: f"{1000 * value:.1f}"))
+        ratios = {label: value / by_rows["1 rows"] for label, value in by_rows.items()}
         print(line(f"{name}, in passes over one row", ratios, "{:.2f}".format))
-    print(f"draft model: {1000 * taken[-1]:.1f}")
-
-
-if __name__ == "__main__":
-    main()
+    print(f"draft model: {1000 * timed[-1]:.1f}")
