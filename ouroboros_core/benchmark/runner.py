@@ -15,10 +15,10 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome
+from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome, left_out
 from ouroboros_core.benchmark.peak_memory import MemoryPeak
 from ouroboros_core.benchmark.prompts import Question
-from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store, Stretch, Unit
+from ouroboros_core.benchmark.store import Measurement, Settings, Store, Stretch, Unit
 from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.decoding.text import decode_all
 from ouroboros_core.errors import InvalidInput, WantOfMemory
@@ -81,7 +81,6 @@ class Runner:
         entrants: Sequence[Entrant],
         questions: Sequence[Question],
         store: Store,
-        mine: Share,
     ) -> None:
         assert any(entrant.label == BASELINE for entrant in entrants), "the baseline always runs"
         assert isinstance(store.settings, Settings)
@@ -93,10 +92,12 @@ class Runner:
         able = self._check(questions)
         repeats = range(self.settings.repeats)
         work = [(repeat, question) for repeat in repeats for question in questions]
-        self.mine = mine
-        self.work = [
-            (n, *unit) for n, unit in enumerate(work) if mine.may(n) and unit[1].id in able
-        ]
+        self.work = [(n, *unit) for n, unit in enumerate(work) if unit[1].id in able]
+        self.host = ""
+        remark = left_out(pair)
+        self.notes = [remark] if remark else []
+        self.remarks = [str(rival.remark) for rival in entrants if hasattr(rival, "remark")]
+        self._warmed_up = False
 
     def _check(self, questions: Sequence[Question]) -> set[int | str]:
         """The ids of the questions whose first turn can run; the others are left out before any
@@ -128,9 +129,22 @@ class Runner:
         return ids
 
     @property
+    def total(self) -> int:
+        return len(self.work)
+
+    @property
+    def done(self) -> int:
+        return len(self.work) - len(self.left)
+
+    @property
+    def tasks(self) -> list[int]:
+        """Numbers of the units that are not done."""
+        return [number for number, *_ in self.left]
+
+    @property
     def left(self) -> list[tuple[int, int, Question]]:
         """Units not yet done: number, repeat, question."""
-        done = {*self.store.units, *self.store.elsewhere}
+        done = {*self.store.units}
         barred = {one.question for one in self.store.left_out if one.turn == 0}
         return [
             (n, repeat, question)
@@ -150,21 +164,28 @@ class Runner:
                     entrant.memory = read_memory(self.store.memories[entrant.label])
 
     def run(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Unit]:
-        """Do what is left, unit by unit; each is stored before it is yielded. `progress` is told of
-        every run."""
-        if self.left:
+        """Do what is left, unit by unit; each is stored before it is yielded. `progress` gets the
+        name of every run."""
+        for number in self.tasks:
+            yield from self.run_task(number, progress)
+
+    def run_task(
+        self, number: int, progress: Callable[[str], None] = lambda _: None
+    ) -> Iterator[Unit]:
+        """Run one unit."""
+        _, repeat, question = next(unit for unit in self.work if unit[0] == number)
+        if not self._warmed_up:
             progress("warming up")
-            self.warm_up(self.left[0][2].turns[0])
-        mine = self.mine.take(self.store, lambda: self.left, lambda unit: unit[0])
-        for number, repeat, question in mine:
-            measured = self._unit(number, repeat, question, progress)
-            memories = {
-                e.label: e.memory.to_json()
-                for e in self.entrants
-                if isinstance(e, MethodEntrant) and e.memory is not None
-            }
-            self.store.add((repeat, question.id), measured, memories)
-            yield repeat, question.id
+            self.warm_up(question.turns[0])
+            self._warmed_up = True
+        measured = self._unit(number, repeat, question, progress)
+        memories = {
+            e.label: e.memory.to_json()
+            for e in self.entrants
+            if isinstance(e, MethodEntrant) and e.memory is not None
+        }
+        self.store.add((repeat, question.id), measured, memories)
+        yield repeat, question.id
 
     def _unit(
         self, number: int, repeat: int, question: Question, progress: Callable[[str], None]
@@ -246,7 +267,7 @@ class Runner:
             explanation=None
             if difference is None
             else difference.sentence(self._pieces(difference)),
-            host=self.mine.host,
+            host=self.host,
             shorter=tuple(shorter),
             lossless=entrant.lossless,
         )

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ouroboros_core.benchmark.conditions import Conditions, conditions
-from ouroboros_core.benchmark.entrants import BASELINE, outcome_of
+from ouroboros_core.benchmark.entrants import BASELINE, left_out, outcome_of
 from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.runner import WARM_UP_TOKENS, naming
-from ouroboros_core.benchmark.store import Kind, Share, Unit
+from ouroboros_core.benchmark.store import Kind, Store, Unit
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput, WantOfMemory
 from ouroboros_core.loading.pairs import Pair, with_draft
@@ -148,30 +148,29 @@ class Sweep:
         path: Path | None = None,
         *,
         resume: bool = False,
-        mine: Share | None = None,
     ) -> None:
         """Load the drafts of the grid and check that everything can run; raises InvalidInput before
         any work.
 
         path, resume  JSON file that keeps every run, and whether to go on with what is in it
-        mine          this process's share of the questions
         """
         self.pair, self.grid, self.max_new_tokens = pair, grid, max_new_tokens
-        self.mine = mine = mine or Share()
+        self.host = ""
+        remark = left_out(pair)
+        self.notes = [remark] if remark else []
+        self.remarks: list[str] = []
         self.settings = SweepSettings(
             method=grid.method,
             grid=[str(axis) for axis in grid.axes],
             knobs=dict(grid.settings),
             **conditions(pair, questions, grid.sampling, max_new_tokens, repeats),
         )
-        self.store = mine.open(self.settings, path, resume=resume)
+        self.store = Store.open(self.settings, path, resume=resume)
         self._pairs = self._load_drafts()
         able = self._check(questions)
         self._warm: set[Hashable] = set()
         visits = [(repeat, question) for repeat in range(repeats) for question in questions]
-        self._visits = [
-            (n, *visit) for n, visit in enumerate(visits) if mine.may(n) and visit[1].id in able
-        ]
+        self._visits = [(n, *visit) for n, visit in enumerate(visits) if visit[1].id in able]
 
     def _load_drafts(self) -> dict[str | None, Pair]:
         names = dict.fromkeys(cell.draft for cell in self.grid.cells)
@@ -227,7 +226,7 @@ class Sweep:
 
     @property
     def total(self) -> int:
-        """Runs in this process's share, without those of plain decoding."""
+        """Runs of cells, without runs of plain decoding."""
         return len(self._visits) * len(self.grid.cells)
 
     @property
@@ -252,7 +251,7 @@ class Sweep:
     def _left(self) -> list[tuple[int, int, Question, list[Cell]]]:
         """Number, repeat, question and the cells not yet done there, rotated so that none always
         comes first."""
-        finished, cells, found = {*self.store.units, *self.store.elsewhere}, self.grid.cells, []
+        finished, cells, found = {*self.store.units}, self.grid.cells, []
         barred = {one.question for one in self.store.left_out}
         for number, repeat, question in self._visits:
             if question.id in barred:
@@ -278,33 +277,44 @@ class Sweep:
     def ticks(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Run | None]:
         """Like `run`, but also yields None between the steps of a run, so that a caller can stop
         there; nothing is timed meanwhile."""
-        mine = self.mine.take(self.store, self._left, lambda visit: visit[0])
-        barred = {one.question for one in self.store.left_out}
-        for _, repeat, question, cells in mine:
-            if question.id in barred:
-                continue
-            plain: dict[str, Trace] = {}
-            for cell in cells:
-                name, task = self.grid.describe(cell.coordinates), self._task(cell, question)
-                if _plain(cell) not in plain:
-                    progress(f"question {question.id}, plain decoding")
-                    plain[_plain(cell)] = yield from self._generate(
-                        BASELINE, self.pair, task.plain()
-                    )
-                progress(f"question {question.id}, {name}")
-                try:
-                    with naming(question, who=name):
-                        trace = yield from self._generate(cell.index, self._pairs[cell.draft], task)
-                except WantOfMemory:
-                    raise
-                except InvalidInput as error:
-                    self.store.leave_out(question.id, 0, str(error))
-                    self.store.save({})
-                    barred.add(question.id)
-                    break
-                point = self._point(cell, question, repeat, trace, plain[_plain(cell)])
-                self.store.add(point.unit, [point])
-                yield point, trace, plain[_plain(cell)]
+        for number in self.tasks:
+            yield from self._visit(number, progress)
+
+    @property
+    def tasks(self) -> list[int]:
+        """Numbers of the visits to a question that have cells left."""
+        return [number for number, *_ in self._left()]
+
+    def run_task(
+        self, number: int, progress: Callable[[str], None] = lambda _: None
+    ) -> Iterator[Run]:
+        """Run the cells that are left of one visit."""
+        return (run for run in self._visit(number, progress) if run is not None)
+
+    def _visit(self, number: int, progress: Callable[[str], None]) -> Iterator[Run | None]:
+        """Run plain decoding and the cells that are left on one question in one repeat."""
+        visits = (visit[1:] for visit in self._left() if visit[0] == number)
+        repeat, question, cells = next(visits, (0, None, []))
+        plain: dict[str, Trace] = {}
+        for cell in cells:
+            assert question is not None
+            name, task = self.grid.describe(cell.coordinates), self._task(cell, question)
+            if _plain(cell) not in plain:
+                progress(f"question {question.id}, plain decoding")
+                plain[_plain(cell)] = yield from self._generate(BASELINE, self.pair, task.plain())
+            progress(f"question {question.id}, {name}")
+            try:
+                with naming(question, who=name):
+                    trace = yield from self._generate(cell.index, self._pairs[cell.draft], task)
+            except WantOfMemory:
+                raise
+            except InvalidInput as error:
+                self.store.leave_out(question.id, 0, str(error))
+                self.store.save({})
+                return
+            point = self._point(cell, question, repeat, trace, plain[_plain(cell)])
+            self.store.add(point.unit, [point])
+            yield point, trace, plain[_plain(cell)]
 
     def _generate(self, what: Hashable, pair: Pair, task: Task) -> Generator[None, None, Trace]:
         """One run. Before the first run of its kind a few tokens are generated, so that first calls
@@ -336,6 +346,6 @@ class Sweep:
             plain_seconds=baseline.seconds,
             compared=compared,
             difference=divergence(self.pair.target, trace, plain) if compared else None,
-            host=self.mine.host,
+            host=self.host,
             lossless=checked and cell.sampling.lossless,
         )
