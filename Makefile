@@ -105,12 +105,12 @@ WHEEL ?=
 fresh:
 	$(BASE_PYTHON) -m scripts.fresh $(if $(WHEEL),--wheel $(WHEEL)) $(PYTHONS)
 
-# Visitors by the hundred, and ten thousand calls that are mostly wrong. Figures: SECURITY.md.
+# Three hundred runs of eight visitors, and ten thousand calls that are mostly wrong. Figures: SECURITY.md.
 soak: setup .venv/ready-dev
-	$(PYTHON) -m scripts.soak --json build/soak.json
+	$(PYTHON) -m scripts.load --json build/soak.json
 
 fuzz: setup .venv/ready-dev
-	$(PYTHON) -m scripts.fuzz --json build/fuzz.json
+	PAYLOADS=10000 $(PYTHON) -m pytest -s tests/journeys/test_fuzz.py
 
 # The table of all methods and transformers' own in docs/benchmarks.md, on an idle machine. Goes on where it was interrupted; remove the file to
 # measure anew. Then: make documents for the table, make screenshots for the figure.
