@@ -112,16 +112,8 @@ soak: setup .venv/ready-dev
 fuzz: setup .venv/ready-dev
 	PAYLOADS=10000 $(PYTHON) -m pytest -s tests/journeys/test_fuzz.py
 
-# The table of all methods and transformers' own in docs/benchmarks.md, on an idle machine. Goes on where it was interrupted; remove the file to
-# measure anew. Then: make documents for the table, make screenshots for the figure.
-BENCHED := autoregressive,draft_only,speculative,speculative[gamma=1],speculative[gamma=2],speculative[published],speculative[gamma=8],ouroboros
-BENCHED := $(BENCHED),lookahead,lookahead[window_size=4],lookahead[window_size=7],lookahead[window_size=15],ngram,rest,prompt_lookup
-BENCHED := $(BENCHED),sam[auxiliary=none],token_recycling,sam,eagle2,medusa,medusa[published],glide,glide[published],parallel_spec,sam[auxiliary=eagle2],union
-BENCHED := $(BENCHED),cape,multi_candidate,spectr,speculative[acceptance=block]
-BENCHED := $(BENCHED),lookahead[warm=true],ouroboros[warm=true],prompt_lookup[warm=true],token_recycling[warm=true],sam[warm=true],union[warm=true]
-BENCHED := $(BENCHED),cascade,draft_verify,graph,superposed,lookahead[published],ouroboros[published],prompt_lookup[published],token_recycling[published],sam[published]
-BENCHED := $(BENCHED),spectr[published],cascade[published],lookahead[published,warm=true],ouroboros[published,warm=true],token_recycling[published,warm=true]
-BENCHED := $(BENCHED),rest[published],eagle2[published],multi_candidate[published],cape[published],draft_verify[published],graph[published],superposed[published]
+# The table of docs/benchmarks.md, on an idle machine: the methods of assets/benched.txt and modes of transformers. Continues an interrupted run;
+# remove the file to measure anew. Then: make documents for the table, make screenshots for the figure.
 # Other limits, peers, fewer prompts, another file: make bench NEW_TOKENS=32,128 PEERS=hf-greedy,llama.cpp LIMIT=12 RESULTS=build/benchmark.json
 RESULTS ?= assets/benchmark.json
 NEW_TOKENS ?= 32
@@ -130,17 +122,15 @@ LIMIT ?=
 MEASURE = $(PYTHON) -m ouroboros_core bench --peers '$(PEERS)' --max-new-tokens $(NEW_TOKENS) $(if $(LIMIT),--limit $(LIMIT)) --resume
 bench: setup
 	@mkdir -p $(dir $(RESULTS))
-	$(MEASURE) --methods '$(BENCHED)' --json $(RESULTS)
+	$(MEASURE) --methods '$(shell paste -sd, assets/benched.txt)' --json $(RESULTS)
 
 # The same for another pair, which gets a table of its own: make bench-pair TARGET=folder DRAFT=folder NAME=qwen
-PAIRED := autoregressive,draft_only,speculative,speculative[gamma=1],speculative[gamma=2],speculative[gamma=4],speculative[gamma=8],ouroboros,lookahead,ngram,prompt_lookup,token_recycling,sam,union
-PAIRED := $(PAIRED),lookahead[window_size=4],lookahead[window_size=7],lookahead[window_size=15],lookahead[published],ouroboros[published],prompt_lookup[published]
 TARGET ?=
 DRAFT ?=
 NAME ?= pair
 bench-pair: setup
 	@test -n '$(TARGET)' -a -n '$(DRAFT)' || { echo 'name both models: make bench-pair TARGET=... DRAFT=...' >&2; exit 2; }
-	$(MEASURE) --target '$(TARGET)' --draft '$(DRAFT)' --methods '$(PAIRED)' --json 'assets/benchmark-$(NAME).json'
+	$(MEASURE) --target '$(TARGET)' --draft '$(DRAFT)' --methods '$(shell paste -sd, assets/benched-pair.txt)' --json 'assets/benchmark-$(NAME).json'
 
 screenshots: setup browser
 	$(PYTHON) -m scripts.screenshots
