@@ -107,7 +107,7 @@ fresh:
 
 # Three hundred runs of eight visitors, and ten thousand calls that are mostly wrong. Figures: SECURITY.md.
 soak: setup .venv/ready-dev
-	$(PYTHON) -m scripts.load --json build/soak.json
+	$(PYTHON) -m tests.journeys.load --json build/soak.json
 
 fuzz: setup .venv/ready-dev
 	PAYLOADS=10000 $(PYTHON) -m pytest -s tests/journeys/test_fuzz.py

@@ -1,15 +1,14 @@
 """Record the runs that page, lessons and gallery show: python -m scripts.record [RUN ...]
 
-What is run is said in assets/traces/gallery.json. Without names all are recorded that are missing
-or are not what that file says; what is done is kept, so that an interrupted recording goes on.
-Plain decoding and the method run in turn, see `ouroboros_core.benchmark.protocol`. A run's file has
-the seconds of its repeat with the median speedup; what else it holds is of an equal run, in which
-the models' probabilities are kept. And assets/traces/measured.json keeps all speedups, what the
-plain run beside that repeat took, what passes took when they were timed around it, and what
-proposing took in it beside the drafter's passes.
+assets/traces/gallery.json lists the runs. Without names, all runs are recorded that are missing or
+differ from the list; an interrupted recording continues. Plain decoding and the method alternate,
+see `ouroboros_core.benchmark.protocol`. A run's file has the seconds of the repeat with the median
+speedup; its other contents are of an equal run that keeps the models' probabilities.
+assets/traces/measured.json has all speedups, the seconds of the plain run beside that repeat, the
+seconds of passes timed around it, and the seconds of proposing without the drafter's passes.
 
-A repeat counts if the machine kept one pace in it, see `kept_pace`; that is decided by passes that
-are timed apart from the run, and before anything is priced.
+A repeat counts if the machine kept its pace (`kept_pace`). Passes that are timed apart from the run
+decide that, before anything is priced.
 """
 
 from __future__ import annotations
@@ -17,32 +16,28 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import astuple, dataclass, replace
-from functools import cache, partial
-from math import ceil, inf
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import astuple, replace
+from functools import cache
+from math import inf
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 from typing import Any
 
-import torch
-
 from ouroboros_core import methods
-from ouroboros_core.adaptive.cost_model import PassCosts
-from ouroboros_core.adaptive.profiler import in_turn, level_of, pass_of, pass_seconds
+from ouroboros_core.adaptive.profiler import pass_seconds
 from ouroboros_core.benchmark import protocol
 from ouroboros_core.benchmark.protocol import Round, Speedup
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.locations import assets
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.methods.parts.needs import TRAINED
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.trace import Seconds, Step, Trace
-from ouroboros_core.what_if import estimate as what_if
+from ouroboros_core.what_if.beside import PassClock, Timed, between, costs_beside, proposing
 
 PLAIN = "autoregressive"
 WARM_UP_TOKENS = 8
@@ -56,24 +51,6 @@ machine was busy; and it did not keep its pace if anything took more than this m
 equal to it."""
 PROBES, PATIENCE, WAIT = 6, 12, 5.0
 """Passes of a look at the machine, looks at most, and seconds between them."""
-
-TIMED, DRAFT_TIMED, TURNS = 8, 24, 24
-"""Passes over each number of rows that are timed on either side of a round; the median counts. The
-draft's are short, so that a few say little. And steps of both models in turn."""
-
-
-@dataclass(frozen=True)
-class PassesBeside(PassCosts):
-    """What passes take in the minute of a run.
-
-    behind: of a draft's, seconds more that a pass of the target takes behind them
-    """
-
-    behind: float = 0.0
-
-
-Timed = dict[str, PassesBeside]
-"""What passes take, by `target` and `draft`."""
 
 Facts = dict[str, Any]
 
@@ -132,115 +109,6 @@ def record(pair: Pair, gallery: Facts, facts: Facts, clock: PassClock | None = N
     return replace(trace, target=named.get("target", trace.target), draft=draft or trace.draft)
 
 
-class PassClock:
-    """Adds up the seconds inside the passes of a pair's drafters. A trace holds those of all
-    proposing, and the number of passes."""
-
-    PASSES = "evaluate", "extend", "superpose"
-
-    def __init__(self, pair: Pair) -> None:
-        drafters = pair.draft, pair.head, pair.self_draft, *pair.heads.values()
-        self._drafters = [one for one in drafters if one is not None]
-        self._inside = False
-        self.seconds = 0.0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Meanwhile every pass is timed."""
-        timed = [
-            (one, name) for one in self._drafters for name in self.PASSES if hasattr(one, name)
-        ]
-        for one, name in timed:
-            setattr(one, name, self._timed(getattr(one, name)))
-        try:
-            yield
-        finally:
-            for one, name in timed:
-                delattr(one, name)
-
-    def _timed(self, passing: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*given: Any) -> Any:
-            if self._inside:  # one kind of pass makes use of another
-                return passing(*given)
-            self._inside, begun = True, time.perf_counter()
-            try:
-                found = passing(*given)
-                if torch.cuda.is_available():  # there, a pass returns before it is computed
-                    torch.cuda.synchronize()
-                return found
-            finally:
-                self.seconds += time.perf_counter() - begun
-                self._inside = False
-
-        return run
-
-
-def proposing(trace: Trace, passes: float) -> float:
-    """What proposing takes in the steps with draft passes beside these, of which all together took
-    `passes` seconds, and beside drawing at random."""
-    steps = (step.seconds for step in trace.steps if step.draft_passes)
-    return sum(taken.draft - taken.draft_sampling for taken in steps) - passes
-
-
-def costs_beside(pair: Pair, trace: Trace) -> Timed:
-    """What passes take now: median seconds over as many rows as a run had, behind a context as long
-    as in its middle. They are timed apart from it."""
-    work = what_if.work_of(trace)
-    length = round(median(one.context for one in work))
-    rows = {1, *(round(one.rows) for one in work if one.rows)}
-    found = {"target": _timed(rows, lambda count: pass_of(pair.target, count, length), TIMED)}
-    drafting = [one.draft_rows for one in work if one.draft_passes]
-    if drafting and not what_if.skipping(trace):
-        most, level = ceil(max(drafting)), _level_of(pair, trace)
-        counts = {most, *(count for count in (1, 2, 4, 8, 16) if count < most)}
-        pass_of(pair.target, 1, length)()  # a head reads what the target made of the context
-        passes = round(median(one.draft_passes for one in work if one.draft_passes))
-        check = pass_of(pair.target, round(median(one.rows for one in work)), length)
-        alone = _timed(counts, lambda count: level(count, length), DRAFT_TIMED)
-        slower, behind = _in_turns(check, level(1, length), passes)
-        seconds = tuple(round(slower * one, 6) for one in alone.seconds)
-        found["draft"] = replace(alone, seconds=seconds, behind=behind)
-    return found
-
-
-def _in_turns(
-    check: Callable[[], float], draft: Callable[[], float], passes: int
-) -> tuple[float, float]:
-    """How many times longer a drafter's pass takes where `passes` of them follow one of the target
-    than where nothing comes between them, and seconds more that a pass of the target takes behind
-    them. Each model drives the other's weights out of the processor's caches."""
-
-    def step() -> tuple[float, float]:
-        check()
-        return sum(draft() for _ in range(passes)), check()
-
-    steps = [step() for _ in range(TURNS)]
-    checks = [check() for _ in range(TURNS + 1)][1:]
-    drafts = [draft() for _ in range(DRAFT_TIMED + 1)][1:]
-    drafted, checked = (median(one[place] for one in steps) for place in (0, 1))
-    slower = max(1.0, drafted / (passes * median(drafts)))
-    return slower, round(max(0.0, checked - median(checks)), 6)
-
-
-def _timed(
-    rows: Collection[int], timed: Callable[[int], Callable[[], float]], passes: int
-) -> PassesBeside:
-    counts = sorted(rows)
-    taken = in_turn([timed(count) for count in counts], passes, inf)
-    return PassesBeside(tuple(counts), tuple(round(median(one), 6) for one in taken))
-
-
-def _level_of(pair: Pair, trace: Trace) -> Callable[[int, int], Callable[[], float]]:
-    """Times a pass of what wrote a run's drafts, by its rows and the tokens before them."""
-    if not what_if.by_head(trace):
-        assert pair.draft is not None
-        return partial(pass_of, pair.draft)
-    kinds = [TRAINED[need] for need in methods.get(trace.method).needs if need in TRAINED]
-    head = pair.heads[kinds[0]] if kinds else pair.head
-    assert head is not None
-    return partial(level_of, head)
-
-
 def plain_pass(one: Round) -> float:
     """Seconds of a pass of plain decoding without the drawing of a token, the median."""
     seconds = (step.seconds for step in one.plain.steps)
@@ -254,21 +122,6 @@ def kept_pace(one: Round, before: Timed, after: Timed) -> bool:
     equal = [[plain_pass(one), *(side["target"].of(1) for side in sides)]]
     equal += [[sum(side[model].seconds) for side in sides] for model in before]
     return all(max(taken) <= SLOWER * min(taken) for taken in equal)
-
-
-def between(before: Timed, after: Timed) -> Timed:
-    """What passes took in between: the mean."""
-    return {
-        model: PassesBeside(
-            costs.rows,
-            tuple(
-                round(mean(pair), 6)
-                for pair in zip(costs.seconds, after[model].seconds, strict=True)
-            ),
-            behind=round(mean((costs.behind, after[model].behind)), 6),
-        )
-        for model, costs in before.items()
-    }
 
 
 def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Trace, Timed, float]:
@@ -461,32 +314,26 @@ def main() -> None:
         metavar="PAIR=TARGET,DRAFT",
         help="where the models of a pair lie; without it they are those of the Hub",
     )
-    parser.add_argument("--pair", help="only runs of this pair")
-    parser.add_argument(
-        "--seconds", type=float, default=float("inf"), help="begin no run later than this"
-    )
-    given = parser.parse_args()
-    places = {
-        name: where.split(",") for name, _, where in (one.partition("=") for one in given.local)
+    arguments = parser.parse_args()
+    folders = {
+        name: models.split(",")
+        for name, _, models in (text.partition("=") for text in arguments.local)
     }
-    begun, gallery = time.monotonic(), plan()
+    gallery = plan()
 
     @cache
     def load(name: str) -> Pair:
         named = gallery["pairs"][name]
-        target, draft = places.get(name, (named.get("target"), named.get("draft")))
+        target, draft = folders.get(name, (named.get("target"), named.get("draft")))
         return load_pair(target, draft, dtype=named["dtype"])
 
-    for name in given.names or [name for name in gallery["runs"] if stale(gallery, name)]:
+    names = arguments.names or [name for name in gallery["runs"] if stale(gallery, name)]
+    for name in names:
         pair = gallery["prompts"][gallery["runs"][name]["prompt"]].get("pair", "embedded")
-        if given.pair in (None, pair):
-            if time.monotonic() - begun > given.seconds:
-                print("time is up; the same command goes on")
-                return
-            try:
-                make(load(pair), gallery, name)
-            except RuntimeError as error:
-                print(f"{name} is refused: {error}", flush=True)
+        try:
+            make(load(pair), gallery, name)
+        except RuntimeError as error:
+            print(f"{name} is refused: {error}", flush=True)
 
 
 if __name__ == "__main__":

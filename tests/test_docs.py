@@ -21,8 +21,9 @@ import ouroboros_core
 from ouroboros_core import methods
 from ouroboros_core.benchmark import draft_shapes, peers, prompts, report
 from ouroboros_core.cli import build_parser
+from ouroboros_core.integrations.tree_svg import picture
 from ouroboros_core.words import say
-from scripts import documents, measured_tables, mkdocs_hooks, tree_picture
+from scripts import documents, measured_tables, mkdocs_hooks
 from tests import ROOT
 from visualize.learn import lessons as learn
 
@@ -257,7 +258,9 @@ def test_the_drafts_are_small_and_several_shapes_were_measured() -> None:
 
 
 def test_a_tree_is_drawn_with_every_node_its_edge_and_its_mark() -> None:
-    drawn = tree_picture.draw("root:a(draft+:b(draft:c correction+:<d>) copy:e)", "A tree")
+    drawn = picture(
+        documents.parse_tree("root:a(draft+:b(draft:c correction+:<d>) copy:e)"), "A tree"
+    )
     assert drawn.count("<rect") == 5 and drawn.count("<path") == 4
     assert "▲ &lt;d&gt;" in drawn
     assert drawn.count('rx="6" fill') == 5 and len(re.findall("<rect.*dasharray", drawn)) == 2
@@ -275,7 +278,7 @@ def test_a_tree_is_drawn_with_every_node_its_edge_and_its_mark() -> None:
 )
 def test_what_is_no_tree_is_refused(notation: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        tree_picture.draw(notation, "A tree")
+        documents.parse_tree(notation)
 
 
 @pytest.mark.parametrize(

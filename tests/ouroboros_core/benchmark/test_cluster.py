@@ -67,13 +67,13 @@ def environment() -> dict[str, str]:
 
 
 def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str]) -> Any:
-    """Return the first true value of a condition within two minutes, while a process lives."""
-    for _ in range(2400):
+    """Return the first true value of a condition within five minutes, while a process lives."""
+    for _ in range(6000):
         if value := condition():
             return value
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
-    raise AssertionError("the condition did not come true in two minutes")
+    raise AssertionError("the condition did not come true in five minutes")
 
 
 def busy_workers(cluster: psutil.Process) -> list[psutil.Process]:
@@ -94,6 +94,7 @@ def units(path: Path) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_where_one_of_two_workers_is_killed_the_other_one_does_the_rest(
     cluster: tuple[str, psutil.Process],
     ouroboros: Ask,
@@ -110,7 +111,7 @@ def test_where_one_of_two_workers_is_killed_the_other_one_does_the_rest(
         workers = wait_until(lambda: busy_workers(process), bench)
         workers[0].kill()
         done = units(path)
-        out, err = bench.communicate(timeout=200)
+        out, err = bench.communicate(timeout=400)
     assert bench.returncode == 0, err
     assert done < QUESTIONS - 1, "killed in the middle"
     assert "prompt_lookup" in out
@@ -125,6 +126,7 @@ def test_where_one_of_two_workers_is_killed_the_other_one_does_the_rest(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_sweep_that_lost_all_workers_is_resumed(
     cluster: tuple[str, psutil.Process],
     ouroboros: Ask,
@@ -145,11 +147,11 @@ def test_a_sweep_that_lost_all_workers_is_resumed(
         while first.poll() is None:
             for worker in busy_workers(process):
                 worker.kill()
-        _, err = first.communicate(timeout=120)
+        _, err = first.communicate(timeout=400)
     assert first.returncode == 2 and "--resume continues" in err, err
     assert 1 < units(path) < 2 * QUESTIONS
     with running([*command, "--resume"], env=environment()) as second:
-        _, err = second.communicate(timeout=200)
+        _, err = second.communicate(timeout=400)
     assert second.returncode == 0, err
     single = ouroboros(*common, "--json", str(tmp_path / "a.json"))
     assert single.returncode == 0, single.stderr

@@ -10,8 +10,8 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.what_if import machines
+from ouroboros_core.what_if.beside import PassesBeside
 from ouroboros_core.what_if.estimate import Measured, price, skipping
-from scripts.record import PassesBeside
 from visualize.gallery import runs as gallery
 
 FITTED, TARGET = "xeon", "qwen2.5-1.5b"

@@ -1,4 +1,4 @@
-"""Many visitors at once: python -m scripts.load [--clients 8] [--runs 300] [--seed 0] [--json FILE]
+"""Many visitors at once: python -m tests.journeys.load [--clients 8] [--runs 300] [--json FILE]
 
 Locust drives the visitors of a real server. A third of the runs are stopped or left, one in ten has
 bad input, and more come at once than the queue holds. Each text that ends must be the text of plain
