@@ -5,26 +5,28 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ouroboros_core.bounds import Count, Name
+
 
 @dataclass(frozen=True)
 class Environment:
     """The environment of a measurement; a number without it is not a result."""
 
-    device: str
-    dtype: str
-    threads: int
-    processor: str
-    python: str
-    torch: str
-    transformers: str
-    ouroboros: str
-    quantization: str | None = None
+    device: Name
+    dtype: Name
+    threads: Count
+    processor: Name
+    python: Name
+    torch: Name
+    transformers: Name
+    ouroboros: Name
+    quantization: Name | None = None
     """The quantization of the target's weights: 8bit, 4bit, or none."""
-    passes: str = "transformers"
+    passes: Name = "transformers"
     """What computed the target's passes: `native`, `compact`, `static`, or transformers' own
     code."""
 
-    weights: str = ""
+    weights: Name = ""
     """In what format the native pass reads the target's weights: `bf16`, `blocks`, or blocks up to
     so many rows; empty where it does not compute."""
 

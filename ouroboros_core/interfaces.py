@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.tree import Evaluation, TokenTree
 
 Candidates = dict[int, list[int]]
 """For each token id the model's most probable next tokens, the most probable first."""
@@ -19,42 +19,6 @@ Mixture = Mapping[int, float]
 
 MIXED = -1
 """Stands in a tree for what is no token: a mixture of several."""
-
-
-class Evaluation(Protocol):
-    """A model's outputs after the nodes of one tree."""
-
-    def argmax(self) -> Sequence[int]:
-        """The most probable token after each node, -1 after a silent one; one transfer from the
-        device for all nodes."""
-        ...
-
-    def likeliest(self, k: int) -> dict[int, list[int]]:
-        """The k most probable tokens after each node, the best first; silent nodes are left out.
-        One transfer."""
-        ...
-
-    def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
-        """The k most probable tokens after each of some nodes, with their log-probabilities, the
-        best first. One transfer."""
-        ...
-
-    def confidence(self, node: int, token: int) -> float:
-        """The probability of a token after a node, at temperature 1; 0 for one that the model
-        cannot write."""
-        ...
-
-    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
-        """The same for several pairs of node and token. One transfer."""
-        ...
-
-    def logits(self, node: int) -> npt.NDArray[np.floating]:
-        """Logits [vocabulary] after one node, on the host, in float32 or better."""
-        ...
-
-
-Output = tuple[Evaluation, int]
-"""A model's output after one node: the evaluation and the node in it."""
 
 
 class MakesPasses(Protocol):
@@ -107,14 +71,6 @@ class SelfDrafter(Drafter, Protocol):
     @property
     def share(self) -> float:
         """The share of the weights of a target's pass that its own passes read."""
-        ...
-
-
-class HeldDrafter(Drafter, Protocol):
-    """A drafter of a pair, which keeps memory of its own."""
-
-    def reset(self) -> None:
-        """Forget every token and give the memory back."""
         ...
 
 

@@ -1,10 +1,13 @@
-"""The folders of the project's own files and of its cache."""
+"""Folders of the project's own files and of its cache, and a way to write files."""
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -18,6 +21,27 @@ def assets() -> Path:
 def cache_folder() -> Path:
     """`ouroboros` in the user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ouroboros"
+
+
+def write_atomically(path: Path, content: str | bytes | Callable[[BinaryIO], object]) -> None:
+    """Replace a file in one move: readers and a crash see the old content or all of the new.
+
+    content  text (written in UTF-8), bytes, or a function that writes to an open file
+    Raises OSError. Several processes may write the same file; the last one wins.
+    """
+    # Beside the target, because a move is atomic on one disk only; hidden from lists of files.
+    scratch = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}")
+    try:
+        with scratch.open("xb") as file:
+            if callable(content):
+                content(file)
+            else:
+                file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def as_utf8(text: str) -> str:

@@ -20,18 +20,24 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from weakref import ReferenceType, ref
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from ouroboros_core.hyperparameters import Hyperparameters
-from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.tree import Probabilities, TokenTree
+from ouroboros_core import rules
+from ouroboros_core.rules.parts.base import Rule, Target, Witness
+from ouroboros_core.settings import Hyperparameters
+from ouroboros_core.tree import Evaluation, Probabilities, TokenTree
 
 Scores = npt.NDArray[np.float64]
+
+if TYPE_CHECKING:
+    Acceptance = str
+else:  # the ids of the rules, so that pydantic checks a value and names what is allowed
+    Acceptance = Literal[tuple(rules.available())]
 
 
 class Sampling(Hyperparameters):
@@ -56,31 +62,28 @@ class Sampling(Hyperparameters):
         le=2**32 - 1,
         description="Seed of the noise, and of the lookahead window's first tokens.",
     )
-    acceptance: Literal["match", "rejection", "block", "typical"] = Field(
-        "match",
-        description=(
-            "How a sampled draft is judged: match keeps what the target draws, too; rejection "
-            "keeps each token by min(1, p/q); block judges a drafted chain as a whole; typical, "
-            "which is not lossless, keeps what the target finds likely enough."
-        ),
+    acceptance: Acceptance = Field(
+        rules.DEFAULT, description=f"How a sampled draft is judged: {rules.explained()}."
     )
 
     @property
-    def rejects(self) -> bool:
-        """Whether drafts are judged by the probabilities that they were drawn from, by rejection
-        sampling or as a block; greedy, all rules are one."""
-        return self.acceptance in ("rejection", "block") and self.temperature > 0
+    def rule(self) -> Rule:
+        """The acceptance rule that judges drafts; greedy, it is always the default."""
+        return rules.get(rules.DEFAULT if self.temperature == 0 else self.acceptance)
 
     @property
     def lossless(self) -> bool:
-        """Whether the text follows the target's probabilities; greedy, under any rule."""
-        return self.acceptance != "typical" or self.temperature == 0
+        """Whether the text follows the target's probabilities."""
+        return self.rule.lossless
 
     @property
     def repeats_plain_text(self) -> bool:
-        """Whether the text is that of plain decoding with the same seed; greedy, under any
-        rule."""
-        return self.acceptance == "match" or self.temperature == 0
+        """Whether the text is that of plain decoding with the same seed."""
+        return self.rule.repeats_plain_text
+
+    def plain(self) -> Sampling:
+        """Return the settings of plain decoding, which knows only the default rule."""
+        return self.model_copy(update={"acceptance": rules.DEFAULT})
 
     @property
     def kind(self) -> str:
@@ -239,15 +242,16 @@ class Sampler:
     """Makes choices for one run.
 
     vocabulary  the target's size; a smaller draft vocabulary uses the first part of the noise
-    run         under rejection sampling, how many runs came before with the same phrases: what they
-                left depends on their randomness, so this one needs its own. Under `match` the text
-                is that of the seed, and it changes nothing
+    run         number of earlier runs with the same phrases, for a rule that needs the draft's
+                probabilities: the phrases depend on the randomness of those runs, so this run needs
+                other random numbers. Under other rules it changes nothing
     """
 
     def __init__(self, sampling: Sampling, vocabulary: int, run: int = 0) -> None:
         self.sampling = sampling
+        self.rule = sampling.rule
         self.vocabulary = vocabulary
-        self._run = run if sampling.rejects else 0
+        self._run = run if self.rule.needs_probabilities else 0
         self._question = 0
         self.drawing = Stopwatch()
         """Runs while something is drawn at random, but not while a model computes."""
@@ -314,6 +318,29 @@ class Sampler:
                 return int(np.argmax(scores + self.noise(position, draw)[: len(scores)]))
 
         return choose
+
+    def judge(
+        self,
+        tree: TokenTree,
+        evaluation: Evaluation,
+        root_position: int,
+        witness: Witness | None = None,
+    ) -> tuple[tuple[int, ...], int]:
+        """Judge a tree by the acceptance rule. Return the accepted path, as node indices without
+        the root, and the target token that follows it.
+
+        root_position  text position of the tree's root
+        witness        receives every random trial
+        """
+        target = Target(
+            self.chooser(evaluation, tree, root_position),
+            lambda node: self.probabilities(evaluation, node),
+            lambda node: self.generator(root_position + tree.depths[node] + 1),
+        )
+        if self.sampling.temperature == 0:
+            return self.rule.judge(tree, target, witness)
+        with self.drawing.running():
+            return self.rule.judge(tree, target, witness)
 
     def ranker(
         self,

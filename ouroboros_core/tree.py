@@ -18,15 +18,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from ouroboros_core.bounds import Count, Share
 from ouroboros_core.sources import Source
-
-if TYPE_CHECKING:
-    from ouroboros_core.interfaces import Output
 
 Probabilities = npt.NDArray[np.float64]
 """Probabilities [vocabulary], which add up to 1."""
@@ -62,11 +60,11 @@ class Provenance:
 
     source: Source
     learned: Learned | None = None
-    step: int | None = None
-    position: int | None = None
-    match: int | None = None
-    rank: int | None = None
-    confidence: float | None = None
+    step: Count | None = None
+    position: Count | None = None
+    match: Count | None = None
+    rank: Count | None = None
+    confidence: Share | None = None
     also: Source | None = None
 
     def prior(self, depth: int) -> float:
@@ -88,6 +86,42 @@ class Provenance:
 
 ROOT = Provenance(Source.CONTEXT)
 WINDOW = Provenance(Source.WINDOW)
+
+
+class Evaluation(Protocol):
+    """A model's outputs after the nodes of one tree."""
+
+    def argmax(self) -> Sequence[int]:
+        """The most probable token after each node, -1 after a silent one; one transfer from the
+        device for all nodes."""
+        ...
+
+    def likeliest(self, k: int) -> dict[int, list[int]]:
+        """The k most probable tokens after each node, the best first; silent nodes are left out.
+        One transfer."""
+        ...
+
+    def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
+        """The k most probable tokens after each of some nodes, with their log-probabilities, the
+        best first. One transfer."""
+        ...
+
+    def confidence(self, node: int, token: int) -> float:
+        """The probability of a token after a node, at temperature 1; 0 for one that the model
+        cannot write."""
+        ...
+
+    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
+        """The same for several pairs of node and token. One transfer."""
+        ...
+
+    def logits(self, node: int) -> npt.NDArray[np.floating]:
+        """Logits [vocabulary] after one node, on the host, in float32 or better."""
+        ...
+
+
+Output = tuple[Evaluation, int]
+"""A model's output after one node: the evaluation and the node in it."""
 
 
 @dataclass(frozen=True)
@@ -452,3 +486,25 @@ def chain(root: int, tokens: Sequence[int], provenance: Provenance) -> TokenTree
     for parent, token in enumerate(tokens):
         builder.add(token, parent, provenance)
     return builder.build()
+
+
+def until_stop(tokens: Sequence[int], stop_tokens: AbstractSet[int]) -> tuple[int, ...]:
+    """Return the tokens up to and including the first stop token."""
+    if stop_tokens.isdisjoint(tokens):
+        return tuple(tokens)
+    return tuple(tokens[: next(n for n, token in enumerate(tokens, 1) if token in stop_tokens)])
+
+
+def truncate(
+    tree: TokenTree,
+    path: tuple[int, ...],
+    target_token: int,
+    stop_tokens: AbstractSet[int],
+    budget: int,
+) -> tuple[tuple[int, ...], int | None]:
+    """End a step after the first stop token, and after `budget` tokens. Return the path and the
+    target token, or None if the path was cut."""
+    for length, node in enumerate(path, 1):
+        if tree.tokens[node] in stop_tokens or length == budget:
+            return path[:length], None
+    return path, target_token

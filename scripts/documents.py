@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import ouroboros_core
-from ouroboros_core import methods
+from ouroboros_core import methods, rules
 from ouroboros_core.benchmark import draft_shapes
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
@@ -29,7 +29,7 @@ from ouroboros_core.locations import assets
 from ouroboros_core.methods.parts.base import Guesser
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.trace import adapter
-from ouroboros_core.training.record import agreement_of
+from ouroboros_core.training.folder import agreement_of
 from ouroboros_core.what_if import machines
 from scripts import measured_tables
 from visualize.drafts.tab import records
@@ -154,6 +154,22 @@ def settings_of(method: dict[str, Any]) -> str:
             for name, value in method["published"].items()
         )
         lines += ["", f"Preset `published`: {', '.join(values)}."]
+    return "\n".join(lines) + "\n"
+
+
+def rules_table() -> str:
+    """Return the acceptance rules with their guarantees and sources (docs/losslessness.md)."""
+    lines = ["| rule | how it judges a draft | what it guarantees |", "|---|---|---|"]
+    for rule in rules.available().values():
+        default = " (default)" if rule.id == rules.DEFAULT else ""
+        links = ", ".join(f"[{paper}](https://arxiv.org/abs/{paper})" for paper in rule.papers)
+        guarantee = "the target's distribution" if rule.lossless else "nothing: it is not lossless"
+        if rule.repeats_plain_text:
+            guarantee = "the text of plain sampling with the same seed, token by token"
+        sources = f" ({links})" if links else ""
+        lines.append(
+            f"| `{rule.id}`{default}: {rule.name}{sources} | {rule.explanation} | {guarantee} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -421,6 +437,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"methods": readme_methods, "result": measured_tables.result},
     "mkdocs.yml": {"methods": nav},
     "docs/methods/index.md": {"methods": methods_table},
+    "docs/losslessness.md": {"rules": rules_table},
     "docs/page.md": {"legend": legend},
     "docs/benchmarks.md": {
         "bench": measured_tables.bench_section,

@@ -28,7 +28,7 @@ from typing import Any
 from ouroboros_core import methods
 from ouroboros_core.adaptive.profiler import pass_seconds
 from ouroboros_core.benchmark import protocol
-from ouroboros_core.benchmark.protocol import Round, Speedup
+from ouroboros_core.benchmark.protocol import Round
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.locations import assets
@@ -36,6 +36,7 @@ from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
+from ouroboros_core.trace.summary import Speedup
 from ouroboros_core.trace.trace import Seconds, Step, Trace
 from ouroboros_core.what_if.beside import PassClock, Timed, between, costs_beside, proposing
 

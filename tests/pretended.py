@@ -24,9 +24,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ouroboros_core import methods
-from ouroboros_core.loading.trained import KINDS
+from ouroboros_core.loading.heads import drafter_class
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.heads.eagle import EagleDrafter
+from ouroboros_core.models.heads.recipes import EAGLE
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace.trace import Step
 from tests import tiny
@@ -173,13 +173,12 @@ def models(
 def run(engine: str, way: str, method: str, move: Callable[[Any], Any], count: int = 12) -> Any:
     """The steps of a run, one of WAYS."""
     dtype, sampling = WAYS[way]
-    tiny.drafter = lambda model, depths=(): EagleDrafter(
-        move(copy.deepcopy(tiny.head(model.name, depths)).to(dtype)), model
-    )
-    tiny.drafters = lambda model, kinds: {
-        kind: KINDS[kind][1](move(copy.deepcopy(tiny.head(model.name, kind=kind)).to(dtype)), model)
-        for kind in kinds
-    }
+
+    def drafter(model: CausalLM, depths: tuple[int, ...] = (), kind: str = EAGLE) -> Any:
+        made: Any = drafter_class(kind)
+        return made(move(copy.deepcopy(tiny.head(model.name, depths, kind)).to(dtype)), model)
+
+    tiny.drafter = drafter
     return tiny.run(models(engine, dtype, move), method, tiny.prompt(), count, sampling)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.interfaces import MIXED, Mixture
+from ouroboros_core.rules.parts.base import Target
 from ouroboros_core.sampling import Sampler, Sampling, softmax
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree
@@ -124,6 +125,15 @@ class Numbers:
 def fixed(*numbers: float) -> Any:
     """The generator of every position, each giving these numbers."""
     return lambda _: Numbers(*numbers)
+
+
+def target(probabilities: Callable[[int], Probabilities], generator: Any) -> Target:
+    """Return the target's answers by node, for a rule that does not ask for its choice."""
+
+    def choose(node: int) -> int:
+        raise AssertionError("the rule asks for the target's choice")
+
+    return Target(choose, probabilities, generator)
 
 
 def keyed(seed: int) -> Any:

@@ -17,11 +17,14 @@ from itertools import accumulate
 from ouroboros_core.adaptive.acceptance import Acceptance
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.interfaces import MakesPasses
-from ouroboros_core.methods.parts.adjustable import Adjustable, Decision, Reason
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
+    Decision,
     Method,
+    Reason,
     StepBudget,
+    StepNotes,
     TokenizedPrompt,
     VerificationResult,
 )
@@ -110,23 +113,27 @@ class Controller(Method):
         self.throughput, self.acceptance = Throughput(self._target), Acceptance()
         self._idle = self._passes = self._rows = 0
         self._proposed: tuple[TokenTree, tuple[int, ...]] | None = None
+        self._decision: Decision | None = None
 
     @property
     def drafter(self) -> MakesPasses | None:
         return self.member.drafter
+
+    @property
+    def notes(self) -> StepNotes:
+        return replace(self.member.notes, decision=self._decision)
 
     def _costs_of_drafter(self, costs: Costs) -> PassCosts | None:
         own, heads = self.resources.self_draft, self.resources.heads
         if own is not None and self.drafter is own:
             return costs.target.part(own.share)
         if kind := next((kind for kind in heads if heads[kind] is self.drafter), None):
-            return costs.heads.get(kind, costs.head)
-        return costs.head if self.drafter is self.resources.head else costs.draft
+            return costs.of_head(kind)
+        return costs.draft
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self._begin()
         self.member.start(prompt, max_new_tokens)
-        self.pool, self.columns, self.decision = self.member.pool, self.member.columns, None
 
     def propose(self, context: Context) -> TokenTree:
         if self.drafter:
@@ -135,7 +142,6 @@ class Controller(Method):
             budget = PricedBudget(self.throughput, self.acceptance, self._draft_costs)
             context = replace(context, budget=budget)
         tree = self.member.propose(context)
-        self.draft_rows_saved = self.member.draft_rows_saved
         may_ask = self._plan.drafting and context.deepest > 0 and self.drafter
         kept = self._choose(tree, self._made()[0] > 0 if may_ask else None)
         self._proposed = tree, tree.nodes_of(kept)
@@ -180,7 +186,8 @@ class Controller(Method):
             reason = "trial"
         expected = round(1 + sum(whole[node] for node in kept), 2)
         rate = round(self.throughput.rate, 1)
-        self.decision = Decision(len(nodes), len(kept), expected, rate, reason, self.columns, asked)
+        columns = self.member.notes.columns
+        self._decision = Decision(len(nodes), len(kept), expected, rate, reason, columns, asked)
         return kept
 
     def learn(self, result: VerificationResult) -> None:

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ouroboros_core.methods.parts.adjustable import Sizing
+from ouroboros_core.methods.parts.base import Sizing
 
 CONTEXT = 400
 """Tokens of the context behind which passes are timed."""
@@ -57,19 +57,21 @@ class PassCosts:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of the passes of the target and, if present, of the draft model, the EAGLE head, and
-    what else is trained for the target, by kind."""
+    """Costs of the passes of the target, the draft model and the heads, by kind of head."""
 
     target: PassCosts
     draft: PassCosts | None = None
-    head: PassCosts | None = None
     heads: Mapping[str, PassCosts] = field(default_factory=dict)
 
     @property
     def by_kind(self) -> dict[str, PassCosts]:
-        """All there are: of `target`, `draft`, `head` and the kinds of `heads`."""
-        known = {"target": self.target, "draft": self.draft, "head": self.head, **self.heads}
-        return {kind: costs for kind, costs in known.items() if costs}
+        """Return all costs, under `target`, `draft` and the kinds of head."""
+        models = {"target": self.target, "draft": self.draft, **self.heads}
+        return {kind: costs for kind, costs in models.items() if costs}
+
+    def of_head(self, kind: str) -> PassCosts | None:
+        """Return the costs of a head, of another head if this kind was not timed, or None."""
+        return self.heads.get(kind) or next(iter(self.heads.values()), None)
 
     @property
     def sizing(self) -> Sizing:
@@ -81,6 +83,6 @@ class Costs:
 TYPICAL = Costs(
     target=PassCosts((1, 8, 16, 32, 64), (20.0, 22.0, 24.0, 28.0, 36.0)),
     draft=PassCosts((1, 16, 64), (3.0, 3.4, 4.6)),
-    head=PassCosts((1, 16, 64), (2.0, 2.3, 3.2)),
+    heads={"eagle": PassCosts((1, 16, 64), (2.0, 2.3, 3.2))},
 )
 """Used where nothing was measured: round numbers in the proportions of small models on a CPU."""

@@ -96,7 +96,6 @@ def level_of(head: Drafter, rows: int, length: int) -> Timer:
 def measure(
     target: LanguageModel,
     draft: LanguageModel | None,
-    head: Drafter | None,
     heads: Mapping[str, Drafter] | None = None,
     seconds: float = SECONDS,
     counts: int | None = None,
@@ -107,10 +106,9 @@ def measure(
     More rows never count as cheaper than fewer. A drafter's passes are timed behind its first one
     of a step.
     """
-    trained = {"head": head, **(heads or {})}
     kinds: dict[str, Kind] = {"target": (pass_of, target, TARGET_ROWS[:counts])}
     kinds |= {"draft": (pass_of, draft, DRAFT_ROWS[:counts])} if draft else {}
-    kinds |= {kind: (level_of, one, HEAD_ROWS[:counts]) for kind, one in trained.items() if one}
+    kinds |= {kind: (level_of, one, HEAD_ROWS[:counts]) for kind, one in (heads or {}).items()}
     length = length_for(target, draft)
     plain = pass_of(target, 1, length)
     timers: dict[tuple[str, int], Timer] = {}
@@ -130,7 +128,7 @@ def measure(
         costs[kind] = PassCosts(several, tuple(mine))
         model.forget()
         model.passes = model.rows = 0
-    return Costs(costs.pop("target"), costs.pop("draft", None), costs.pop("head", None), costs)
+    return Costs(costs.pop("target"), costs.pop("draft", None), costs)
 
 
 def length_for(target: LanguageModel, draft: LanguageModel | None) -> int:

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
-from ouroboros_core import methods
+from ouroboros_core import methods, rules
 from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import Hyperparameters
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Seconds, Step, Trace
@@ -180,9 +180,8 @@ def read_spec(text: str, sampling: Sampling) -> Spec:
         raise InvalidInput(
             f"{text}: {kind.id} keeps nothing that could be warm; {methods.able(Need.MEMORY)} do"
         )
-    rule = settings.pop("acceptance", "match" if text == BASELINE else sampling.acceptance)
+    rule = settings.pop("acceptance", rules.DEFAULT if text == BASELINE else sampling.acceptance)
     chosen = Sampling.parse({**sampling.model_dump(), "acceptance": rule})
-    assert isinstance(chosen, Sampling)
     return Spec(text, kind.id, kind.Hyperparameters.parse(settings), chosen, warm == "true")
 
 

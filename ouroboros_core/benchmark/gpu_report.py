@@ -14,8 +14,8 @@ from ouroboros_core.adaptive.profiler import pass_seconds
 from ouroboros_core.benchmark import doctor as checkup
 from ouroboros_core.benchmark.doctor import Finding
 from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome, parse
-from ouroboros_core.benchmark.peak_memory import MemoryPeak
 from ouroboros_core.benchmark.peers import peers
+from ouroboros_core.benchmark.runner import MemoryPeak
 from ouroboros_core.decoding.generation import lacking
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.sampling import Sampling

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from math import inf
-from statistics import median_low
 from typing import TypeVar
 
 from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Speedup
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.words import counted
 
@@ -26,38 +26,6 @@ ROUNDS, AGAIN = 3, 2
 T = TypeVar("T")
 RunLane = Callable[[int, int], Generator[T, None, Trace]]
 """Runs a lane of a round, both counted from 0; what it yields goes to whoever asked."""
-
-
-@dataclass(frozen=True)
-class Speedup:
-    """A speedup over plain decoding. each: of every round that counts, in their order."""
-
-    each: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        """One that was measured: of two in the middle the lower one."""
-        return median_low(self.each)
-
-    @property
-    def spread(self) -> tuple[float, float]:
-        """The least and the largest."""
-        return min(self.each), max(self.each)
-
-    @property
-    def between(self) -> str:
-        """`(1.30–1.41)`; empty for a single round, which has no spread."""
-        least, most = self.spread
-        return f"({least:.2f}–{most:.2f})" if len(self.each) > 1 else ""
-
-    @property
-    def remark(self) -> str:
-        """What stands beside the median: `(1.30–1.41), 3 rounds`, or `1 round`."""
-        return ", ".join(filter(None, (self.between, counted(len(self.each), "round"))))
-
-    def __str__(self) -> str:
-        gap = " " if self.between else ", "
-        return f"{self.median:.2f}{gap}{self.remark}"
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import contextlib
 import random
+import resource
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome, left_out
-from ouroboros_core.benchmark.peak_memory import MemoryPeak
 from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.store import Measurement, Settings, Store, Stretch, Unit
 from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.decoding.text import decode_all
 from ouroboros_core.errors import InvalidInput, WantOfMemory
-from ouroboros_core.lookup.memories import read_memory
+from ouroboros_core.lookup.memory import read_memory
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence, compare
@@ -35,6 +37,46 @@ WARM_UP_TOKENS = 8
 
 Ran = tuple[Entrant, Outcome, float]
 """An entrant, its run, and the megabytes that it needed at most."""
+
+
+class MemoryPeak:
+    """Peak memory of some work: the accelerator's if there is one, else this process's resident
+    set. Usage: reset, work, read the peak."""
+
+    def __init__(self, device: str) -> None:
+        """device: a torch device type, such as cpu or cuda."""
+        self._cuda = device == "cuda"
+
+    def reset(self) -> None:
+        """Reset the peak. Only Linux supports this for a process; elsewhere the peak covers the
+        whole run."""
+        if self._cuda:
+            import torch
+
+            for number in range(torch.cuda.device_count()):
+                torch.cuda.reset_peak_memory_stats(number)
+        else:
+            with contextlib.suppress(OSError):
+                Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+
+    def megabytes(self) -> float:
+        """The peak since the last reset, in MB (10**6 bytes)."""
+        if self._cuda:
+            import torch
+
+            return (
+                sum(torch.cuda.max_memory_allocated(n) for n in range(torch.cuda.device_count()))
+                / 1e6
+            )
+        with contextlib.suppress(OSError, StopIteration):
+            lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+            return (
+                int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+                * 1024
+                / 1e6
+            )
+        scale = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale / 1e6
 
 
 @contextlib.contextmanager

@@ -10,16 +10,21 @@ import json
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypeVar
 
-from ouroboros_core.benchmark.conditions import Conditions
+from ouroboros_core.benchmark.prompts import Question, digest
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import write_atomically
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.trace import Seconds
 from ouroboros_core.words import counted
+
+if TYPE_CHECKING:
+    from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.sampling import Sampling
 
 VERSION = 1
 Unit = tuple[int | str, ...]
@@ -152,6 +157,37 @@ class Plan(Protocol[R]):
 
 
 @dataclass(kw_only=True)
+class Conditions:
+    """What everything was measured on: number and digest of the questions, lengths, sampling,
+    models, machine."""
+
+    questions: int
+    prompts: str
+    max_new_tokens: int
+    sampling: dict[str, Any]
+    repeats: int
+    target: str
+    draft: str | None
+    environment: dict[str, Any]
+
+
+def conditions(
+    pair: Pair, questions: Sequence[Question], sampling: Sampling, count: int, repeats: int
+) -> dict[str, Any]:
+    """The fields of Conditions; count: new tokens of a run at most."""
+    return {
+        "questions": len(questions),
+        "prompts": digest(questions),
+        "max_new_tokens": count,
+        "sampling": sampling.model_dump(),
+        "repeats": repeats,
+        "target": pair.target.name,
+        "draft": pair.draft_name,
+        "environment": asdict(pair.environment),
+    }
+
+
+@dataclass(kw_only=True)
 class Settings(Conditions):
     """What decides the numbers of a benchmark; a resumed one must have the same. `shorter`: limits
     of new tokens under which the same runs are counted, too."""
@@ -221,9 +257,7 @@ class Store(Generic[R]):
         """Write the file atomically; `report` is added to the records."""
         if self.path is None:
             return
-        scratch = self.path.with_name(self.path.name + ".writing")
-        scratch.write_text(self.text(report), encoding="utf-8")
-        scratch.replace(self.path)
+        write_atomically(self.path, self.text(report))
 
     def text(self, report: dict[str, Any]) -> str:
         """The JSON of all that is kept, a record a line."""

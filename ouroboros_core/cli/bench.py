@@ -107,9 +107,8 @@ def _build(
 ) -> Runner:
     """Load the models and open the store; the input has been checked."""
     from ouroboros_core.benchmark import entrants, peers
-    from ouroboros_core.benchmark.conditions import conditions
     from ouroboros_core.benchmark.runner import Runner
-    from ouroboros_core.benchmark.store import Settings, Store
+    from ouroboros_core.benchmark.store import Settings, Store, conditions
     from ouroboros_core.decoding.generation import lacking
 
     pair = options.load_pair(arguments)

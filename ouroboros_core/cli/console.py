@@ -225,7 +225,6 @@ class Session:
             chosen = Sampling.parse(
                 {**settings, "seed": self.sampling.seed, "acceptance": self.sampling.acceptance}
             )
-            assert isinstance(chosen, Sampling)
             if name != "greedy" and chosen.temperature == 0:
                 raise InvalidInput(
                     "temperature must be above 0 here, got 0: for greedy decoding say /processor "
@@ -247,7 +246,7 @@ class Session:
     def do_seed(self, value: str = "") -> str:
         """[N]: seed of sampling."""
         if value:
-            self.sampling = Sampling.parse({**self.sampling.model_dump(), "seed": value})  # type: ignore[assignment]
+            self.sampling = Sampling.parse({**self.sampling.model_dump(), "seed": value})
             self._rebuild()
         return f"seed {self.sampling.seed}"
 

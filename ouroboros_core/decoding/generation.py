@@ -12,7 +12,6 @@ from ouroboros_core.decoding.loop import check_length, decode
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.text import TextStream, decode_all
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.loading.capacity import check_memory, check_text
 from ouroboros_core.loading.pairs import Pair
@@ -22,6 +21,7 @@ from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.models.processed import ProcessedModel, Rules
 from ouroboros_core.models.rules import for_vocabulary
 from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.settings import Hyperparameters
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Ending, Prompt, Step, Trace
 
@@ -53,12 +53,11 @@ class Task:
     def plain(self) -> Task:
         """The same text by plain decoding: the baseline."""
         baseline = methods.get("autoregressive")
-        sampling = self.sampling.model_copy(update={"acceptance": "match"})
         return Task(
             self.prompt,
             baseline.id,
             baseline.Hyperparameters(),
-            sampling,
+            self.sampling.plain(),
             self.max_new_tokens,
             self.chat,
             self.history,
@@ -72,7 +71,6 @@ def _resources(pair: Pair, *, chat: bool, self_draft: bool) -> Resources:
     return Resources(
         draft_model=pair.draft,
         stop_tokens=pair.stops(chat=chat),
-        head=pair.head,
         corpus=pair.corpus,
         sizing=pair.costs.sizing,
         self_draft=pair.self_draft if self_draft else None,

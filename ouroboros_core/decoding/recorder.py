@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ouroboros_core.interfaces import Evaluation
+from ouroboros_core.rules.parts.base import ALONE, Judgement
 from ouroboros_core.sampling import Sampler, softmax
 from ouroboros_core.trace.trace import Judged, Trial
-from ouroboros_core.tree import Probabilities, TokenTree
-from ouroboros_core.verify import SAMPLED_RULES, Judgement
+from ouroboros_core.tree import Evaluation, Probabilities, TokenTree
 
 TOP = 10
 """Tokens kept of each model, the likeliest; those that were proposed or chosen are kept beside
@@ -62,7 +61,7 @@ class Recorder:
         tokens = dict.fromkeys([*_top(p), *(_top(q) if q is not None else []), *proposed, chosen])
         rows = np.array([token for token in tokens if token < len(p)])
         noise = None
-        if self.sampler.sampling.temperature and self.sampler.sampling.repeats_plain_text:
+        if self.sampler.sampling.temperature and self.sampler.rule.repeats_plain_text:
             noise = self.sampler.noise(position)
         return Judged(
             node=node,
@@ -84,13 +83,8 @@ class Recorder:
     def _draws(self, tree: TokenTree, evaluation: Evaluation, length: int) -> _Draws:
         """The draws by which the tree was judged, repeated with the same randomness."""
         draws = _Draws()
-        if self.sampler.sampling.rejects:
-            SAMPLED_RULES[self.sampler.sampling.acceptance](
-                tree,
-                lambda node: self.sampler.probabilities(evaluation, node),
-                lambda node: self.sampler.generator(length + tree.depths[node]),
-                draws,
-            )
+        if not self.sampler.rule.repeats_plain_text:
+            self.sampler.judge(tree, evaluation, length - 1, draws)
         return draws
 
 
@@ -106,7 +100,7 @@ class _Draws:
         q = None if judgement.q is None else round(judgement.q, DIGITS)
         u, p = round(judgement.u, DIGITS), round(judgement.p, DIGITS)
         trial = Trial(judgement.node, u, p, q, judgement.accepted)
-        if judgement.rule != "token":
+        if judgement.rule != ALONE:
             chance = round(judgement.chance, DIGITS)
             trial = replace(trial, chance=chance, rule=judgement.rule)
         self.trials.setdefault(judgement.before, []).append(trial)

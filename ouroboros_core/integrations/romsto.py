@@ -34,7 +34,6 @@ class LogitsProcessor:
             if hasattr(self, name)
         }
         made = Sampling.parse({**values, "seed": seed, "acceptance": "rejection"})
-        assert isinstance(made, Sampling)
         if made.temperature == 0:
             raise InvalidInput(
                 "temperature must be above 0 here, got 0: for greedy decoding use GreedyProcessor()"

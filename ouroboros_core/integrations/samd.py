@@ -20,6 +20,8 @@ from ouroboros_core.loading.heads import load_head
 from ouroboros_core.loading.pairs import fingerprint
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.methods.parts.base import Resources
+from ouroboros_core.models.heads.head import HeadDrafter
+from ouroboros_core.models.heads.recipes import EAGLE
 from ouroboros_core.sampling import Sampler, Sampling
 
 TREE_METHODS = {"token_recycle": "token_recycling", "eagle2": "eagle2"}
@@ -114,9 +116,7 @@ class SamdGenerationConfig:
             "top_p": self.top_p or 1.0,
             "top_k": self.top_k,
         }
-        made = Sampling.parse({"seed": seed, **({} if self.greedy else settings)})
-        assert isinstance(made, Sampling)
-        return made
+        return Sampling.parse({"seed": seed, **({} if self.greedy else settings)})
 
 
 @dataclass(frozen=True)
@@ -203,14 +203,15 @@ class SamdModel:
                 f"the corpus holds token id {corpus.largest_token}, beyond the vocabulary of the "
                 "model"
             )
-        self._head = None
+        self._heads: dict[str, HeadDrafter] = {}
         if samd_config.tree_method == "eagle2":
             if samd_config.tree_model_path is None:
                 raise InvalidInput(
                     "tree_method eagle2 needs tree_model_path, the folder of a head (train eagle "
                     "makes one)"
                 )
-            self._head = load_head(str(samd_config.tree_model_path), self._target)
+            head = load_head(str(samd_config.tree_model_path), self._target)
+            self._heads = {EAGLE: head}
 
     def eval(self) -> SamdModel:
         return self
@@ -255,7 +256,9 @@ class SamdModel:
             )
         seed = 0 if settings.greedy else int(torch.randint(2**32, (1,), dtype=torch.int64))
         sampler = Sampler(settings.sampling(seed), self._target.vocabulary)
-        resources = Resources(sampler, None, self.stops, None, self._head, self.draft.sam_static)
+        resources = Resources(
+            sampler, stop_tokens=self.stops, heads=self._heads, corpus=self.draft.sam_static
+        )
         method = methods.create(methods.get("sam"), self.config.settings(), resources)
         steps = decode(
             self._target,

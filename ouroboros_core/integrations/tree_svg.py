@@ -11,7 +11,7 @@ from ouroboros_core.words import isolated
 
 HEIGHT, GAP_X, GAP_Y, MARGIN = 26, 26, 10, 8
 ROOT = "root"
-"""The kind of the node that the tree hangs off: the last token of the context."""
+"""The kind of the root: the last token of the context."""
 
 
 @dataclass
@@ -19,7 +19,7 @@ class Node:
     """A box of the picture; `x` and `y` are known once it is laid out.
 
     kind      `root`, or the key of a `Look`
-    accepted  drawn thick; what is not is dashed
+    accepted  drawn thick; a rejected token is dashed
     """
 
     kind: str
@@ -40,24 +40,24 @@ class Node:
 
     def walk(self) -> list[Node]:
         """The node and all below it, a parent before its children."""
-        found, waiting = [], [self]
+        nodes, waiting = [], [self]
         while waiting:
             node = waiting.pop()
-            found.append(node)
+            nodes.append(node)
             waiting += reversed(node.children)
-        return found
+        return nodes
 
 
 def columns(text: str) -> int:
     """Columns that a text takes in a font of one width; letters of East Asia take two, accents and
     signs that are not seen none."""
-    seen = (letter for letter in text if unicodedata.category(letter) not in ("Mn", "Cf"))
-    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in seen)
+    visible = (letter for letter in text if unicodedata.category(letter) not in ("Mn", "Cf"))
+    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in visible)
 
 
 def picture(root: Node, title: str) -> str:
     """The tree as the text of an SVG file that is legible on light and on dark pages; the first
-    child goes on in the line of its parent."""
+    child continues the line of its parent."""
     levels: list[list[Node]] = []
     _level(root, levels, 0)
     x: float = MARGIN
@@ -67,7 +67,7 @@ def picture(root: Node, title: str) -> str:
         x += max(node.width for node in level) + GAP_X
     rows = _rows(root, 0)
     size = (x - GAP_X + MARGIN, rows * (HEIGHT + GAP_Y) - GAP_Y + 2 * MARGIN)
-    parts = [
+    elements = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]:.0f}" height="{size[1]:.0f}" '
         f'viewBox="0 0 {size[0]:.0f} {size[1]:.0f}" role="img">',
         f"<title>{escape(title)}</title>",
@@ -75,7 +75,7 @@ def picture(root: Node, title: str) -> str:
         *(_box(node) for node in root.walk()),
         "</svg>",
     ]
-    return "\n".join(parts) + "\n"
+    return "\n".join(elements) + "\n"
 
 
 def _level(node: Node, levels: list[list[Node]], depth: int) -> None:
@@ -101,8 +101,8 @@ def _tone(node: Node) -> str:
 
 def _tint(colour: str) -> str:
     """The colour, mixed with four parts of white."""
-    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return "#" + "".join(f"{(part + 4 * 255) // 5:02x}" for part in parts)
+    channels = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{(channel + 4 * 255) // 5:02x}" for channel in channels)
 
 
 def _edge(node: Node, child: Node) -> str:

@@ -19,6 +19,7 @@ from ouroboros_core.loading import speed
 from ouroboros_core.loading.capacity import SPARE, free_memory
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.passes import Engine, engines
+from ouroboros_core.models.forward import TokenRows
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -174,8 +175,8 @@ def _ignores_masks(model: CausalLM) -> bool:
     logits = []
     for sees in (causal, alone):
         model.forget()
-        rows = model.forward_pass.logits(range(1, 7), range(6), sees, range(6))
-        logits.append(rows.double())
+        rows = TokenRows(range(1, 7), range(6), sees, scored=range(6), past=0)
+        logits.append(model.forward_pass.logits(rows).double())
     return bool((logits[0] - logits[1]).norm() <= 1e-6 * logits[0].norm())
 
 

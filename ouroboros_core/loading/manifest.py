@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
+
+from ouroboros_core.locations import write_atomically
 
 NAME = "manifest.json"
 NEEDED = ("config.json", "model.safetensors", "tokenizer.json")
@@ -30,9 +31,7 @@ def write(folder: Path) -> None:
         if file.is_file() and file.name != NAME and not file.name.startswith(".")
     )
     listed = {file.name: {"size": file.stat().st_size, "sha256": digest(file)} for file in files}
-    part = folder / f".{NAME}-{os.getpid()}"
-    part.write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
-    part.replace(folder / NAME)
+    write_atomically(folder / NAME, json.dumps(listed, indent=1) + "\n")
 
 
 def fault(folder: Path) -> str | None:

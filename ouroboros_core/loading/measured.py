@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import math
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import torch
 
 from ouroboros_core.loading.machine import processor
-from ouroboros_core.locations import cache_folder
+from ouroboros_core.locations import cache_folder, write_atomically
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.native import build
 
@@ -61,11 +60,7 @@ def keep(file: Path, data: dict[str, Any]) -> None:
     written to costs a few seconds at each start, no more."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=file.parent, delete=False, encoding="utf-8"
-        ) as scratch:
-            json.dump(data, scratch)
-        Path(scratch.name).replace(file)
+        write_atomically(file, json.dumps(data))
     except OSError as error:
         log.warning("what was measured once is not kept as %s: %s", file, error)
 

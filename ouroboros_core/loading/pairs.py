@@ -24,7 +24,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput, UnsupportedModel
-from ouroboros_core.interfaces import HeldDrafter
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.blocks import Weights, use_blocks
 from ouroboros_core.loading.capacity import check_characters, check_text, give_back
@@ -38,7 +37,7 @@ from ouroboros_core.loading.drafts import (
     load_draft,
     vocabulary_size,
 )
-from ouroboros_core.loading.heads import load_head
+from ouroboros_core.loading.heads import choose_folders, load_heads
 from ouroboros_core.loading.machine import (
     DType,
     available_threads,
@@ -49,7 +48,6 @@ from ouroboros_core.loading.machine import (
 )
 from ouroboros_core.loading.sharding import SPLIT, agreed, check_split, local_device, processes
 from ouroboros_core.loading.skips import self_draft
-from ouroboros_core.loading.trained import EAGLE, chosen_folders, load_others
 from ouroboros_core.loading.weights import (
     DeviceMap,
     Quantize,
@@ -64,7 +62,7 @@ from ouroboros_core.models.candidates import TransformersCandidates
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.compact import FAMILY
 from ouroboros_core.models.engines.native import build, pages
-from ouroboros_core.models.heads.eagle import EagleDrafter
+from ouroboros_core.models.heads.head import HeadDrafter
 from ouroboros_core.models.processed import Rules
 from ouroboros_core.models.rules import own_processors, own_settings, rules_of, stateless
 from ouroboros_core.models.self_draft import SelfDraft
@@ -78,8 +76,7 @@ class Pair:
     """A loaded and checked pair. Draft, heads and corpus may be missing; methods that need them
     cannot run then.
 
-    head   the EAGLE head
-    heads  what else is trained for the target, by kind
+    heads  the heads that were trained for the target, by kind
     foreign_draft  in the place of `draft`, one with a vocabulary of its own
     """
 
@@ -88,10 +85,9 @@ class Pair:
     tokenizer: PreTrainedTokenizerBase
     stop_tokens: frozenset[int]
     quantization: Quantize | None = None
-    head: EagleDrafter | None = None
     corpus: Corpus | None = None
     costs: Costs = TYPICAL
-    heads: Mapping[str, HeldDrafter] = field(default_factory=dict)
+    heads: Mapping[str, HeadDrafter] = field(default_factory=dict)
     foreign_draft: ForeignDraft | None = None
 
     @property
@@ -109,7 +105,7 @@ class Pair:
     @property
     def beside(self) -> list[str]:
         """What there is beside the target, in words."""
-        parts = {"draft": self.draft, "head": self.head, **self.heads, "corpus": self.corpus}
+        parts = {"draft": self.draft, **self.heads, "corpus": self.corpus}
         said = [f"{what} {part.name}" for what, part in parts.items() if part]
         if self.draft is not None and self.draft.differing_entries:
             said[0] += f" ({self.draft.differing_entries} entries of the vocabularies differ)"
@@ -169,7 +165,7 @@ class Pair:
     def reset(self) -> None:
         """Forget all texts and return their memory to the system, but for what passes in fixed
         shapes have been captured over."""
-        for model in (self.target, self.draft, self.head, *self.heads.values()):
+        for model in (self.target, self.draft, *self.heads.values()):
             if isinstance(model, CausalLM) and model.engine == "static":
                 model.forget()
             elif model is not None:
@@ -335,16 +331,12 @@ def load_pair(
     small = None if draft in (None, "none") else load_draft(str(draft), big, tokenizer, kind, where)
     foreign = small if isinstance(small, ForeignDraft) else None
     small = small if isinstance(small, CausalLM) else None
-    folders = chosen_folders(head, shipped=target is None)
-    eagle = load_head(folders[EAGLE], big) if EAGLE in folders else None
-    heads = load_others(folders, big)
+    heads = load_heads(choose_folders(head, shipped=target is None), big)
     if corpus is None and target is None and embedded.corpus_file().exists():
         corpus = str(embedded.corpus_file())
     texts = None if corpus in (None, "none") else _load_corpus(str(corpus), big, tokenizer)
     stops = stop_tokens(big.model, tokenizer)
-    pair = Pair(
-        big, small, tokenizer, stops, quantize, eagle, texts, heads=heads, foreign_draft=foreign
-    )
+    pair = Pair(big, small, tokenizer, stops, quantize, texts, heads=heads, foreign_draft=foreign)
     return _timed(pair) if checks else pair
 
 
@@ -370,11 +362,10 @@ def _timed(pair: Pair) -> Pair:
     how = " ".join(f"{m.engine} {m.model.num_parameters()}" for m in models)
     if any(m.engine == "native" for m in models):
         how += f" {build.name()} {pages.kind()}"
-    if pair.head is not None:
-        how += f" {sum(weight.numel() for weight in pair.head.head.parameters())}"
-    timed = pair.target, pair.draft, pair.head
+    how += "".join(f" {head.weight_count}" for head in pair.heads.values())
     shared = agreed if processes(pair.target.model) > 1 else None
-    return replace(pair, costs=costs_of(pair.environment, *timed, how, pair.heads, shared))
+    timed = pair.target, pair.draft, pair.heads
+    return replace(pair, costs=costs_of(pair.environment, *timed, how, shared))
 
 
 def with_draft(pair: Pair, name: str) -> Pair:

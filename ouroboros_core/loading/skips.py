@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ouroboros_core.errors import UnsupportedModel
-from ouroboros_core.locations import cache_folder
+from ouroboros_core.locations import cache_folder, write_atomically
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.self_draft import SelfDraft
 from ouroboros_core.models.skips import Skips, generic
@@ -56,9 +56,7 @@ def keep(target: CausalLM, found: Search) -> Path:
         "tried": found.tried,
         "seconds": round(found.seconds, 1),
     }
-    scratch = file.with_suffix(".tmp")
-    scratch.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    scratch.replace(file)
+    write_atomically(file, json.dumps(data, indent=1) + "\n")
     return file
 
 

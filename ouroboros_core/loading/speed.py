@@ -14,6 +14,7 @@ import torch
 from ouroboros_core.adaptive.profiler import in_turn
 from ouroboros_core.loading.measured import kept
 from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.engines.compact import Rows
 from ouroboros_core.models.engines.native import pages
 from ouroboros_core.models.engines.passes import Engine, decoder
 from ouroboros_core.models.kv_cache import TreeCache
@@ -80,8 +81,8 @@ class FirstLayers:
 
     def _run(self, start: int, stop: int) -> None:
         positions = torch.arange(start, stop, device=self._embeddings.device)
-        rows, longest = self._embeddings[start:stop], len(self._embeddings)
-        self._decoder.run(rows, positions, longest, None, self._cache)
+        x, longest = self._embeddings[start:stop], len(self._embeddings)
+        self._decoder.run(Rows(x, positions, longest), self._cache)
 
     def seconds(self, rows: int) -> float:
         """Of a pass over so many rows."""

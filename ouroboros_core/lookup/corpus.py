@@ -19,11 +19,12 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import write_atomically
 from ouroboros_core.lookup.suffix_array import DEPTH, END, Ids, suffix_array
 from ouroboros_core.lookup.suffix_tree import Arrays, Cursor, Found, SuffixTree
 
@@ -65,8 +66,8 @@ class Corpus:
     def save(self, path: Path) -> None:
         """Write a file, atomically: an .npy of all arrays as they are, or else an .npz of tokens
         and their order, compressed, from which `load` builds the tree again."""
-        scratch = path.with_name(path.name + ".tmp")
-        with scratch.open("wb") as file:
+
+        def write(file: BinaryIO) -> None:
             if path.suffix == MAPPED:
                 np.save(file, self._numbers())
             else:
@@ -76,7 +77,8 @@ class Corpus:
                     order=self.order,
                     fingerprint=np.array(self.fingerprint),
                 )
-        scratch.replace(path)
+
+        write_atomically(path, write)
 
     @property
     def _arrays(self) -> list[Ids]:

@@ -6,13 +6,19 @@ be written as JSON and read again. It changes what is proposed, never what is wr
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
+from ouroboros_core import lookup
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import write_atomically
 
 VERSION = 1
 LARGEST_FILE = 128 * 2**20
@@ -91,9 +97,7 @@ class Memory(ABC):
 
     def save(self, path: Path) -> None:
         """Write as JSON, atomically."""
-        scratch = path.with_name(path.name + ".tmp")
-        scratch.write_text(self.to_json(), encoding="utf-8")
-        scratch.replace(path)
+        write_atomically(path, self.to_json())
 
     @classmethod
     def load(cls, path: Path, fingerprint: str | None = None) -> Self:
@@ -148,3 +152,84 @@ def of_kind(memory: Memory | None, kind: type[M]) -> M | None:
     raise InvalidInput(
         f"what was kept is a {memory.holds}, but this method keeps a {kind.holds}: start a new one"
     )
+
+
+MOST_PARTS = 16
+"""Members of a method whose memories are kept together."""
+
+ANY = "memory of a method"
+
+
+class Memories(Memory):
+    """What the members of a combining method keep, by their role."""
+
+    FORMAT = "ouroboros-memories"
+    holds = "memory of several methods"
+
+    def __init__(self, fingerprint: str = "") -> None:
+        super().__init__(fingerprint)
+        self.parts: dict[str, Memory] = {}
+
+    def begin_run(self) -> None:
+        """A run of the method that combines them begins; whichever of them it asks."""
+        self.runs += 1
+
+    def part(self, role: str, new: Callable[[str], Memory | None]) -> Memory | None:
+        """The memory of a role: the one there is, or else the `new` one for a tokenizer's
+        fingerprint; None where that is None."""
+        if role not in self.parts:
+            made = new(self.fingerprint)
+            if made is None:
+                return None
+            self.parts[role] = made
+        return self.parts[role]
+
+    def token_ids(self) -> Iterable[int]:
+        return chain.from_iterable(part.token_ids() for part in self.parts.values())
+
+    def content(self) -> dict[str, Any]:
+        return {"parts": {role: part.to_data() for role, part in self.parts.items()}}
+
+    @classmethod
+    def of_content(cls, data: Mapping[str, Any]) -> Self:
+        memory, parts = cls(str(data["fingerprint"])), data["parts"]
+        if len(parts) > MOST_PARTS:
+            raise ValueError(f"it has {len(parts)} parts, at most {MOST_PARTS} are read")
+        for role, part in parts.items():
+            read = _of_data(part)
+            if read.fingerprint != memory.fingerprint:
+                raise ValueError(f"its part {role} was made with another tokenizer")
+            memory.parts[str(role)] = read
+        return memory
+
+
+@cache
+def kinds() -> dict[str, type[Memory]]:
+    """Return all kinds of memory in the files of this package by `FORMAT`."""
+    names = [f"{lookup.__name__}.{module.name}" for module in pkgutil.iter_modules(lookup.__path__)]
+    classes = [kind for name in names for kind in vars(importlib.import_module(name)).values()]
+    return {
+        kind.FORMAT: kind
+        for kind in classes
+        if isinstance(kind, type) and issubclass(kind, Memory) and kind is not Memory
+    }
+
+
+def _of_data(data: Any) -> Memory:
+    """The memory of whichever kind that `to_data` gave."""
+    name = str(data["format"])
+    if name not in kinds():
+        raise ValueError(f"its format must be one of {', '.join(kinds())}, got {name[:40]}")
+    return kinds()[name].of_data(data)
+
+
+def read_memory(text: str, fingerprint: str | None = None) -> Memory:
+    """The memory that `to_json` wrote, of whichever kind, and of the tokenizer with that
+    fingerprint; raises InvalidInput."""
+    data = parse(text, ANY)
+    return checked(lambda: _of_data(data), ANY, fingerprint)
+
+
+def load_memory(path: Path, fingerprint: str | None = None) -> Memory:
+    """The memory that `save` wrote, as `read_memory` reads it."""
+    return read_memory(read_text(path, ANY), fingerprint)

@@ -10,11 +10,9 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -23,8 +21,9 @@ from ouroboros_core.methods.parts.base import (
     TokenizedPrompt,
 )
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
 
 DEEPEST = 8
 """Levels at most where that is 'auto'."""
@@ -57,13 +56,13 @@ class Eagle2(Method):
     )
     order = 25
     on_map = (Guesser.HEAD, Shape.TREE)
-    needs = frozenset({Need.HEAD})
+    needs = frozenset({Need.EAGLE})
 
     published = fixed_values(tree_depth=6, tree_width=10, tree_size=59)
     """A first level and 5 rounds behind it, the 10 likeliest each, 60 nodes with the root: those of
     the authors' code for a 7B model."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         tree_depth: Annotated[int, Ge(1), Le(10)] | Auto = Field(
             AUTO, examples=[3], description="Levels of the drafted tree."
         )
@@ -84,8 +83,9 @@ class Eagle2(Method):
         return Adjustable(drafting=depth, checking=size) if depth or size else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        assert self.resources.head is not None
-        self.head = self.resources.head
+        head = self.resources.head(self.needs)
+        assert head is not None
+        self.head = head
         self.head.forget()
 
     def propose(self, context: Context) -> TokenTree:

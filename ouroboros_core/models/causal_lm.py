@@ -17,17 +17,17 @@ import torch
 from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.interfaces import MIXED, Candidates, Evaluation, Mixture
+from ouroboros_core.interfaces import MIXED, Candidates, Mixture
 from ouroboros_core.models.engines.native.blocks import BlocksOf
 from ouroboros_core.models.engines.passes import Engine
 from ouroboros_core.models.engines.static import plan_no_attention
 from ouroboros_core.models.evaluation import TorchEvaluation, candidates_of
-from ouroboros_core.models.forward import EVERY_ROW, ForwardPass
+from ouroboros_core.models.forward import EVERY_ROW, ForwardPass, TokenRows
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.reach import longest_text
-from ouroboros_core.models.skips import Skips
+from ouroboros_core.models.skips import ReducedModel
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
 
 PREFILL_CHUNK = 512
 """Rows of the context computed in one pass; its mask has this many rows, never as many as the
@@ -192,29 +192,15 @@ class CausalLM:
         if kept < len(context) - 1:
             self._fill(context, kept)
 
-    def rows_without(
-        self,
-        skipped: Skips,
-        view: PreTrainedModel,
-        tokens: Sequence[int],
-        positions: Sequence[int],
-        sees: npt.NDArray[np.bool_],
-        wanted: Sequence[int],
-        above: Sequence[int] = (),
-    ) -> torch.Tensor:
-        """Logits [len(wanted), vocabulary] of rows behind those that `hold` has left, without some
-        sublayers: rows are appended only in the layers whose attention runs.
+    def logits_without(self, reduced: ReducedModel, rows: TokenRows) -> torch.Tensor:
+        """Return the logits [len(rows.scored), vocabulary] of rows after those that `hold` keeps,
+        computed without some sublayers.
 
-        They stay until the cache is next asked for, which cuts every layer back to the context's
-        rows.
-
-        view   the model without those sublayers, see `skips.without`
-        above  positions of rows that were appended in the same way before; sees [rows, above +
-               rows] is visibility among them and the new rows
+        Rows are appended only in layers whose attention runs. They stay until the cache is used
+        again, which cuts every layer back to the context's rows. `rows.above` are rows that were
+        appended in this way before.
         """
-        past = len(self._context) + len(above)
-        part = skipped, view, past
-        return self._forward(tokens, positions, sees, wanted, above, part=part)
+        return self._forward(rows, reduced)
 
     @torch.inference_mode()
     def memory(self, context: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -266,19 +252,22 @@ class CausalLM:
                 "not be empty"
             )
         kept = self._rewind(context)
-        if len(context) - 1 - kept > PACKED_CONTEXT:
+        last = len(context) - 1
+        if last - kept > PACKED_CONTEXT:
             self._fill(context, kept)
-            kept = len(context) - 1
-        missing = len(context) - 1 - kept
+            kept = last
+        missing = last - kept
         nodes = [n for n in range(len(tree)) if n not in tree.silent]
         # Until the pass has ended, the cache holds nothing that can be relied on.
         self._context, self._tree = (), None
-        logits = self._forward(
-            [*context[kept:-1], *tree.tokens],
-            [*range(kept, len(context) - 1), *(len(context) - 1 + d for d in tree.depths)],
-            _visibility(missing, tree.ancestors),
-            [missing + n for n in nodes],
+        rows = TokenRows(
+            tokens=[*context[kept:-1], *tree.tokens],
+            positions=[*range(kept, last), *(last + depth for depth in tree.depths)],
+            sees=_visibility(missing, tree.ancestors),
+            scored=[missing + n for n in nodes],
+            past=kept,
         )
+        logits = self._forward(rows)
         self.passes += 1
         self.rows += len(tree)
         self._context, self._tree = context, tree
@@ -331,14 +320,16 @@ class CausalLM:
         self._context, self._tree = (), None
         # A new row sees all of the context, and of the tree's rows - those in the cache (`above`)
         # and the new ones - its ancestors.
-        logits = self._forward(
-            [tree.tokens[node] for node in fresh],
-            [last + tree.depths[node] for node in fresh],
-            tree.ancestors[len(known) :],
-            [node - len(known) for node in nodes],
+        rows = TokenRows(
+            tokens=[tree.tokens[node] for node in fresh],
+            positions=[last + tree.depths[node] for node in fresh],
+            sees=tree.ancestors[len(known) :],
+            scored=[node - len(known) for node in nodes],
+            past=last + len(known),
             above=[last + depth for depth in known.depths],
             embeddings=embeddings,
         )
+        logits = self._forward(rows)
         self.passes += 1
         self.rows += len(fresh)
         self._context, self._tree = context, tree
@@ -391,11 +382,9 @@ class CausalLM:
             self._context = ()
             count = stop - start
             wanted = sorted(place - start for place in last.values() if start <= place < stop)
+            causal = np.tri(count, dtype=np.bool_)
             logits = self._forward(
-                context[start:stop],
-                range(start, stop),
-                np.tri(count, dtype=np.bool_),
-                wanted,
+                TokenRows(context[start:stop], range(start, stop), causal, wanted, past=start)
             )
             if wanted:
                 found = candidates_of(logits, candidates, self.forward_pass.outputs)

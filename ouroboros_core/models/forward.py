@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -14,18 +15,42 @@ import numpy.typing as npt
 import torch
 from transformers import PreTrainedModel
 
+from ouroboros_core.models.engines.compact import Rows
 from ouroboros_core.models.engines.native.blocks import BlocksOf
 from ouroboros_core.models.engines.native.decoder import NativeDecoder, NativeProduct
 from ouroboros_core.models.engines.passes import Decoder, Engine, Product, decoder, product
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.reach import Masks, windows_of
-from ouroboros_core.models.skips import NOTHING, Skips
+from ouroboros_core.models.skips import NOTHING, ReducedModel
 
 EVERY_ROW = 1 << 30
 """Rows of any pass, at most."""
 
 STAND_IN = 0
 """The token id that a draft model reads in the place of one that it does not share."""
+
+
+@dataclass(frozen=True)
+class TokenRows:
+    """Rows of one pass as token ids.
+
+    tokens     token ids [rows]
+    positions  of the rows in the text [rows]
+    sees       [rows, above + rows]: visibility among the rows `above` and the new ones; a new row
+               sees all earlier cached rows
+    scored     rows whose logits are computed
+    past       cached rows, `above` included
+    above      positions of the last cached rows, of which a new row sees only some
+    embeddings [rows, width] that replace those of the tokens
+    """
+
+    tokens: Sequence[int]
+    positions: Sequence[int]
+    sees: npt.NDArray[np.bool_]
+    scored: Sequence[int]
+    past: int
+    above: Sequence[int] = ()
+    embeddings: torch.Tensor | None = None
 
 
 class ForwardPass:
@@ -144,63 +169,50 @@ class ForwardPass:
             for one in hooks:
                 one.remove()
 
-    def logits(
-        self,
-        tokens: Sequence[int],
-        positions: Sequence[int],
-        sees: npt.NDArray[np.bool_],
-        wanted: Sequence[int],
-        above: Sequence[int] = (),
-        embeddings: torch.Tensor | None = None,
-        part: tuple[Skips, PreTrainedModel, int] | None = None,
-    ) -> torch.Tensor:
-        """Logits [len(wanted), vocabulary or outputs] of the wanted rows.
+    def logits(self, rows: TokenRows, reduced: ReducedModel | None = None) -> torch.Tensor:
+        """Append rows to the cache; return the logits [len(rows.scored), vocabulary or outputs].
 
-        sees [rows, above + rows] is visibility among the new rows; all of them see everything that
-        is cached, but for the last rows, at the positions `above`, of which they see what `sees`
-        says. embeddings [rows, width]: instead of those of the tokens.
-
-        part: sublayers that are skipped, the model without them, and the number of cached rows;
-        what these rows say has no features.
+        reduced: compute them without some sublayers; no features are kept then.
         """
         device = self.model.get_input_embeddings().weight.device
-        whole = NOTHING, self.model, self.cache.get_seq_length()
-        skipped, model, past = part or whole
-        self.cache.reserve(past + len(tokens))
-        known = [min(position, self.max_length - 1) for position in positions]
+        count, past, embeddings = len(rows.tokens), rows.past, rows.embeddings
+        self.cache.reserve(past + count)
+        known = [min(position, self.max_length - 1) for position in rows.positions]
         ids, places = torch.tensor(
-            [self.readable(tokens), known], device=device
+            [self.readable(rows.tokens), known], device=device
         )  # one way to the device
-        columns = torch.tensor(above, device=device) if above else None
+        columns = torch.tensor(rows.above, device=device) if rows.above else None
         if self.decoder is not None:
             if embeddings is None:
                 embeddings = self.model.get_input_embeddings()(ids)
             longest = min(self.cache.capacity, self.max_length)
-            depths = () if part else self.depths or ()
+            depths = () if reduced else self.depths or ()
+            skips = reduced.skips if reduced else NOTHING
             # On a CPU mostly NativeDecoder of native/decoder.py; passes.py chooses.
             hidden, states = self.decoder.run(
-                embeddings, places, longest, sees, self.cache, depths, without=skipped
+                Rows(embeddings, places, longest, rows.sees, depths, without=skips), self.cache
             )
-            if part is None:
+            if reduced is None:
                 self._seen = {**dict(zip(depths, states, strict=True)), self.layers: hidden}
                 self._note_features(past)
-            return self._projected(hidden, wanted)
+            return self._projected(hidden, rows.scored)
         given: dict[str, torch.Tensor] = (
             {"input_ids": ids[None]} if embeddings is None else {"inputs_embeds": embeddings[None]}
         )
-        with contextlib.nullcontext() if part else self._watching():
+        model = reduced.view if reduced else self.model
+        with contextlib.nullcontext() if reduced else self._watching():
             output = model(
                 **given,
-                attention_mask=self.masks.of(past - len(above), places, sees, columns),
+                attention_mask=self.masks.of(past - len(rows.above), places, rows.sees, columns),
                 position_ids=places[None],
                 past_key_values=self.cache,
                 use_cache=True,
                 # A row at least: not every model's code can do with none.
-                logits_to_keep=torch.tensor(wanted or [len(tokens) - 1], device=device),
+                logits_to_keep=torch.tensor(rows.scored or [count - 1], device=device),
             )
-        if part is None:
+        if reduced is None:
             self._note_features(past)
-        return self.scored(output.logits[0, : len(wanted)])
+        return self.scored(output.logits[0, : len(rows.scored)])
 
     def scored(self, logits: torch.Tensor) -> torch.Tensor:
         """Of logits [rows, all tokens] those of the token ids that are scored."""

@@ -15,14 +15,8 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from ouroboros_core.interfaces import (
-    Candidates,
-    Evaluation,
-    LanguageModel,
-    Mixture,
-    Superposing,
-)
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.interfaces import Candidates, LanguageModel, Mixture, Superposing
+from ouroboros_core.tree import Evaluation, TokenTree
 
 Rules = Callable[[Sequence[int], npt.NDArray[np.floating]], npt.NDArray[np.floating]]
 """From a text, token ids, and the logits [vocabulary] after it, to the scores [vocabulary] by which
@@ -108,7 +102,7 @@ class ProcessedModel:
 
     def __init__(self, model: LanguageModel, rules: Rules, *, in_turn: bool = False) -> None:
         """in_turn: the rules may have a state, so they are asked once behind each token of the
-        text, in its order; only for the model that writes, and judged by `verify.verify`."""
+        text, in its order; only for the model that writes, and judged by the rule `match`."""
         self.model = model
         self.rules, self.in_turn = rules, in_turn
         self.name, self.max_length = model.name, model.max_length

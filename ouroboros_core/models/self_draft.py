@@ -13,11 +13,11 @@ from collections.abc import Sequence
 import torch
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.evaluation import TorchEvaluation
-from ouroboros_core.models.skips import Skips, share_read, without
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.models.forward import TokenRows
+from ouroboros_core.models.skips import ReducedModel, Skips, share_read, without
+from ouroboros_core.tree import Evaluation, TokenTree
 
 
 class SelfDraft:
@@ -29,7 +29,7 @@ class SelfDraft:
         self.name = f"{target.name} {skips}"
         self.passes = self.rows = 0
         self.share = share_read(target.model, skips)
-        self._view = without(target.model, skips)
+        self._reduced = ReducedModel(skips, without(target.model, skips))
 
     @property
     def vocabulary(self) -> int:
@@ -80,15 +80,15 @@ class SelfDraft:
         them."""
         last = len(context) - 1
         nodes = [node for node in range(known, len(tree)) if node not in tree.silent]
-        logits = self.target.rows_without(
-            self.skips,
-            self._view,
-            tree.tokens[known:],
-            [last + depth for depth in tree.depths[known:]],
-            tree.ancestors[known:],
-            [node - known for node in nodes],
-            [last + depth for depth in tree.depths[:known]],
+        rows = TokenRows(
+            tokens=tree.tokens[known:],
+            positions=[last + depth for depth in tree.depths[known:]],
+            sees=tree.ancestors[known:],
+            scored=[node - known for node in nodes],
+            past=last + known,
+            above=[last + depth for depth in tree.depths[:known]],
         )
+        logits = self.target.logits_without(self._reduced, rows)
         self.passes += 1
         self.rows += len(tree) - known
         return nodes, logits

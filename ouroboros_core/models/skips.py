@@ -105,6 +105,14 @@ def share_read(model: PreTrainedModel, skips: Skips) -> float:
     return 1.0 - left_out / whole
 
 
+@dataclass(frozen=True)
+class ReducedModel:
+    """A model without some sublayers; `view` shares all other modules with it."""
+
+    skips: Skips
+    view: PreTrainedModel
+
+
 class _Silent(nn.Module):
     """Stands for an attention, or the last matrix of an MLP, that adds nothing."""
 

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark.prompts import Question, own_prompts
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.integrations import notebook_tables as notebook
 from ouroboros_core.progress import following
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sweeps import cells
@@ -20,8 +19,8 @@ from ouroboros_core.sweeps.grid import QUESTIONS, TOKENS, Axis, Grid, show
 from ouroboros_core.sweeps.sweep import Point, Sweep
 
 if TYPE_CHECKING:
-    from ouroboros_core.hyperparameters import Value
     from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.settings import Value
 
 
 @dataclass(frozen=True)
@@ -62,12 +61,6 @@ class SweepResult:
     def conclusions(self) -> list[str]:
         """The best setting in words: as it was measured, and by theory."""
         return [*cells.conclusions(self.rows, self.ideals, self.grid), *self.left_out]
-
-    def _repr_html_(self) -> str:
-        return notebook.sweep_html(self)
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(notebook.sweep_text(self))
 
 
 def sweep(

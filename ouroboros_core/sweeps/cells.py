@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from ouroboros_core.benchmark.protocol import Speedup
 from ouroboros_core.benchmark.report import Speeds, confidence, ratio
 from ouroboros_core.sweeps.grid import show
 from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Speedup
 from ouroboros_core.words import counted
 
 if TYPE_CHECKING:
-    from ouroboros_core.hyperparameters import Value
+    from ouroboros_core.settings import Value
     from ouroboros_core.sweeps.grid import Axis, Grid
     from ouroboros_core.sweeps.sweep import Point
 

@@ -11,9 +11,9 @@ from itertools import product
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters, Value, read_settings
 from ouroboros_core.methods.parts.base import Method
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import Hyperparameters, Value, read_settings
 
 DRAFT = "draft"
 """The axis whose values name draft models."""
@@ -200,7 +200,6 @@ class Grid:
             }
             hyperparameters = self.kind.Hyperparameters.parse({**self.settings, **mine})
             sampling = Sampling.parse({**self.sampling.model_dump(), **how})
-            assert isinstance(sampling, Sampling)
             checked = (
                 sampling.model_dump() | hyperparameters.model_dump() | {DRAFT: given.get(DRAFT)}
             )

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ouroboros_core.benchmark.conditions import Conditions, conditions
 from ouroboros_core.benchmark.entrants import BASELINE, left_out, outcome_of
 from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.runner import WARM_UP_TOKENS, naming
-from ouroboros_core.benchmark.store import Kind, Store, Unit
+from ouroboros_core.benchmark.store import Conditions, Kind, Store, Unit, conditions
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput, WantOfMemory
 from ouroboros_core.loading.pairs import Pair, with_draft
@@ -122,7 +121,7 @@ def _run_seconds(pair: Pair, question: Question, max_new_tokens: int) -> float:
 
 def _plain(cell: Cell) -> str:
     """The same for all cells that are compared with the same plain run."""
-    return cell.sampling.model_copy(update={"acceptance": "match"}).model_dump_json()
+    return cell.sampling.plain().model_dump_json()
 
 
 def _steps(generation: Generation) -> Generator[None, None, Trace]:

@@ -16,7 +16,7 @@ from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.adaptive.profiler import in_turn, level_of, pass_of
 from ouroboros_core.loading.pairs import Pair
-from ouroboros_core.methods.parts.needs import TRAINED
+from ouroboros_core.methods.parts.needs import HEAD_KINDS
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.what_if.estimate import by_head, skipping, work_of
 
@@ -48,7 +48,7 @@ class PassClock:
     PASSES = "evaluate", "extend", "superpose"
 
     def __init__(self, pair: Pair) -> None:
-        drafters = pair.draft, pair.head, pair.self_draft, *pair.heads.values()
+        drafters = pair.draft, pair.self_draft, *pair.heads.values()
         self._drafters = [model for model in drafters if model is not None]
         self._inside = False
         self.seconds = 0.0
@@ -142,10 +142,9 @@ def _draft_pass_of(pair: Pair, trace: Trace) -> Callable[[int, int], TimePass]:
     if not by_head(trace):
         assert pair.draft is not None
         return partial(pass_of, pair.draft)
-    kinds = [TRAINED[need] for need in methods.get(trace.method).needs if need in TRAINED]
-    head = pair.heads[kinds[0]] if kinds else pair.head
-    assert head is not None
-    return partial(level_of, head)
+    needs = methods.get(trace.method).needs
+    kind = next((HEAD_KINDS[need] for need in needs if need in HEAD_KINDS), "eagle")
+    return partial(level_of, pair.heads[kind])
 
 
 def between(before: Timed, after: Timed) -> Timed:

@@ -28,7 +28,7 @@ from ouroboros_core.benchmark.prompts import Question, own_prompts, read, spread
 from ouroboros_core.cli import options
 from ouroboros_core.loading.costs import read_costs
 from ouroboros_core.loading.pairs import Pair
-from ouroboros_core.methods.parts.needs import TRAINED, Need
+from ouroboros_core.methods.parts.needs import HEAD_KINDS
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.tree import TokenTree
@@ -63,10 +63,10 @@ PIECES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 def seconds(pair: Pair, trace: Trace) -> float:
     """Return the modelled seconds of the passes of a run, prefill apart."""
     costs, method = pair.costs, methods.get(trace.method)
-    by_head = Need.HEAD in method.needs or (trace.method == "union" and pair.head is not None)
-    drafter = costs.head if by_head else costs.draft
-    trained_heads = [TRAINED[need] for need in method.needs if need in TRAINED]
-    drafter = costs.heads.get(trained_heads[0]) if trained_heads else drafter
+    kinds = [HEAD_KINDS[need] for need in method.needs if need in HEAD_KINDS]
+    if trace.method == "union" and "eagle" in pair.heads:
+        kinds = ["eagle"]
+    drafter = costs.heads.get(kinds[0]) if kinds else costs.draft
     total = 0.0
     for step in trace.steps:
         total += costs.target.of(step.width)

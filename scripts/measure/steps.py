@@ -67,10 +67,9 @@ def profile(
     """Run one method over the prompts; the first step of each run does not count."""
     target = Clocked(pair.target)
     draft = Clocked(pair.draft) if pair.draft else None
-    head = Clocked(pair.head) if pair.head else None
     heads = {kind: Clocked(cast(Any, model)) for kind, model in pair.heads.items()}
-    drafters = [model for model in (draft, head, *heads.values()) if model]
-    models: dict[str, Any] = {"target": target, "draft": draft, "head": head, "heads": heads}
+    drafters = [model for model in (draft, *heads.values()) if model]
+    models: dict[str, Any] = {"target": target, "draft": draft, "heads": heads}
     clocked_pair = replace(pair, **models)
     method, chat = methods.get(name), bool(pair.tokenizer.chat_template)
     seconds = target_seconds = draft_seconds = rows = tokens = steps = 0.0

@@ -95,7 +95,7 @@ def settings_of(method: Any, rng: random.Random) -> dict[str, Any]:
         if rng.random() < 0.4:
             low, high = setting.low, setting.high or 0
             numbers = () if low is None else (low, min(high, low + 5), setting.default)
-            texts = setting.choices or (setting.counts.samples if setting.counts else ())
+            texts = setting.choices or (setting.grammar.samples if setting.grammar else ())
             drawn[name] = rng.choice(numbers or texts or (True, False))
     try:
         method.Hyperparameters.parse(drawn)

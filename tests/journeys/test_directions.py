@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from ouroboros_core.integrations.notebook import safe
+from ouroboros_core.integrations.notebook import safe, trace_html
 from ouroboros_core.sources import Source
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Judged, Prompt, Seconds, Step, Trace
 from ouroboros_core.tree import Provenance, chain
 from tests.traces import make_trace
@@ -316,7 +317,7 @@ def test_a_lane_of_a_race_and_the_game_show_the_same_order(
     reader: Any, tmp_path: Path, name: str
 ) -> None:
     trace = written(TEXTS[name])
-    lane = views.lane_view("A lane", trace, trace, None)
+    lane = views.lane_view("A lane", Summary(trace, trace))
     race = {"race": "r", "names": ["A lane"], "length": 9, "lanes": [lane], "done": True}
     mounted(reader, RACE_VIEW, race, tmp_path)
     text = reader.locator(".ouro-lane-text")
@@ -375,7 +376,7 @@ def test_a_notebook_shows_the_order_of_the_text_and_of_its_sentences(
 ) -> None:
     trace = written(TEXTS[name])
     file = tmp_path / "notebook.html"
-    file.write_text("<!doctype html><meta charset=utf-8>" + trace._repr_html_(), encoding="utf-8")
+    file.write_text("<!doctype html><meta charset=utf-8>" + trace_html(trace), encoding="utf-8")
     reader.goto(file.as_uri())
     text = reader.locator(".ouro-nb-text")
     assert (order(text, "span"), direction(text)) == plain(text, trace.text)
@@ -410,7 +411,7 @@ def assert_words_in_order(letters: list[tuple[str, float, float]]) -> None:
 def test_the_sign_of_a_parting_does_not_change_the_order(reader: Any, tmp_path: Path) -> None:
     """At the beginning, inside a word, between words, inside numbers of both kinds."""
     trace = written(ARABIC)
-    view = views.run_view(trace, None, run="r", seq=1, badge_text="")
+    view = views.run_view(Summary(trace), run="r", seq=1, badge_text="")
     for index in (0, 2, 4, 7, 9, 11, 14):
         parts = {"index": index, "mark": "tie", "words": "Why."}
         mounted(reader, TOKEN_VIEW, view | {"parts": parts}, tmp_path)
@@ -457,7 +458,7 @@ def test_a_page_that_is_translated_keeps_its_texts_and_tells_the_server_of_them(
     """A browser puts its words into new elements. One that translates what it is asked not to
     changes what is shown, and nothing of what is told."""
     trace = written([*LATIN, *ARABIC, *MIXED], "A question", chat=True)
-    view = views.run_view(trace, None, run="r", seq=1, badge_text="recorded")
+    view = views.run_view(Summary(trace), run="r", seq=1, badge_text="recorded")
     mounted(reader, TOKEN_VIEW, view, tmp_path)
     before = reader.evaluate(WRITTEN)
     assert before["tokens"] == list(trace.texts)

@@ -13,7 +13,7 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.file import read_trace
-from ouroboros_core.training.record import agreement_of
+from ouroboros_core.training.folder import agreement_of
 from tests import ROOT
 from tests.browser import server
 from tests.visitor import (

@@ -17,6 +17,7 @@ from typing import Any
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.progress import accept_any_text
 from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Trace
 from visualize.gallery import runs as gallery
 from visualize.kit import labels as spoken
@@ -73,9 +74,8 @@ def replay_html(
     baseline    its plain run, for the speedup and the comparison of texts
     difference  where the two texts first differ, judged
     """
-    view = views.run_view(
-        trace, baseline, run="replay", seq=1, badge_text=views.badge(trace), difference=difference
-    )
+    summary = Summary(trace, baseline, difference)
+    view = views.run_view(summary, run="replay", seq=1, badge_text=views.badge(trace))
     facts = {"value": json.dumps(view), "looks": views.legend()}
     body = (
         f'<main class="ouro-site">{_header()}<div id="run">{TOKEN_VIEW.template}</div>'

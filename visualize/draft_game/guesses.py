@@ -16,10 +16,10 @@ from ouroboros_core.loading.capacity import check_text
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.rules.match import verify
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
-from ouroboros_core.verify import truncate, verify
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, truncate
 
 YOU = "you"
 """The player who types."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import plotly.graph_objects as go
 
 from ouroboros_core.sources import LOOKS
-from ouroboros_core.training.record import agreement_of
+from ouroboros_core.training.folder import agreement_of
 from visualize.run.figures import PLAIN, layout, plain
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ouroboros_core import methods
-from ouroboros_core.hyperparameters import AUTO
-from ouroboros_core.hyperparameters import read_settings as read_given
+from ouroboros_core import methods, rules
+from ouroboros_core.settings import AUTO
+from ouroboros_core.settings import read_settings as read_given
 
 SETTINGS = {
     "gamma": "draft length",
@@ -48,6 +48,13 @@ def method(name: str) -> str:
     """The name of a method by its id; the id itself where this program has no such method."""
     kind = methods.available().get(name)
     return name if kind is None else kind.name
+
+
+def acceptance_rules() -> dict[str, str]:
+    """Return the label of each acceptance rule by id, for Proof: first the rules that compare p
+    with q, since their proof is the least obvious."""
+    ordered = sorted(rules.available().values(), key=lambda rule: not rule.needs_probabilities)
+    return {rule.id: rule.name + ("" if rule.lossless else " (not lossless)") for rule in ordered}
 
 
 def run(name: str, settings: Mapping[str, Any]) -> str:

@@ -6,12 +6,14 @@ The page, the replay that stands alone and the static gallery all mount the same
 from __future__ import annotations
 
 import html
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import plotly
 
 from ouroboros_core.locations import assets
+from visualize.kit import labels
 
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 """The plotly.js that plotly.py was made for."""
@@ -124,9 +126,11 @@ THEORY_VIEW = Markup(
     "theory_view",
 )
 
+_RULES = {rule: name[:1].upper() + name[1:] for rule, name in labels.acceptance_rules().items()}
+
 DICE_VIEW = Markup(
-    """
-<section class="ouro-dice" aria-label="Draw and count, with three tokens">
+    f"""
+<section class="ouro-dice" aria-label="Draw and count, with three tokens" data-rules="{safe(json.dumps(_RULES))}">
   <fieldset class="ouro-dice-rules"><legend>Rule</legend></fieldset>
   <p class="ouro-dice-what"></p>
   <div class="ouro-dice-sliders">

@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from ouroboros_core.hyperparameters import Setting
+from ouroboros_core.settings import Setting
 from visualize.kit import labels as spoken
 
 NOTHING_YET = "Nothing has run yet."

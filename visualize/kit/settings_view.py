@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import AUTO, Setting
 from ouroboros_core.methods.parts.base import Method
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Setting
 from visualize.kit import labels as spoken
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import METHOD_SETTINGS

@@ -9,25 +9,18 @@ export function mount(element, props) {
   const root = element.querySelector(".ouro-dice");
   const part = (name) => root.querySelector(".ouro-dice-" + name);
   const TOKENS = ["sun", "rain", "snow"];
-  const NAMES = {
-    rejection: [
-      "Rejection sampling",
+  // The names of the acceptance rules come with the markup; only rules with a game are offered.
+  const NAMES = { ...JSON.parse(root.dataset.rules), wrong: "Wrong on purpose" };
+  const GAMES = {
+    rejection:
       "A guess is drawn from q and kept with the chance min(1, p/q). After a rejection the " +
-        "token is drawn from the residual.",
-    ],
-    block: [
-      "Block verification",
+      "token is drawn from the residual.",
+    block:
       "Two guesses are drawn from q and judged together. What is counted here are pairs of tokens.",
-    ],
-    match: [
-      "Matching with shared noise",
+    match:
       "Draft and target choose with the same random numbers. A guess is kept if it is what " +
-        "the target chooses.",
-    ],
-    wrong: [
-      "Wrong on purpose",
-      "Like rejection sampling, but after a rejection the token is drawn from p itself.",
-    ],
+      "the target chooses.",
+    wrong: "Like rejection sampling, but after a rejection the token is drawn from p itself.",
   };
   const group = "ouro-dice-" + ++games;
   const FRAMES = 25,
@@ -151,7 +144,7 @@ export function mount(element, props) {
     for (const input of root.querySelectorAll("input[type=range]"))
       input.setAttribute("aria-valuetext", percent(share(input.dataset.of)[input.dataset.n]));
     part("key").dataset.rule = state.rule;
-    part("what").textContent = NAMES[state.rule][1];
+    part("what").textContent = GAMES[state.rule];
   }
 
   // What is to be said of a wrong rule that is not found out.
@@ -209,7 +202,7 @@ export function mount(element, props) {
       state.rule = rule;
       begin();
     });
-    label.append(input, make("span", "", NAMES[rule][0]));
+    label.append(input, make("span", "", NAMES[rule]));
     return label;
   }
 
@@ -228,7 +221,8 @@ export function mount(element, props) {
     return label;
   }
 
-  part("rules").append(...Object.keys(NAMES).map(choice));
+  const games = Object.keys(NAMES).filter((rule) => rule in GAMES);
+  part("rules").append(...games.map(choice));
   for (const name of ["p", "q"]) part(name).append(...TOKENS.map((_, n) => slider(name, n)));
   part("one").addEventListener("click", drawOne);
   part("many").addEventListener("click", drawMany);

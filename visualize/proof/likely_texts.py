@@ -15,7 +15,7 @@ from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.sampling import Sampling, process, softmax
 from ouroboros_core.trace.trace import Step
-from ouroboros_core.verify import until_stop
+from ouroboros_core.tree import until_stop
 
 Text = tuple[int, ...]
 

@@ -14,6 +14,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.words import say
+from visualize.kit import labels
 from visualize.kit.events import PRIVATE, pressable_from, pressable_until_the_end
 from visualize.kit.game_views import DiceView, ProofView
 from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
@@ -30,12 +31,6 @@ FEWEST, MOST = 100, 500
 """Seeds."""
 LONGEST = 3
 """Tokens that are counted."""
-RULES = {
-    "rejection": "rejection sampling",
-    "block": "block verification",
-    "match": "matching with shared noise",
-    "typical": "typical acceptance (not lossless)",
-}
 
 
 class ProofPanel:
@@ -75,8 +70,8 @@ class ProofPanel:
         self.method = gr.Dropdown(
             writers, value="speculative", label="Method", elem_id="proof-method"
         )
-        rules = [(label, rule) for rule, label in RULES.items()]
-        self.rule = gr.Dropdown(rules, value="rejection", label="Rule", elem_id="proof-rule")
+        names = [(label, rule) for rule, label in labels.acceptance_rules().items()]
+        self.rule = gr.Dropdown(names, value=names[0][1], label="Rule", elem_id="proof-rule")
         self.seeds = gr.Slider(FEWEST, MOST, value=200, step=50, label="Seeds")
         self.length = gr.Slider(
             1, LONGEST, value=1, step=1, label="Tokens", info="Counted as one text."

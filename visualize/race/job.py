@@ -7,12 +7,11 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark.protocol import Measured
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.words import counted
-from visualize.run import figures
 from visualize.run import view as views
 from visualize.run.view import View
 from visualize.server.updates import (
-    Charts,
     Comparing,
     LaneFinished,
     RaceProgress,
@@ -23,7 +22,7 @@ from visualize.what_if import view as elsewhere
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Generation
     from ouroboros_core.trace.equality import Divergence
-    from ouroboros_core.trace.trace import Step, Trace
+    from ouroboros_core.trace.trace import Trace
 
 TEXT_INTERVAL = 1 / 16
 """Seconds from one update of the text to the next, at least."""
@@ -138,7 +137,7 @@ class Race:
             for run, seen in zip(runs, self._traces, strict=True)
         ]
         lanes = [
-            views.lane_view(name, run, runs[0], difference, found.speedup(lane))
+            views.lane_view(name, Summary(run, runs[0], difference, found.speedup(lane)))
             | {"modelled": elsewhere.clocks(run)}
             for lane, (name, run, difference) in enumerate(
                 zip(self._view["names"], runs, self._differences, strict=False)
@@ -157,27 +156,3 @@ def judge(generation: Generation, trace: Trace, baseline: Trace) -> Divergence |
     from ouroboros_core.trace.equality import divergence
 
     return divergence(generation.target, trace, baseline) if generation.repeats_plain_text else None
-
-
-def growing(steps: Sequence[Step]) -> Charts:
-    """The chart that grows with a run; the others are drawn at its end."""
-    return {"acceptance": figures.acceptance_length(steps)}
-
-
-def all_charts(trace: Trace, baseline: Trace | None) -> Charts:
-    """The charts of a finished run."""
-    speedup = (
-        figures.speedup_by_token(trace, baseline)
-        if baseline is not None and trace.steps
-        else figures.empty("There is no plain run to compare with.")
-    )
-    return {
-        **growing(trace.steps),
-        "choices": figures.choices(trace.steps),
-        "pool": figures.pool_growth(trace.steps),
-        "time": figures.tokens_against_time(trace, baseline),
-        "speedup": speedup,
-        "where": figures.time_breakdown(trace, baseline),
-        "positions": figures.acceptance_by_position(trace),
-        "even": figures.break_even(trace, baseline),
-    }

@@ -6,6 +6,7 @@ import json
 from functools import cache
 from typing import Any
 
+from ouroboros_core.trace.summary import Summary
 from visualize.gallery import runs as gallery
 from visualize.kit import labels as spoken
 from visualize.kit.json_html import JsonHTML
@@ -24,7 +25,7 @@ def _recorded() -> str:
         trace = gallery.paced(name)
         plain = gallery.trace(RECORDED[0])
         lane = views.lane_view(
-            spoken.method(trace.method), trace, plain, None, gallery.speedup(name)
+            spoken.method(trace.method), Summary(trace, plain, rounds=gallery.speedup(name))
         )
         for step in lane["steps"]:
             step.pop("odds", None)  # no lane shows them

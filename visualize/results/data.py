@@ -23,10 +23,10 @@ from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from ouroboros_core.methods.parts.base import Guesser
-from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.methods.parts.needs import HEAD_KINDS, Need
 
 UNION = "union"
-HEADS = {Need.HEAD, Need.MEDUSA, Need.GLIDE, Need.PARALLEL}
+HEADS = HEAD_KINDS.keys()
 DRAFTS = {Need.DRAFT_MODEL, Need.HF_DRAFT, Need.TRANSLATED}
 LONG = re.compile(r" (?:(?:speculative|assisted) )?(?:decoding|drafting)$| of all sources$")
 """What the names of many methods end with, and a short name does without."""
@@ -224,7 +224,7 @@ def _needs(entrant: str) -> frozenset[Need]:
         given = kind.Hyperparameters.parse(methods.read_settings(kind, ",".join(own)))
     except InvalidInput:
         return frozenset()
-    heads = {Need.HEAD} if kind.on_map and kind.on_map[0] is Guesser.HEAD else set()
+    heads = {Need.EAGLE} if kind.on_map and kind.on_map[0] is Guesser.HEAD else set()
     return methods.needed(kind, given) | heads
 
 

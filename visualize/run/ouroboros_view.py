@@ -20,6 +20,7 @@ import gradio as gr
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.file import MAX_BYTES, read_run
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Trace
 from visualize.kit.bundle import exported
 from visualize.kit.json_html import JsonHTML
@@ -129,7 +130,7 @@ def shown(given: Given) -> views.View:
     """The view of a run; raises InvalidInput for what is none."""
     trace, baseline = _run(given)
     return views.run_view(
-        trace, baseline, run=uuid.uuid4().hex, seq=1, badge_text=views.badge(trace)
+        Summary(trace, baseline), run=uuid.uuid4().hex, seq=1, badge_text=views.badge(trace)
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark.protocol import Measured, measure
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.words import counted
 from visualize.draft_game import game as play
 from visualize.proof import tally as proof
@@ -23,9 +24,7 @@ from visualize.race.job import (
     TEXT_INTERVAL,
     TEXT_PAUSE,
     Race,
-    all_charts,
     draw_anew,
-    growing,
     judge,
     same_steps,
 )
@@ -231,7 +230,7 @@ class Live:
             "status": "Reading the prompt …",
             "tiles": [],
         }
-        charts = dict.fromkeys(growing(()), figures.empty("The first step is under way."))
+        charts = dict.fromkeys(figures.growing(()), figures.empty("The first step is under way."))
         return Started(self._name, begun, memory, view, charts)
 
     def progress(self) -> Generator[Progress, None, None]:
@@ -247,7 +246,7 @@ class Live:
             charts: Charts = {}
             if self._charts and draw_anew(len(steps), drawn):
                 drawn = len(steps)
-                charts = growing(steps)
+                charts = figures.growing(steps)
             yield self._new_steps(charts)
             if self._charts:
                 time.sleep(CHART_PAUSE if charts else TEXT_PAUSE)
@@ -278,8 +277,7 @@ class Live:
         trace = self.generation.trace()
         self._seq += 1
         view = views.run_view(
-            trace,
-            None,
+            Summary(trace),
             run=self._name,
             seq=self._seq,
             badge_text=views.LIVE,
@@ -292,7 +290,7 @@ class Live:
             "status": f"{view['status']}. {doing} …",
             "done": False,
         }
-        return Written(trace, view, growing(trace.steps) if self._charts else {})
+        return Written(trace, view, figures.growing(trace.steps) if self._charts else {})
 
     def compared(self, found: Measured) -> Compared:
         """The speedup so far, while another round is measured."""
@@ -301,14 +299,11 @@ class Live:
         self._seq += 1
         speedup = found.speedup(METHOD)
         view = views.run_view(
-            trace,
-            baseline,
+            Summary(trace, baseline, difference, speedup),
             run=self._name,
             seq=self._seq,
             badge_text=views.LIVE,
-            difference=difference,
             start=self._sent,
-            rounds=speedup,
         )
         doing = f"{found.doing[0].upper()}{found.doing[1:]}"
         view |= {"status": f"{view['status']}. {doing} …", "notices": [], "done": False}
@@ -321,17 +316,11 @@ class Live:
         trace, baseline, difference = self._shown(found)
         trace = alone or trace
         speedup = found.speedup(METHOD) if found else None
+        summary = Summary(trace, baseline, difference, speedup)
         view = views.run_view(
-            trace,
-            baseline,
-            run=self._name,
-            seq=self._seq + 1,
-            badge_text=views.LIVE,
-            difference=difference,
-            can_rerun=True,
-            rounds=speedup,
+            summary, run=self._name, seq=self._seq + 1, badge_text=views.LIVE, can_rerun=True
         )
-        charts = all_charts(trace, baseline) if self._charts else {}
+        charts = figures.all_charts(summary) if self._charts else {}
         return Finished(trace, baseline, difference, memory, view, charts, speedup)
 
     def _shown(self, found: Measured | None) -> tuple[Trace, Trace | None, Divergence | None]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from ouroboros_core import methods
-from ouroboros_core.hyperparameters import by_name
+from ouroboros_core import methods, rules
+from ouroboros_core.settings import by_name
 from visualize.server.errors import errors_on_page
 from visualize.server.limits import flag, who
 from visualize.server.runner import Runner, make_task
@@ -33,7 +33,7 @@ def add_endpoint(runner: Runner) -> None:
         top_p: float = 1.0,
         seed: int = 0,
         compare: bool = True,
-        acceptance: str = "match",
+        acceptance: str = rules.DEFAULT,
         prediction: str = "",
         record: bool = False,
         pair: str = "",
@@ -43,7 +43,7 @@ def add_endpoint(runner: Runner) -> None:
 
         Each value is {text, done}. The last adds tokens_per_second; speedup over plain decoding,
         measured: the median of the rounds in speedups (null and empty without compare);
-        identical (to plain decoding; null under rejection sampling and block verification);
+        identical (to plain decoding; null under a rule that does not repeat its text);
         difference (where, and whether rounding explains it); and trace, one JSON object with
         `steps`.
         """

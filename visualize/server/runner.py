@@ -79,7 +79,6 @@ def make_task(
         )
     kind = methods.get(method)
     chosen = Sampling.parse(sampling)
-    assert isinstance(chosen, Sampling)
     more: dict[str, Any] = {
         "chat": flag("chat", chat),
         "prediction": prediction,

@@ -24,12 +24,12 @@ from visualize.server.updates import (
 from visualize.what_if import view as elsewhere
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.protocol import Speedup
     from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.lookup.memory import Memory
     from ouroboros_core.sweeps.sweep import Run, Sweep
     from ouroboros_core.trace.equality import Divergence
+    from ouroboros_core.trace.summary import Speedup
     from ouroboros_core.trace.trace import Step
 
 KEPT = 8

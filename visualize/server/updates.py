@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from visualize.run.view import View
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.protocol import Speedup
     from ouroboros_core.lookup.memory import Memory
     from ouroboros_core.sweeps.sweep import Run, Sweep
     from ouroboros_core.trace.equality import Divergence
+    from ouroboros_core.trace.summary import Speedup
     from ouroboros_core.trace.trace import Step, Trace
     from visualize.draft_game.game import Round
     from visualize.proof.tally import Tally

@@ -15,7 +15,7 @@ from visualize.kit import labels as spoken
 from visualize.run.figures import PLAIN, empty, layout, plain
 
 if TYPE_CHECKING:
-    from ouroboros_core.hyperparameters import Value
+    from ouroboros_core.settings import Value
     from ouroboros_core.sweeps.cells import CellRow, Ideal
     from ouroboros_core.sweeps.grid import Axis
 

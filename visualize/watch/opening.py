@@ -1,10 +1,10 @@
-"""What the page shows before its scripts have built it: the recorded run with which Watch begins,
-its text growing at the pace at which it was written.
+"""The opening of the page, until its scripts have built it: the recorded run with which Watch
+begins. Its text grows at the pace at which it was written.
 
 Gradio's page is empty until then, for a second or two. The opening stands in the page's own HTML;
-when the run behind it is there, it goes away, and the run plays on from the same moment. There is
-none where the page begins with something else: at the address of another place or of a run, and
-where a page that is reloaded or gone back to brings back what it had.
+when the run behind it is there, it goes away, and the run plays on from the same moment. A page has
+no opening if it begins with something else: at the address of another place or of a run, and when
+a reload or the back button restores its earlier content.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ouroboros_core.sources import key_of
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Trace
 from visualize.kit import palette
@@ -59,12 +58,7 @@ SCRIPT = """
 def tokens(trace: Trace) -> Iterator[tuple[str, str, float]]:
     """Of each token its text, the key of its look, and the second of the run at which it is
     there."""
-    looks: list[str] = []
-    for step in trace.steps:
-        looks += [key_of(step.tree.provenance[node].source) for node in step.path]
-        if step.target_token is not None:
-            looks.append(key_of(step.writer, step.kind))
-    yield from zip(trace.texts, looks, metrics.seconds_to_token(trace), strict=False)
+    yield from zip(trace.texts, trace.looks, metrics.seconds_to_token(trace), strict=False)
 
 
 def opening(trace: Trace) -> str:
@@ -74,7 +68,7 @@ def opening(trace: Trace) -> str:
         for text, look, second in tokens(trace)
     )
     prompt = safe(trace.prompt.text)
-    apart = "\n\n" if trace.prompt.chat else ""
+    gap = "\n\n" if trace.prompt.chat else ""
     foreign = 'dir="auto" translate="no"'
     style = Path(__file__).with_name("opening.css").read_text("utf-8") + palette.css()
     script = SCRIPT.replace("KEY", f'"{KEY}"').replace("LONGEST", str(LONGEST_MS))
@@ -84,6 +78,6 @@ def opening(trace: Trace) -> str:
         f"<section><blockquote {foreign}>{prompt}</blockquote><b>Generate</b></section><hr><hr>"
         "<article>"
         f"<div><small>{safe(views.badge(trace))}</small></div>"
-        f"<pre {foreign}><s>{prompt}{apart}</s>{written}</pre></article></main></div>"
+        f"<pre {foreign}><s>{prompt}{gap}</s>{written}</pre></article></main></div>"
         f"<script>{script}</script>"
     )

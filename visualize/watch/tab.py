@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core import methods
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.words import counted
 from visualize.gallery import runs as gallery
 from visualize.kit.events import PRIVATE, at_the_end
@@ -21,9 +22,9 @@ from visualize.kit.markup import MOTTO
 from visualize.kit.plain_views import DetailsView, ElsewhereView, TokenView
 from visualize.kit.plot_view import PlotView
 from visualize.kit.setting_input import NOTHING_YET
-from visualize.race.job import all_charts
 from visualize.run import figures, permalink
 from visualize.run import view as views
+from visualize.run.figures import CHARTS, Chart, all_charts
 from visualize.run.saving import Saving
 from visualize.run.view import View
 from visualize.server.errors import errors_on_page, field, sent
@@ -44,29 +45,11 @@ from visualize.watch.warm_start import Keeping
 from visualize.what_if import view as elsewhere
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.protocol import Speedup
+    from ouroboros_core.trace.summary import Speedup
     from ouroboros_core.trace.trace import Trace
 
-CHARTS = {
-    "acceptance": (
-        "Acceptance length",
-        "Acceptance length per step, by who wrote the tokens",
-        "step",
-    ),
-    "time": ("Tokens over time", "Tokens over time", "seconds"),
-    "speedup": ("Speedup", "Speedup over plain decoding, at each token", "token"),
-    "positions": ("By draft position", "Acceptance rate by draft position", None),
-    "where": ("Where the time went", "Where the time went, per token", None),
-    "even": ("Break-even", "Speedup vs acceptance rate, at what a step costs here", None),
-    "choices": ("Auto decisions", "Verified tokens and draft passes per step", "step"),
-    "pool": ("Phrase pool", "Phrase pool", "step"),
-}
-"""Of each chart: its name among the others, its title, and what lies on the x axis where it shares
-the cursor of the run."""
 ELSEWHERE = "elsewhere"
 """Beside the charts: the run on another machine."""
-GROWING = "acceptance"
-"""The chart that grows while a run is under way."""
 RECORDED = gallery.first(methods.DEFAULT) or next(iter(gallery.runs()))
 """On screen before any model is loaded."""
 CHAT = "chat"
@@ -83,15 +66,9 @@ class WatchPanel:
         self.runner, self.pair = runner, pair
         self.first = trace, baseline = gallery.trace(RECORDED), gallery.baseline(RECORDED)
         self.inputs = RunInputs(runner.limits.new_tokens, trace)
-        charts = all_charts(trace, baseline)
-        shown = views.run_view(
-            trace,
-            baseline,
-            run="recorded",
-            seq=0,
-            badge_text=views.badge(trace),
-            rounds=gallery.speedup(RECORDED),
-        )
+        summary = Summary(trace, baseline, rounds=gallery.speedup(RECORDED))
+        drawn = all_charts(summary)
+        shown = views.run_view(summary, run="recorded", seq=0, badge_text=views.badge(trace))
         shown |= {"plays": RECORDED}
         self.session = gr.State(Session())
         self.drawn = gr.State({})
@@ -109,11 +86,11 @@ class WatchPanel:
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
                 self.saving = Saving(self.session, self.first)
                 self.keeping = Keeping(self.session, runner.models)
-                named = [{"id": name, "label": label} for name, (label, *_) in CHARTS.items()]
+                named = [{"id": chart.id, "label": chart.label} for chart in CHARTS]
                 named.append({"id": ELSEWHERE, "label": "Another machine"})
                 self.details = DetailsView(named, has_charts(trace), elem_id="details")
                 with gr.Row(elem_classes="ouro-charts"):
-                    self.charts = {name: self._chart(name, charts) for name in CHARTS}
+                    self.charts = {chart.id: self._chart(chart, drawn) for chart in CHARTS}
                     self.elsewhere = ElsewhereView(
                         elsewhere.choices(), elem_id=f"chart-{ELSEWHERE}"
                     )
@@ -123,20 +100,24 @@ class WatchPanel:
         self._wire()
 
     @staticmethod
-    def _chart(name: str, charts: dict[str, Any]) -> PlotView:
-        figure = charts.get(name) or figures.empty(NOTHING_YET)
-        _, label, axis = CHARTS[name]
-        later = None if name == GROWING else figures.empty("Measured when the run has ended.")
-        shown = {"seq": 0, "run": "recorded", "figure": figure}
-        return PlotView(shown, label=label, axis=axis, later=later, elem_id=f"chart-{name}")
+    def _chart(chart: Chart, drawn: dict[str, Any]) -> PlotView:
+        later = None if chart.grow else figures.empty("Measured when the run has ended.")
+        return PlotView(
+            {"seq": 0, "run": "recorded", "figure": drawn[chart.id]},
+            label=chart.title,
+            axis=chart.axis,
+            later=later,
+            elem_id=f"chart-{chart.id}",
+        )
 
     def _wire(self) -> None:
         self.inputs.wire()
         # `ask` holds the values of all inputs, gathered in the browser.
         inputs = [self.session, self.pair, self.inputs.ask]
-        rest = [self.charts[name] for name in CHARTS if name != GROWING]
+        growing = [self.charts[chart.id] for chart in CHARTS if chart.grow]
+        rest = [self.charts[chart.id] for chart in CHARTS if not chart.grow]
         # While it runs only what changes is an output: each costs the browser time at every update.
-        changing = [self.view, self.charts[GROWING], self.drawn]
+        changing = [self.view, *growing, self.drawn]
         runs = []
         for event in (self.inputs.gather().then, self.view.run_again):
             running = event(
@@ -197,8 +178,8 @@ class WatchPanel:
         session remembers it."""
         session.show(trace, baseline)
         run, seq = uuid.uuid4().hex, time.time_ns()
-        view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=views.badge(trace))
-        charts = all_charts(trace, baseline)
+        summary = Summary(trace, baseline)
+        view = views.run_view(summary, run=run, seq=seq, badge_text=views.badge(trace))
         inputs = permalink.of(trace)
         written = (
             self.inputs.write(inputs) if inputs else [gr.skip() for _ in self.inputs.components]
@@ -206,7 +187,7 @@ class WatchPanel:
         return [
             view,
             {"has": has_charts(trace)},
-            *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS),
+            *_chart_values(seq, run, all_charts(summary)),
             *written,
         ]
 
@@ -262,7 +243,7 @@ class WatchPanel:
         """Outputs that did not change are yielded again as they were: the difference that Gradio
         sends is then empty."""
         view: View = {}
-        drawn: dict[str, Any] = {name: {} for name in CHARTS}
+        drawn: dict[str, Any] = {chart.id: {} for chart in CHARTS}
         for seq, update in enumerate(updates, 1):
             session.take(update, asked)
             match update:
@@ -278,12 +259,13 @@ class WatchPanel:
                     }
                 case Comparing():
                     pass
-            yield view, drawn[GROWING], drawn  # in the order of `changing`, see `_wire`
+            growing = (drawn[chart.id] for chart in CHARTS if chart.grow)
+            yield view, *growing, drawn  # in the order of `changing`, see `_wire`
 
     @staticmethod
     def _rest(drawn: dict[str, Any] | None, session: Session) -> list[Any]:
         """Which charts the run has, and those that are drawn at its end."""
-        charts = [(drawn or {}).get(name, gr.skip()) for name in CHARTS if name != GROWING]
+        charts = [(drawn or {}).get(chart.id, gr.skip()) for chart in CHARTS if not chart.grow]
         has = {"has": has_charts(session.shown[0])} if session.shown else gr.skip()
         return [has, *charts]
 
@@ -310,16 +292,14 @@ class WatchPanel:
         if not session.preview(trace, baseline):
             return skipped
         run, seq = f"recorded {name}", time.time_ns()
-        speedup = gallery.speedup(name)
-        badge = views.badge(trace)
-        view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=badge, rounds=speedup)
-        charts = all_charts(trace, baseline)
+        summary = Summary(trace, baseline, rounds=gallery.speedup(name))
+        view = views.run_view(summary, run=run, seq=seq, badge_text=views.badge(trace))
         asked = trace.prompt
         follows = {"before": before.prompt.text, "prompt": asked.text, "chat": asked.chat}
         return [
             view | {"plays": name, "follows": follows},
             {"has": has_charts(trace)},
-            *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS),
+            *_chart_values(seq, run, all_charts(summary)),
         ]
 
     def _left(self, session: Session) -> list[Any]:
@@ -339,41 +319,28 @@ class WatchPanel:
             how = "The run failed" if asked.failed else "Stopped"
             status = f"{how} before it began. This is the run before."
         run, badge = (asked.run, views.LIVE) if begun else (f"{asked.run} left", views.badge(trace))
-        view = views.run_view(
-            trace,
-            baseline,
-            run=run,
-            seq=seq,
-            badge_text=badge,
-            difference=session.difference,
-            can_rerun=begun,
-            rounds=session.speedup,
-        )
+        summary = Summary(trace, baseline, session.difference, session.speedup)
+        view = views.run_view(summary, run=run, seq=seq, badge_text=badge, can_rerun=begun)
         view |= {"status": status} | ({"tiles": []} if not trace.steps else {})
-        charts = (
-            all_charts(trace, baseline)
-            if trace.steps
-            else dict.fromkeys(CHARTS, figures.empty(NOTHING_YET))
-        )
-        return [view, *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS)]
+        nothing = {chart.id: figures.empty(NOTHING_YET) for chart in CHARTS}
+        charts = all_charts(summary) if trace.steps else nothing
+        return [view, *_chart_values(seq, run, charts)]
+
+
+def _chart_values(seq: int, run: str, drawn: dict[str, Any]) -> list[dict[str, Any]]:
+    """The values of the charts' components."""
+    return [{"seq": seq, "run": run, "figure": drawn[chart.id]} for chart in CHARTS]
 
 
 def has_charts(trace: Trace) -> list[str]:
-    """The charts that say something of a run, by their ids."""
-    without = set()
-    if not any(step.choice for step in trace.steps):
-        without.add("choices")
-    if not any(step.pool_size for step in trace.steps):
-        without.add("pool")
-    if not any(len(step.tree) > 1 for step in trace.steps):
-        without |= {"positions", "even"}
-    return [name for name in (*CHARTS, ELSEWHERE) if name not in without]
+    """The ids of the charts that say something of a run, and of the run on another machine."""
+    return [*figures.applying(trace), ELSEWHERE]
 
 
 def _after_comparing(failed: bool, trace: Trace, speedup: Speedup | None) -> str:
     """What is said of a run that is complete, without all that it is compared with."""
     how = "failed" if failed else "was stopped"
-    status = views.status_of(trace)
+    status = views.status_of(Summary(trace))
     if speedup is not None:
         done = counted(len(speedup.each), "round")
         return f"The run is complete: {status}. Measuring again {how} after {done}."
@@ -386,7 +353,7 @@ def _after_beginning(failed: bool, trace: Trace) -> str:
     if not trace.steps:
         return f"{how} before the first token."
     more = "What was written stays." if failed else "There is no plain run to compare with."
-    return f"{how} after {views.status_of(trace)}. {more}"
+    return f"{how} after {views.status_of(Summary(trace))}. {more}"
 
 
 def _waiting_view(name: str, status: str) -> View:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.lookup.memories import read_memory
+from ouroboros_core.lookup.memory import read_memory
 from ouroboros_core.trace.file import MAX_BYTES
 from ouroboros_core.words import counted
 from visualize.kit.events import PRIVATE

@@ -159,6 +159,4 @@ def sampling_of(config: GenerationConfig, processors: list[Any]) -> Sampling:
                 Sampling.parse(chosen)
                 values = chosen
                 processors.pop()
-    made = Sampling.parse(values)
-    assert isinstance(made, Sampling)
-    return made
+    return Sampling.parse(values)

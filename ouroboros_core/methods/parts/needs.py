@@ -9,7 +9,7 @@ class Need(StrEnum):
     """What a method may need or use besides the target."""
 
     DRAFT_MODEL = "draft model"
-    HEAD = "EAGLE head"
+    EAGLE = "EAGLE head"
     MEDUSA = "Medusa heads"
     GLIDE = "GliDe draft"
     PARALLEL = "parallel drafter"
@@ -38,7 +38,7 @@ class Need(StrEnum):
 
 _FLAGS = {
     Need.DRAFT_MODEL: "--draft",
-    Need.HEAD: "--head",
+    Need.EAGLE: "--head",
     Need.MEDUSA: "--head",
     Need.GLIDE: "--head",
     Need.PARALLEL: "--head",
@@ -54,7 +54,7 @@ _FLAGS = {
 }
 REMEDIES = {
     Need.DRAFT_MODEL: "name one with --draft",
-    Need.HEAD: "one trained for this target: name one with --head, train one (train eagle)",
+    Need.EAGLE: "one trained for this target: name one with --head, train one (train eagle)",
     Need.MEDUSA: "name a folder with --head, train some for this target (train medusa)",
     Need.GLIDE: "name its folder with --head, train one for this target (train glide)",
     Need.PARALLEL: "name its folder with --head, train one for this target (train parallel)",
@@ -68,9 +68,13 @@ REMEDIES = {
 }
 """What to do where one is missing."""
 
-TRAINED = {Need.MEDUSA: "medusa", Need.GLIDE: "glide", Need.PARALLEL: "parallel"}
-"""Of what is trained for one target, beside the EAGLE head, the kind, as its folder says it."""
-
+HEAD_KINDS = {
+    Need.EAGLE: "eagle",
+    Need.MEDUSA: "medusa",
+    Need.GLIDE: "glide",
+    Need.PARALLEL: "parallel",
+}
+"""The kind of head that meets a need, by the name in the head's folder."""
 
 ASSISTED = {
     Need.GENERATE: "prompt_lookup",

@@ -10,6 +10,7 @@ model's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,33 @@ BLOCK = 64
 Block = tuple[int, int, torch.Tensor | None]
 """Rows from the first number up to the second, and their mask over the keys up to the last of
 them."""
+
+
+States = tuple[torch.Tensor, list[torch.Tensor]]
+"""Normalised last hidden states [rows, width], and those after some layers."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one pass, which a decoder appends to a cache.
+
+    x          embeddings [rows, width]
+    positions  [rows], all below `longest`
+    sees       [rows, above + rows]: visibility among the last `above` cached rows and the new ones;
+               a new row sees all earlier cached rows. None: a row sees all rows before it
+    depths     numbers of layers after which the hidden states are returned, too
+    beside     [rows, any width]: stands before the normalised hidden states in the input of the
+               product for queries, keys and values, whose weight is wider by that much
+    without    sublayers to skip; a skipped attention appends no rows
+    """
+
+    x: torch.Tensor
+    positions: torch.Tensor
+    longest: int
+    sees: npt.NDArray[np.bool_] | None = None
+    depths: Sequence[int] = ()
+    beside: torch.Tensor | None = None
+    without: Skips = NOTHING
 
 
 def fits(model: Any) -> bool:
@@ -119,7 +147,7 @@ class _Layer:
         width], written at past..past+rows. blocks: all rows, in order
 
         cos, sin [rows, heads + 2 shared heads, width]: values are turned by nothing, so that one
-        product does for all. beside: as for `FusedDecoder.run`
+        product does for all. beside: as in `Rows`
         """
         rows = len(x)
         q, k, v = self.heads_of(x, cos, sin, beside)
@@ -231,38 +259,18 @@ class FusedDecoder:
         found: torch.Tensor = self._tables[:, positions]
         return found
 
-    def run(
-        self,
-        x: torch.Tensor,
-        positions: torch.Tensor,
-        longest: int,
-        sees: npt.NDArray[np.bool_] | None,
-        cache: TreeCache,
-        depths: Sequence[int] = (),
-        *,
-        beside: torch.Tensor | None = None,
-        without: Skips = NOTHING,
-    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Normalised last hidden states [rows, width] of rows appended to the cache, and the states
-        [rows, width] after the numbers of layers in `depths`.
-
-        x          embeddings [rows, width]
-        positions  [rows], all below `longest`
-        sees       [rows, more + rows]: which of the new rows, and of the last `more` that are
-                   cached, a row sees beside the earlier ones, all of which it sees; None: a row
-                   sees all before it
-        beside     [rows, any width]: goes before the normalised hidden states into the queries',
-                   keys' and values' product, which must be so much wider
-        without    sublayers that are skipped; a skipped attention appends no rows
-        """
-        cos, sin = self._turn(positions, longest)
-        mask = additive(without.rows(cache), len(x), sees, x)
+    def run(self, rows: Rows, cache: TreeCache) -> States:
+        """Append rows to the cache; return their normalised last hidden states and those after
+        `rows.depths`."""
+        x, depths, without = rows.x, rows.depths, rows.without
+        cos, sin = self._turn(rows.positions, rows.longest)
+        mask = additive(without.rows(cache), len(x), rows.sees, x)
         blocks = blocks_of(len(x), mask, self.groups)
         states: dict[int, torch.Tensor] = {}
         for index, layer in enumerate(self.layers):
             if index not in without.attention:
                 keys, values, past = cache.append(index, len(x), layer.shared, layer.width, x)
-                x = layer.attend(x, cos, sin, blocks, keys, values, past, beside)
+                x = layer.attend(x, cos, sin, blocks, keys, values, past, rows.beside)
             if index not in without.mlp:
                 x = layer.feed(x)
             states |= {index + 1: x} if index + 1 in depths else {}
@@ -288,8 +296,7 @@ def blocks_of(rows: int, mask: torch.Tensor | None, groups: int) -> list[Block]:
 def additive(
     past: int, rows: int, sees: npt.NDArray[np.bool_] | None, like: torch.Tensor
 ) -> torch.Tensor | None:
-    """The mask [rows, past + rows] of what `FusedDecoder.run` is told; None where a single row sees
-    everything."""
+    """Return the mask [rows, past + rows] for `Rows.sees`; None if a single row sees everything."""
     if sees is None:
         if rows == 1:
             return None

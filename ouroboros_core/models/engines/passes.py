@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from ouroboros_core.models.engines import compact as fused
 from ouroboros_core.models.engines import static
 from ouroboros_core.models.engines.native import decoder as native
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.skips import NOTHING, Skips
 
 Engine = Literal["native", "compact", "static", "transformers"]
 """native: `native.decoder`; compact: `fused`; static: `static`, on a GPU or where it is asked for;
@@ -25,18 +22,7 @@ Product = Callable[[torch.Tensor], torch.Tensor]
 class Decoder(Protocol):
     """The layers and the last norm of a model, see `FusedDecoder`."""
 
-    def run(
-        self,
-        x: torch.Tensor,
-        positions: torch.Tensor,
-        longest: int,
-        sees: npt.NDArray[np.bool_] | None,
-        cache: TreeCache,
-        depths: Sequence[int] = (),
-        *,
-        beside: torch.Tensor | None = None,
-        without: Skips = NOTHING,
-    ) -> tuple[torch.Tensor, list[torch.Tensor]]: ...
+    def run(self, rows: fused.Rows, cache: TreeCache) -> fused.States: ...
 
 
 def engines(model: Any) -> list[Engine]:

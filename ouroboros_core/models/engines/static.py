@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ouroboros_core.models.engines.compact import FusedDecoder
+from ouroboros_core.models.engines.compact import FusedDecoder, Rows, States
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.skips import NOTHING, Skips
+from ouroboros_core.models.skips import NOTHING
 
 BUCKETS = (1, 2, 4, 8, 16, 32, 64)
 """Rows of the passes that are computed in fixed shapes; longer ones are the compact pass's."""
@@ -30,9 +30,6 @@ WARM_UPS = 3
 
 Held = Sequence[tuple[torch.Tensor, torch.Tensor]]
 """Keys and values [1, heads, capacity, width] of every layer."""
-
-States = tuple[torch.Tensor, list[torch.Tensor]]
-"""What `FusedDecoder.run` gives."""
 
 
 def bucket(rows: int) -> int | None:
@@ -64,7 +61,7 @@ class Inputs:
         sees: npt.NDArray[np.bool_],
         past: int,
     ) -> None:
-        """Arguments are those of `FusedDecoder.run`, behind `past` cached rows; angles [2, rows,
+        """x and sees are those of `Rows`, behind `past` cached rows; angles [2, rows,
         width of a head]. The rows of padding hold zeros, are turned somehow, see nothing, and are
         written behind the others, where nobody looks."""
         rows = len(x)
@@ -89,38 +86,25 @@ class StaticDecoder(FusedDecoder):
         self._inputs: dict[int, Inputs] = {}
         self._graphs: dict[tuple[int, tuple[int, ...]], Callable[[], States]] = {}
 
-    def run(
-        self,
-        x: torch.Tensor,
-        positions: torch.Tensor,
-        longest: int,
-        sees: npt.NDArray[np.bool_] | None,
-        cache: TreeCache,
-        depths: Sequence[int] = (),
-        *,
-        beside: torch.Tensor | None = None,
-        without: Skips = NOTHING,
-    ) -> States:
+    def run(self, rows: Rows, cache: TreeCache) -> States:
         """As the compact pass does, which computes what does not fit a bucket, what is only a part
         of the model, and what is behind a cache that is not `zeroed`."""
-        rows, size = len(x), bucket(len(x))
-        whole = beside is None and without == NOTHING and cache.zeroed
+        x, count, size = rows.x, len(rows.x), bucket(len(rows.x))
+        whole = rows.beside is None and rows.without == NOTHING and cache.zeroed
         if size is None or not whole:
-            return super().run(
-                x, positions, longest, sees, cache, depths, beside=beside, without=without
-            )
+            return super().run(rows, cache)
         past = cache.get_seq_length()
         cache.reserve(past + size)
         appended = [
-            cache.append(index, rows, layer.shared, layer.width, x)
+            cache.append(index, count, layer.shared, layer.width, x)
             for index, layer in enumerate(self.layers)
         ]
         held = [(keys, values) for keys, values, _ in appended]
         inputs = self._inputs_of(size, x, held)
-        seen = np.tri(rows, dtype=np.bool_) if sees is None else sees
-        inputs.fill(x, self._angles(positions, longest), seen, past)
-        hidden, states = self._pass_of(size, inputs, held, tuple(depths))()
-        return hidden[:rows], [one[:rows] for one in states]
+        seen = np.tri(count, dtype=np.bool_) if rows.sees is None else rows.sees
+        inputs.fill(x, self._angles(rows.positions, rows.longest), seen, past)
+        hidden, states = self._pass_of(size, inputs, held, tuple(rows.depths))()
+        return hidden[:count], [one[:count] for one in states]
 
     def compute(self, inputs: Inputs, held: Held, depths: tuple[int, ...]) -> States:
         """The pass itself: the same operations on the same tensors, whatever is in them."""

@@ -62,28 +62,26 @@ def test_the_text_is_that_of_the_run_and_every_token_has_its_look_and_its_card(
     make: Callable[[], Trace],
 ) -> None:
     trace = make()
-    shown = Read(trace._repr_html_())
+    shown = Read(notebook.trace_html(trace))
     assert trace.text in "".join(shown.told)
-    looks = [look for step in trace.steps for look in notebook.looks_of(step)]
-    assert [at["data-look"] for at in shown.tokens] == looks
+    looks = [at["data-look"] or "" for at in shown.tokens]
+    assert tuple(looks) == trace.looks
     for at, look in zip(shown.tokens, looks, strict=True):
         assert (at["data-card"] or "").startswith(f"{LOOKS[look].glyph} {LOOKS[look].label} · ")
 
 
 def test_a_card_says_the_step_the_reason_and_the_probabilities() -> None:
     """By hand: the draft's second guess, 11, was refused, and 12 stands for it."""
-    shown = Read(typed_trace()._repr_html_())
+    shown = Read(notebook.trace_html(typed_trace()))
     first, correction, *_ = (at["data-card"] or "" for at in shown.tokens)
     assert "step 1" in first and "Accepted: the draft proposed it" in first
     assert "Corrected, the likeliest tokens differ: target wanted ‘#12’" in correction
-    marks = [
-        at["data-card"] or "" for tag, at in Read(typed_trace()._repr_html_()).found if tag == "b"
-    ]
+    marks = [at["data-card"] or "" for tag, at in shown.found if tag == "b"]
     assert len(marks) == 1 and "Rejected: the target wanted ‘#12’; the draft said ‘#11’" in marks[0]
 
 
 def test_what_models_wrote_is_never_markup_nor_a_formula_and_nothing_is_fetched() -> None:
-    page = hostile()._repr_html_() + hostile().tree(1)._repr_html_()
+    page = notebook.trace_html(hostile()) + notebook.tree_html(hostile().tree(1))
     shown = Read(page)
     assert {tag for tag, _ in shown.found}.isdisjoint({"script", "link", "img", "iframe", "object"})
     assert not [at for _, at in shown.found for name in at if name.startswith("on")]
@@ -98,7 +96,7 @@ def test_what_models_wrote_is_never_markup_nor_a_formula_and_nothing_is_fetched(
 def test_a_long_run_has_its_whole_text_and_says_what_was_left_out() -> None:
     steps: list[Step] = [replace(typed_trace().steps[1], index=n) for n in range(200)]
     trace = make_trace(steps)
-    page = trace._repr_html_()
+    page = notebook.trace_html(trace)
     shown = Read(page)
     assert trace.text in "".join(shown.told)
     cards = sum("data-card" in at for at in shown.tokens)
@@ -110,7 +108,7 @@ def test_a_long_run_has_its_whole_text_and_says_what_was_left_out() -> None:
 
 def test_the_tree_of_a_step_has_every_proposed_token_and_the_targets_own() -> None:
     """By hand: root, two guesses of which one was accepted, and the correction."""
-    found = typed_trace().tree(1)
+    found = notebook.tree_picture(typed_trace().tree(1))
     assert found.title == "Step 1: 2 proposed, 1 accepted, then a correction"
     assert found.svg.count("<rect") == 4 and len(re.findall("<rect.*dasharray", found.svg)) == 1
     assert [line.strip() for line in found.text.splitlines()[1:]] == [
@@ -129,7 +127,7 @@ def test_a_step_that_there_is_not_is_refused(number: int) -> None:
 
 
 def test_a_run_without_steps_can_be_shown() -> None:
-    Read(make_trace([])._repr_html_())
+    Read(notebook.trace_html(make_trace([])))
     with pytest.raises(InvalidInput, match="there is no step"):
         make_trace([]).tree(1)
 

@@ -19,7 +19,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.methods.parts.needs import TRAINED, Need
+from ouroboros_core.methods.parts.needs import HEAD_KINDS, Need
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.native import build
 from ouroboros_core.sampling import Sampler, Sampling
@@ -38,7 +38,7 @@ ABLE = tuple(
     method.id
     for method in methods.available().values()
     if Need.CANDIDATES not in method.needs
-    and all(embedded.head_folder(TRAINED[n]).exists() for n in method.needs if n in TRAINED)
+    and all(embedded.head_folder(HEAD_KINDS[n]).exists() for n in method.needs if n in HEAD_KINDS)
 )
 """The methods that can run with what ships; a candidate generator comes from a script of one's own."""
 TEXTS = tuple(

@@ -40,7 +40,7 @@ def test_it_writes_what_speculative_decoding_would_with_the_same_draft(sampling:
         assert tree.tokens == wanted.tokens and tree.parents == wanted.parents
         for node in range(1, len(tree)):
             q = tree.drawn_from(node)
-            assert (q is None) == (not sampling.rejects)
+            assert (q is None) == (not sampling.rule.needs_probabilities)
             if q is not None:
                 text = (*context.tokens, *(tree.tokens[n] for n in range(1, node)))
                 assert np.allclose(q, softmax(process(draft.after(text), sampling)))

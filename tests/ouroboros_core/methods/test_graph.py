@@ -73,10 +73,10 @@ def test_merging_saves_rows_and_loses_nothing_where_the_last_tokens_decide(
             method(sampling, vocabulary, merge_tokens=count, **EVERYTHING) for count in (0, 2)
         )
         trees = [one.propose(Context(text, 50, seed)) for one in (whole, merged)]
-        assert whole.draft_rows_saved == 0
-        saved += merged.draft_rows_saved
+        assert whole.notes.draft_rows_saved == 0
+        saved += merged.notes.draft_rows_saved
         rows = whole.draft.model.rows - merged.draft.model.rows
-        assert rows >= merged.draft_rows_saved
+        assert rows >= merged.notes.draft_rows_saved
         if not sampling.temperature:
             assert set(texts(trees[0]).values()) <= set(texts(trees[1]).values())
         assert whole.draft.model.passes >= merged.draft.model.passes

@@ -42,7 +42,7 @@ def test_each_token_is_chosen_by_what_the_drafter_says_at_its_place(sampling: Sa
             token, q = tree.tokens[place + 1], tree.drawn_from(place + 1)
             if sampling.temperature == 0:
                 assert token == logits.argmax() and q is None
-            elif sampling.rejects:
+            elif sampling.rule.needs_probabilities:
                 assert q is not None and np.allclose(q, softmax(process(logits, sampling)))
             else:
                 noise = Sampler(sampling, 6).noise(len(text) + place)

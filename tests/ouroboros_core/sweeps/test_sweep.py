@@ -19,9 +19,9 @@ from ouroboros_core.benchmark.prompts import Question, read
 from ouroboros_core.benchmark.report import equality
 from ouroboros_core.cli import main
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Value
 from ouroboros_core.loading.pairs import Pair, load_pair, with_draft
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import Value
 from ouroboros_core.sweeps import cells
 from ouroboros_core.sweeps.cells import CellRow, Ideal
 from ouroboros_core.sweeps.grid import Axis, Grid, read_axis

@@ -24,6 +24,7 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import file as trace_io
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Trace
 from tests import tiny
 from tests.traces import make_trace, typed_trace
@@ -78,8 +79,8 @@ def java(name: str, steps: int) -> dict[str, Any]:
 def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
     """All that the page computes of a trace; with `drawn`, the charts, too."""
     found: list[Any] = [
-        views.run_view(trace, baseline, run="r", seq=1, badge_text=views.badge(trace)),
-        numbers.sections(trace, baseline),
+        views.run_view(Summary(trace, baseline), run="r", seq=1, badge_text=views.badge(trace)),
+        numbers.sections(Summary(trace, baseline)),
         metrics.acceptance_by_position(trace),
         metrics.draft_passes_per_draft_token(trace),
         [
@@ -91,7 +92,7 @@ def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
     ]
     if baseline is not None:
         found += [
-            views.lane_view("lane", trace, baseline, None),
+            views.lane_view("lane", Summary(trace, baseline)),
             metrics.draft_cost(trace, baseline),
         ]
     rows = list(csv.reader(io.StringIO(export.to_csv(trace, baseline))))[1:]
@@ -106,7 +107,10 @@ def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
             figures.tokens_against_time(trace, baseline),
             figures.time_breakdown(trace, baseline),
         ]
-        found += [figures.acceptance_by_position(trace), figures.break_even(trace, baseline)]
+        found += [
+            figures.acceptance_by_position(trace),
+            figures.break_even(Summary(trace, baseline)),
+        ]
         found.append(diff_figures.steps_against_tokens(trace, trace))
         if baseline is not None:
             found.append(figures.speedup_by_token(trace, baseline))
@@ -347,7 +351,7 @@ def test_hostile_text_is_text() -> None:
     data["hyperparameters"] = {HOSTILE: HOSTILE}
     trace = read_trace(json.dumps(data))
     shown = json.loads(
-        json.dumps(views.run_view(trace, None, run="r", seq=1, badge_text=views.badge(trace)))
+        json.dumps(views.run_view(Summary(trace), run="r", seq=1, badge_text=views.badge(trace)))
     )
     assert [token["text"] for step in shown["steps"] for token in step["tokens"]] == texts
     assert shown["steps"][0]["nodes"][1]["text"] == shown["prompt"] == HOSTILE

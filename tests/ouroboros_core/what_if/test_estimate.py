@@ -22,8 +22,10 @@ from ouroboros_core.what_if.estimate import (
     Measured,
     ModelSize,
     Roofline,
+    by_head,
     price,
     sized,
+    skipping,
     work_of,
 )
 from tests import ROOT
@@ -282,3 +284,23 @@ def test_a_number_that_cannot_be_set_is_refused(
     run, *more = name.split()
     answer = ouroboros("what-if", f"assets/traces/{run}.json", *more, "--set", numbers)
     assert answer.returncode and re.search(message, " ".join(answer.stderr.split()))
+
+
+@pytest.mark.parametrize(
+    ("method", "draft", "head", "layers"),
+    [
+        ("speculative", "tiny", False, False),
+        ("eagle2", "tiny-eagle", True, False),
+        ("medusa", "tiny-medusa", True, False),
+        ("union", "tiny-eagle", True, False),
+        ("union", "tiny", False, False),
+        ("union", None, False, False),
+        ("sam", "tiny-eagle", True, False),
+        ("draft_verify", "tiny, part of its layers", False, True),
+    ],
+)
+def test_what_drafted_follows_from_the_method_and_the_name_of_its_draft(
+    method: str, draft: str | None, head: bool, layers: bool
+) -> None:
+    run = replace(gallery.trace("java-speculative"), method=method, draft=draft)
+    assert (by_head(run), skipping(run)) == (head, layers)

@@ -204,7 +204,7 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
         def run(self) -> None:
             pass
 
-    nothing: dict[str, Any] = dict.fromkeys(("target", "draft", "head", "self_draft"))
+    nothing: dict[str, Any] = dict.fromkeys(("target", "draft", "self_draft"))
     pair: Any = type("Pair", (), {**nothing, "heads": {}})
     # seconds of a pass over one row before each round and after it
     sides = [(1.0, 1.0), (1.3, 1.3), (1.04, 1.06), (1.0, 1.2), (1.08, 1.12)]

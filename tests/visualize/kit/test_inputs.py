@@ -12,7 +12,8 @@ ROUND_TRIPS = """
 import json
 from urllib.parse import parse_qsl
 import gradio as gr
-from visualize import gallery, permalink
+from visualize.gallery import runs as gallery
+from visualize.run import permalink
 from visualize.kit.inputs import RunInputs
 from visualize.run.saving import Saving
 inputs = RunInputs(512, gallery.trace("bank-lookahead"))

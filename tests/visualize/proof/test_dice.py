@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ouroboros_core.rules.block import block_chances
+from ouroboros_core.rules.match import verify
+from ouroboros_core.rules.parts.candidates import residual
 from ouroboros_core.sampling import gumbel
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Probabilities, Provenance, TreeBuilder
-from ouroboros_core.verify import block_chances, residual, verify
 from tests.visitor import watch
 from visualize.deploy import static_site
 from visualize.kit.modules import modules

@@ -32,6 +32,7 @@ from tests.folders import small_pair
 from visualize.gallery.tab import TracesPanel
 from visualize.kit.inputs import learns
 from visualize.race import tab as race
+from visualize.run.figures import CHARTS
 from visualize.server.limits import Limits
 from visualize.server.models import Models
 from visualize.server.runner import Runner
@@ -52,7 +53,7 @@ from visualize.server.updates import (
     Written,
 )
 from visualize.sweep import tab as sweep
-from visualize.watch.tab import CHARTS, _after_comparing
+from visualize.watch.tab import _after_comparing
 from visualize.watch.warm_start import Keeping
 
 
@@ -221,7 +222,7 @@ def test_a_run_streams_every_step_once_and_ends_with_everything(runner: Runner) 
     assert [s["index"] for s in last.view["steps"]] == list(range(len(last.trace.steps)))
     assert last.view["done"]
     assert last.view["tiles"][-1]["value"] == "yes"
-    assert set(last.charts) == set(CHARTS)
+    assert set(last.charts) == {chart.id for chart in CHARTS}
     assert last.trace.tokens == last.baseline.tokens
 
 

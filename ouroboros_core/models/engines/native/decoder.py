@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from ctypes import POINTER, byref, c_float, c_int, c_int64, c_uint8, c_void_p
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ouroboros_core.models.engines.compact import Rows, States
 from ouroboros_core.models.engines.native import build, pages, threads
 from ouroboros_core.models.engines.native.blocks import (
     INPUTS,
@@ -22,7 +23,6 @@ from ouroboros_core.models.engines.native.blocks import (
     joined,
 )
 from ouroboros_core.models.kv_cache import TreeCache, attention_shape
-from ouroboros_core.models.skips import NOTHING, Skips
 
 DTYPES = (torch.bfloat16, torch.float32)
 
@@ -248,32 +248,21 @@ class NativeDecoder:
             self._cos, self._sin = cos[0].float(), sin[0].float()
         return self._cos, self._sin
 
-    def run(
-        self,
-        x: torch.Tensor,
-        positions: torch.Tensor,
-        longest: int,
-        sees: npt.NDArray[np.bool_] | None,
-        cache: TreeCache,
-        depths: Sequence[int] = (),
-        *,
-        beside: torch.Tensor | None = None,
-        without: Skips = NOTHING,
-    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    def run(self, rows: Rows, cache: TreeCache) -> States:
         """As `FusedDecoder.run`; there is nothing `beside`."""
-        assert beside is None
-        rows, layers = len(x), len(self._layers)
-        x = x.detach().clone(memory_format=torch.contiguous_format)
+        assert rows.beside is None
+        count, layers, without = len(rows.x), len(self._layers), rows.without
+        x = rows.x.detach().clone(memory_format=torch.contiguous_format)
         hidden = torch.empty_like(x)
         past = without.rows(cache)
         held = {
-            n: cache.append(n, rows, self.shared, self.head, x)
+            n: cache.append(n, count, self.shared, self.head, x)
             for n in range(layers)
             if n not in without.attention
         }
-        cos, sin = self._turn(longest)
-        positions = positions.contiguous()
-        states = {depth: torch.empty_like(x) for depth in depths}
+        cos, sin = self._turn(rows.longest)
+        positions = rows.positions.contiguous()
+        states = {depth: torch.empty_like(x) for depth in rows.depths}
         skipped = [(n in without.attention) + 2 * (n in without.mlp) for n in range(layers)]
         lists = (  # of addresses, alive during the call
             _pointers(layers, {n: keys for n, (keys, _, _) in held.items()}),
@@ -282,9 +271,9 @@ class NativeDecoder:
             (c_uint8 * layers)(*skipped),
         )
         places = [ctypes.addressof(one) for one in lists]
-        texts = _texts(rows, past, sees)
+        texts = _texts(count, past, rows.sees)
         call = _Pass(
-            rows,
+            count,
             past,
             *(tensor.data_ptr() for tensor in (x, hidden, positions, cos, sin)),
             *places[:2],
@@ -293,9 +282,9 @@ class NativeDecoder:
             *places[2:],
         )
         team, half = threads.current(), int(x.dtype == torch.bfloat16)
-        decoder = self._in_blocks if rows <= self.block_rows else self._decoder
+        decoder = self._in_blocks if count <= self.block_rows else self._decoder
         self._library.ouroboros_run(byref(decoder), byref(call), byref(team), c_int(half))
-        return hidden, [states[depth] for depth in depths]
+        return hidden, [states[depth] for depth in rows.depths]
 
 
 def _pointers(count: int, tensors: Mapping[int, torch.Tensor]) -> ctypes.Array[c_void_p]:

@@ -1,5 +1,5 @@
-"""One decoder layer of the Llama family that is trained for a target: its weights, and the pass
-over them that training and drafting share."""
+"""A decoder layer of the Llama family that is trained for a target: its weights, and the pass that
+training and drafting share."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch.nn import functional as F
 
 from ouroboros_core.models.engines.compact import norm
 from ouroboros_core.models.engines.passes import Engine, Product, product
-from ouroboros_core.models.heads.trained import TrainedConfig, TrainedHead
+from ouroboros_core.models.heads.head import Head, HeadConfig
 
 Rows = tuple[torch.Tensor, torch.Tensor]
 """Keys and values [..., heads, rows, width of a head]."""
 
 
 @dataclass(frozen=True)
-class LayerConfig(TrainedConfig):
-    """What the layer is made of.
+class LayerConfig(HeadConfig):
+    """Sizes of the layer.
 
     embedding     width of the target's token embeddings
     heads, key_value_heads  of self-attention
@@ -36,7 +36,7 @@ class LayerConfig(TrainedConfig):
     eps: float
 
 
-class OneLayer(TrainedHead):
+class OneLayer(Head):
     """The weights of self-attention and MLP."""
 
     config: LayerConfig
@@ -54,11 +54,11 @@ class OneLayer(TrainedHead):
 
     @property
     def maps(self) -> dict[str, Any]:
-        """The weights as functions, by name; for training."""
+        """The modules by name; for training."""
         return dict(self.named_children())
 
     def products(self, engine: Engine) -> dict[str, Product]:
-        """The same for drafting, over one text, as the target's engine computes them."""
+        """Return the modules as products of the target's engine, over one text; for drafting."""
         eps = self.config.eps
 
         def laid_out(module: nn.Module) -> Product:
@@ -70,47 +70,48 @@ class OneLayer(TrainedHead):
         return {name: laid_out(module) for name, module in self.maps.items()}
 
 
-def matrix(given: int, made: int) -> nn.Linear:
-    return nn.Linear(given, made, bias=False)
+def matrix(inputs: int, results: int) -> nn.Linear:
+    return nn.Linear(inputs, results, bias=False)
 
 
 def turned(x: torch.Tensor, positions: torch.Tensor, theta: float) -> torch.Tensor:
-    """x [..., rows, width] rotated by the positions [rows], first half against second half."""
+    """Return x [..., rows, width] rotated by the positions [rows], first half against second
+    half."""
     half = x.shape[-1] // 2
     steps = torch.arange(half, device=x.device, dtype=torch.float32) / half
     angles = positions[:, None].float() / theta**steps
-    cos, sin = (torch.cat([one, one], -1).to(x.dtype) for one in (angles.cos(), angles.sin()))
+    cos, sin = (torch.cat([turn, turn], -1).to(x.dtype) for turn in (angles.cos(), angles.sin()))
     first, second = torch.split(x, [half, x.shape[-1] - half], -1)
     return x * cos + torch.cat([-second, first], -1) * sin
 
 
 def split(x: torch.Tensor, heads: int) -> torch.Tensor:
-    """[..., rows, heads * width] as [..., heads, rows, width]."""
+    """Return x [..., rows, heads * width] as [..., heads, rows, width]."""
     return x.view(*x.shape[:-1], heads, -1).transpose(-3, -2)
 
 
 def attend(q: torch.Tensor, rows: Rows, mask: torch.Tensor | None) -> torch.Tensor:
-    """Mixed values [batch, rows, heads * width] of queries [batch, heads, rows, width], several of
-    whose heads may share keys and values.
+    """Return mixed values [batch, rows, heads * width] of queries [batch, heads, rows, width].
+    Several heads may share keys and values.
 
-    mask [rows, held], True where a row may look.
+    mask  [rows, held], True for the keys that a row sees
     """
     batch, heads, count, width = q.shape
     shared = rows[0].shape[1]
     folded = q.reshape(batch, shared, -1, width)
-    seen = None if mask is None else mask.repeat(heads // shared, 1)
-    mixed = F.scaled_dot_product_attention(folded, *rows, attn_mask=seen)
+    folded_mask = None if mask is None else mask.repeat(heads // shared, 1)
+    mixed = F.scaled_dot_product_attention(folded, *rows, attn_mask=folded_mask)
     return mixed.reshape(batch, heads, count, width).transpose(1, 2).flatten(2)
 
 
 def own_rows(
     config: LayerConfig, maps: Mapping[str, Any], x: torch.Tensor, positions: torch.Tensor
 ) -> Rows:
-    """Keys and values of self-attention of embedded tokens [batch, rows, width]: those of a token
-    depend on it and its position alone, because there is one layer."""
-    seen = maps["norm_own"](x)
-    keys = split(maps["key"](seen), config.key_value_heads)
-    values = split(maps["value"](seen), config.key_value_heads)
+    """Return keys and values of self-attention for embedded tokens [batch, rows, width]. They
+    depend on a token and its position only, because there is one layer."""
+    normed = maps["norm_own"](x)
+    keys = split(maps["key"](normed), config.key_value_heads)
+    values = split(maps["value"](normed), config.key_value_heads)
     return turned(keys, positions, config.rope_theta), values
 
 
@@ -119,21 +120,21 @@ def states(
     maps: Mapping[str, Any],
     x: torch.Tensor,
     positions: torch.Tensor,
-    own: Rows,
+    rows: Rows,
     mask: torch.Tensor | None,
     cross: Product | None = None,
 ) -> torch.Tensor:
-    """Normalised states [batch, rows, width] behind embedded tokens [batch, rows, width] at
+    """Return normalised states [batch, rows, width] after embedded tokens [batch, rows, width] at
     `positions`.
 
-    own    keys and values of self-attention, those of these tokens among them
-    mask   [rows, held], what each row sees of them; None: everything
-    cross  what is added between self-attention and MLP, of the states there
+    rows   keys and values of self-attention, with the rows of these tokens
+    mask   [rows, held], True for the keys that a row sees; None: all
+    cross  map of the states after self-attention, whose result is added to them
     """
     q = split(maps["query"](maps["norm_own"](x)), config.heads)
-    x = x + maps["out"](attend(turned(q, positions, config.rope_theta), own, mask))
+    x = x + maps["out"](attend(turned(q, positions, config.rope_theta), rows, mask))
     x = x if cross is None else x + cross(x)
-    seen = maps["norm_middle"](x)
-    x = x + maps["down"](F.silu(maps["gate"](seen)) * maps["up"](seen))
+    normed = maps["norm_middle"](x)
+    x = x + maps["down"](F.silu(maps["gate"](normed)) * maps["up"](normed))
     last: torch.Tensor = maps["norm_last"](x)
     return last

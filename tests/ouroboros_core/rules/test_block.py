@@ -13,16 +13,13 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.methods.parts.base import Resources
+from ouroboros_core.rules.block import Block, block_chances
+from ouroboros_core.rules.parts.base import Judgement
+from ouroboros_core.rules.rejection import Rejection
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder
-from ouroboros_core.verify import (
-    Judgement,
-    block_chances,
-    block_verification,
-    rejection_sampling,
-)
-from tests.told import CHI_SQUARE, ToldModel, chi_square, distribution, fixed, keyed
+from tests.told import CHI_SQUARE, ToldModel, chi_square, distribution, fixed, keyed, target
 
 DRAFT = Provenance(Source.DRAFT)
 SIZE, LENGTH = 3, 3
@@ -95,12 +92,7 @@ def emissions(models: Models) -> dict[tuple[int, ...], float]:
                 continue
             numbers = [0.0 if n == length else HIGH for n in range(1, LENGTH + 1)]
             seen = Seen()
-            path, _ = block_verification(
-                tree,
-                models.after(tree),
-                fixed(*numbers),
-                seen,
-            )
+            path, _ = Block().judge(tree, target(models.after(tree), fixed(*numbers)), seen)
             assert len(path) == length
             left = seen.over[length] if length < LENGTH else models.p(tokens)
             for token in range(SIZE):
@@ -168,8 +160,9 @@ def test_over_two_thousand_drafts_a_block_has_more_accepted_tokens() -> None:
             tokens = (*tokens, int(random.choice(SIZE, p=models.q(tokens))))
         tree = models.chain(tokens)
         for _ in range(20):
-            block += len(block_verification(tree, models.after(tree), lambda _: random)[0])
-            token += len(rejection_sampling(tree, models.after(tree), lambda _: random)[0])
+            answers = target(models.after(tree), lambda _: random)
+            block += len(Block().judge(tree, answers)[0])
+            token += len(Rejection().judge(tree, answers)[0])
     assert block > token
 
 
@@ -184,7 +177,7 @@ def test_a_chain_is_judged_with_the_random_numbers_of_its_first_position_alone()
 
     for tokens in itertools.product(range(SIZE), repeat=LENGTH):
         tree = models.chain(tokens)
-        block_verification(tree, models.after(tree), generator)
+        Block().judge(tree, target(models.after(tree), generator))
     assert set(asked) == {0}
 
 
@@ -206,7 +199,7 @@ def test_phrases_beside_a_block_and_behind_it_keep_the_targets_probabilities(whe
         if where == "behind":
             builder.add_path([0, 1], node, Provenance(Source.SUFFIX))
         tree = builder.build()
-        path, token = block_verification(tree, models.after(tree), lambda _: random)
+        path, token = Block().judge(tree, target(models.after(tree), lambda _: random))
         text = [*(tree.tokens[one] for one in path), token]
         while len(text) < 2:
             text.append(int(random.choice(SIZE, p=models.p(text))))
@@ -224,8 +217,8 @@ def test_several_drawn_children_are_judged_as_by_rejection_sampling() -> None:
         builder.add(token, 0, DRAFT, models.q(()))
     tree = builder.build()
     found = [
-        rule(tree, models.after(tree), keyed(seed))
-        for rule in (block_verification, rejection_sampling)
+        rule.judge(tree, target(models.after(tree), keyed(seed)))
+        for rule in (Block(), Rejection())
         for seed in seeds
     ]
     assert found[: len(seeds)] == found[len(seeds) :]

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from ouroboros_core import methods
+from ouroboros_core.rules.typical import DELTA, EPSILON, Typical, typical_threshold
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder
-from ouroboros_core.verify import DELTA, EPSILON, typical_acceptance, typical_threshold
 from tests import tiny, traces
+from tests.told import target
 from visualize.run.view import run_view, sentence
 
 TYPICAL = Sampling(temperature=1.0, seed=3, acceptance="typical")
@@ -54,7 +56,7 @@ def test_the_longest_branch_of_likely_tokens_is_kept_and_the_likeliest_token_fol
 
     every = [tree.path_to(node) for node in range(len(tree))]
     wanted = max((path for path in every if kept(path)), key=worth)
-    path, token = typical_acceptance(tree, lambda node: p[node], np.random.default_rng)
+    path, token = Typical().judge(tree, target(lambda node: p[node], np.random.default_rng))
     assert path == tuple(wanted)
     assert token == p[path[-1] if path else 0].argmax()
 
@@ -86,10 +88,10 @@ def test_a_run_is_marked_on_the_page_and_draft_only_alike() -> None:
     trace = traces.make_trace(steps, "speculative", TYPICAL)
     exact = traces.make_trace(steps, "speculative", Sampling(temperature=1.0, seed=3))
     assert metrics.lossless(exact) and not metrics.lossless(trace)
-    shown: Any = run_view(trace, exact, run="r", seq=1, badge_text="")
+    shown: Any = run_view(Summary(trace, exact), run="r", seq=1, badge_text="")
     assert "not lossless" in shown["status"] and "not lossless" in str(shown["tiles"])
-    assert sentence(trace, exact).endswith("not lossless: typical acceptance.")
-    assert "not lossless" not in run_view(exact, None, run="r", seq=1, badge_text="")["status"]
+    assert sentence(Summary(trace, exact)).endswith("not lossless: typical acceptance.")
+    assert "not lossless" not in run_view(Summary(exact), run="r", seq=1, badge_text="")["status"]
     reasons = [reason for step in shown["steps"] for reason in str(step).split(". ")]
     assert any("typical acceptance, which is not lossless" in reason for reason in reasons)
 
@@ -98,5 +100,5 @@ def test_help_and_method_list_say_so() -> None:
     from visualize.learn.method_map import field_map
 
     assert "typical, which is not lossless" in Sampling.settings()["acceptance"].help
-    assert "Not lossless: whatever" in field_map()
+    assert "typical, which is not lossless" in field_map()
     assert methods.get("medusa").published, "which holds whatever the rule"

@@ -1,4 +1,4 @@
-"""Heads beside EAGLE's: what they say is what plain torch computes from the target's states."""
+"""Heads: what they say is what plain torch computes from the target's states."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from safetensors.torch import load_file
 from transformers import DynamicCache
 
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
-from ouroboros_core.loading.trained import KINDS, chosen_folders, kind_of, load_others
+from ouroboros_core.loading.heads import choose_folders, drafter_class, kind_of, load_heads
 from ouroboros_core.models import rounding
 from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.heads.head import WEIGHTS
 from ouroboros_core.models.heads.medusa import assumed
-from ouroboros_core.models.heads.trained import WEIGHTS
+from ouroboros_core.models.heads.recipes import HEADS
 from ouroboros_core.sources import Source
 from ouroboros_core.training import parallel
 from ouroboros_core.training.glide import guesses
@@ -148,25 +149,25 @@ def test_the_accuracies_of_heads_that_were_trained_are_measured_and_fall_with_th
     assert all(list(ranks) == sorted(ranks, reverse=True) for ranks in assumed(4))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", HEADS)
 def test_a_folder_says_its_kind_and_gives_the_same_weights_again(kind: str, tmp_path: Path) -> None:
     """But for bfloat16, in which they are stored; another target is refused, and another kind."""
-    model = tiny.target("llama")
+    model = tiny.written("llama", kind)[1]
     head = tiny.head("llama", kind=kind)
     head.save(tmp_path / "made")
     assert kind_of(tmp_path / "made") == kind
-    drafter = load_others({kind: str(tmp_path / "made")}, CausalLM(model, "llama"))[kind]
+    drafter = load_heads({kind: str(tmp_path / "made")}, CausalLM(model, "llama"))[kind]
     assert drafter.name == "made"
-    again = KINDS[kind][0].load(tmp_path / "made", model, head.config.signature)
+    again = drafter_class(kind).weights.load(tmp_path / "made", model)
     assert again.config == head.config
-    for name, value in head.parts.items():
+    for name, value in head.stored.items():
         stored = value.bfloat16() if value.is_floating_point() else value
         assert torch.equal(again.state_dict()[name].to(stored.dtype), stored), name
     other = CausalLM(tiny.target("llama", seed=1), "other")
     with pytest.raises(VocabularyMismatch, match=f"was trained for llama .* train {kind}"):
-        load_others({kind: str(tmp_path / "made")}, other)
-    with pytest.raises(WeightsUnavailable, match="does not hold"):
-        load_others({kind: str(tmp_path)}, other)
+        load_heads({kind: str(tmp_path / "made")}, other)
+    with pytest.raises(WeightsUnavailable, match=r"does not hold|holds no EAGLE head"):
+        load_heads({kind: str(tmp_path)}, other)
     with pytest.raises(InvalidInput, match="holds no head of this shape to go on from"):
         copy.deepcopy(head).start_from(tmp_path)
 
@@ -178,18 +179,18 @@ def test_of_each_kind_one_folder_is_taken_and_a_named_one_replaces_what_is_shipp
         (tmp_path / name).mkdir()
         (tmp_path / name / "head.json").write_text(f'{{"kind": "{kind}"}}', encoding="utf-8")
     a, b, c = (str(tmp_path / name) for name in "abc")
-    assert chosen_folders([a, c], shipped=False) == {"medusa": a, "eagle": c}
-    assert chosen_folders(None, shipped=False) == chosen_folders("none", shipped=True) == {}
+    assert choose_folders([a, c], shipped=False) == {"medusa": a, "eagle": c}
+    assert choose_folders(None, shipped=False) == choose_folders("none", shipped=True) == {}
     with pytest.raises(InvalidInput, match="both of the kind medusa: name one of them"):
-        chosen_folders([a, b], shipped=False)
+        choose_folders([a, b], shipped=False)
     there = tmp_path / "shipped-eagle"
     there.mkdir()
     monkeypatch.setattr(
         "ouroboros_core.loading.embedded.head_folder", lambda kind: tmp_path / f"shipped-{kind}"
     )
-    assert chosen_folders(a, shipped=True) == {"medusa": a, "eagle": str(there)}
-    assert chosen_folders([c], shipped=True) == {"eagle": c}
-    assert chosen_folders([a, "none"], shipped=True) == {"medusa": a}
+    assert choose_folders(a, shipped=True) == {"medusa": a, "eagle": str(there)}
+    assert choose_folders([c], shipped=True) == {"eagle": c}
+    assert choose_folders([a, "none"], shipped=True) == {"medusa": a}
 
 
 def test_in_eight_bits_a_matrix_is_the_same_within_half_a_step_of_its_row(tmp_path: Path) -> None:
@@ -216,7 +217,7 @@ def test_in_eight_bits_a_matrix_is_the_same_within_half_a_step_of_its_row(tmp_pa
     assert (again - once).abs().max() <= 1
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "eagle"])
+@pytest.mark.parametrize("kind", HEADS)
 def test_a_head_in_eight_bits_takes_little_more_than_half_the_bytes_and_loads(
     kind: str, tmp_path: Path
 ) -> None:
@@ -228,9 +229,8 @@ def test_a_head_in_eight_bits_takes_little_more_than_half_the_bytes_and_loads(
         for name in ("16", "8")
     )
     assert half < 0.75 * whole
-    target = tiny.written("llama", "eagle")[1]  # what it is trained for
-    known = () if kind == "eagle" else (head.config.signature,)
-    loaded = type(head).load(tmp_path / "8", target, *known)
-    for name, value in head.parts.items():
+    target = tiny.written("llama", kind)[1]  # the target of the training
+    loaded = type(head).load(tmp_path / "8", target)
+    for name, value in head.stored.items():
         step = float(value.float().abs().max()) / 127  # half of it by 8 bits, the rest by bfloat16
-        assert torch.allclose(loaded.parts[name].float(), value.float(), atol=step)
+        assert torch.allclose(loaded.stored[name].float(), value.float(), atol=step)
