@@ -23,8 +23,7 @@ from ouroboros_core import methods, rules
 from ouroboros_core.benchmark import draft_shapes
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
-from ouroboros_core.integrations.tree_svg import ROOT as TREE_ROOT
-from ouroboros_core.integrations.tree_svg import Node, picture
+from ouroboros_core.integrations.tree_svg import parse, picture
 from ouroboros_core.locations import assets
 from ouroboros_core.methods.parts.base import Guesser
 from ouroboros_core.sources import LOOKS
@@ -400,38 +399,6 @@ def questions() -> str:
     return "\n".join(lines) + "\n"
 
 
-WORD = re.compile(r"([a-z]+)(\+?):([^\s()]+)|([()])|\s+")
-
-
-def parse_tree(notation: str) -> Node:
-    """Read a token tree; raises ValueError for another notation.
-
-    A node is KIND:LABEL, its children follow in parentheses; `+` marks an accepted one. A kind is
-    `root` or in the page's legend: root:Paris(draft+:is(draft+:the(draft:city correction+:a)))
-    """
-    stack: list[list[Node]] = [[]]
-    position = 0
-    while position < len(notation):
-        match = WORD.match(notation, position)
-        if not match:
-            raise ValueError(f"not the notation of a tree: {notation[position:]!r}")
-        position = match.end()
-        kind, mark, label, bracket = match.groups()
-        if kind:
-            if kind != TREE_ROOT and kind not in LOOKS:
-                raise ValueError(f"{kind} is neither root nor one of {', '.join(LOOKS)}")
-            stack[-1].append(Node(kind, bool(mark) or kind == TREE_ROOT, label))
-        elif bracket == "(" and stack[-1]:
-            stack.append(stack[-1][-1].children)
-        elif bracket == ")" and len(stack) > 1:
-            stack.pop()
-        elif bracket:
-            raise ValueError(f"a bracket too many in {notation!r}")
-    if len(stack) != 1 or len(stack[0]) != 1:
-        raise ValueError(f"a tree has one root and closed brackets, got {notation!r}")
-    return stack[0][0]
-
-
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"methods": readme_methods, "result": measured_tables.result},
     "mkdocs.yml": {"methods": nav},
@@ -481,7 +448,7 @@ def _page(root: Path, method: dict[str, Any]) -> dict[str, str]:
     tree = re.search(r"^<!-- tree: (.+?) -->$", text, re.MULTILINE)
     if tree:
         title = f"A proposal of {method['name']}"
-        files[f"docs/methods/{method['id']}.svg"] = picture(parse_tree(tree[1]), title)
+        files[f"docs/methods/{method['id']}.svg"] = picture(parse(tree[1]), title)
     return files
 
 

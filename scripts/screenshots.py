@@ -45,8 +45,6 @@ TYPEFACE = """async () => {
   await Promise.all(fonts.map((font) => document.fonts.load(font)));
   await document.fonts.ready;
 }"""
-
-
 SUBJECTS = {
     "watch": ("#token-view .ouro-text", "#token-view .ouro-legend"),
     "card": (".ouro-card", ".ouro-card"),

@@ -21,7 +21,7 @@ import ouroboros_core
 from ouroboros_core import methods
 from ouroboros_core.benchmark import draft_shapes, peers, prompts, report
 from ouroboros_core.cli import build_parser
-from ouroboros_core.integrations.tree_svg import picture
+from ouroboros_core.integrations.tree_svg import parse, picture
 from ouroboros_core.words import say
 from scripts import documents, measured_tables, mkdocs_hooks
 from tests import ROOT
@@ -258,9 +258,7 @@ def test_the_drafts_are_small_and_several_shapes_were_measured() -> None:
 
 
 def test_a_tree_is_drawn_with_every_node_its_edge_and_its_mark() -> None:
-    drawn = picture(
-        documents.parse_tree("root:a(draft+:b(draft:c correction+:<d>) copy:e)"), "A tree"
-    )
+    drawn = picture(parse("root:a(draft+:b(draft:c correction+:<d>) copy:e)"), "A tree")
     assert drawn.count("<rect") == 5 and drawn.count("<path") == 4
     assert "▲ &lt;d&gt;" in drawn
     assert drawn.count('rx="6" fill') == 5 and len(re.findall("<rect.*dasharray", drawn)) == 2
@@ -278,7 +276,7 @@ def test_a_tree_is_drawn_with_every_node_its_edge_and_its_mark() -> None:
 )
 def test_what_is_no_tree_is_refused(notation: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        documents.parse_tree(notation)
+        parse(notation)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import torch
 
-from ouroboros_core.adaptive.profiler import SHORT, pass_seconds, tree_of
+from ouroboros_core.adaptive.profiler import pass_seconds
 from ouroboros_core.errors import OuroborosError
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.models.causal_lm import CausalLM
@@ -49,19 +49,6 @@ def load() -> tuple[Pair, dict[str, CausalLM]]:
     return pair, readers  # type: ignore[return-value]  # a reader has all attributes of a target
 
 
-def processor_seconds(passes: list[tuple[CausalLM, int]]) -> list[float]:
-    """Return the least processor time of each pass, alternating, behind one context."""
-    context = [7 + n % 50 for n in range(SHORT)]
-    least = [float("inf")] * len(passes)
-    for _ in range(REPEATS):
-        for index, (model, rows) in enumerate(passes):
-            tree = tree_of(rows, context[-1])
-            start = time.process_time()
-            model.evaluate(context, tree).argmax()
-            least[index] = min(least[index], time.process_time() - start)
-    return least
-
-
 def prompt_seconds(target: CausalLM) -> float:
     """Return the least of three times of reading a prompt."""
     text = [7 + n % 50 for n in range(PROMPT + 1)]
@@ -80,7 +67,6 @@ def line(name: str, values: dict[str, float], show: Callable[[float], str]) -> s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--processor", action="store_true", help="processor time of one thread")
     parser.add_argument("--flags", default="", help="for the compiler of the native pass")
     parser.add_argument("--ordinary-pages", action="store_true", help="ask for no large pages")
     arguments = parser.parse_args()
@@ -88,19 +74,15 @@ def main() -> None:
         pages.empty = lambda shape, dtype: torch.empty(*shape, dtype=dtype)
         pages.kind = lambda: "ordinary pages"
     build.FLAGS += tuple(arguments.flags.split())
-    if arguments.processor:
-        torch.set_num_threads(1)
     pair, formats = load()
     assert pair.draft is not None
     passes = [(target, rows) for rows in ROWS for target in formats.values()]
     passes.append((pair.draft, 1))
-    timed = processor_seconds(passes) if arguments.processor else pass_seconds(passes, REPEATS)
+    timed = pass_seconds(passes, REPEATS)
     print(f"{pair.target.engine}, {pair.environment.where}; milliseconds of a pass")
     for index, (name, target) in enumerate(formats.items()):
         by_rows = dict(zip((f"{n} rows" for n in ROWS), timed[index :: len(formats)], strict=False))
-        seconds = dict(by_rows)
-        if not arguments.processor:
-            seconds[f"{PROMPT} tokens of a prompt"] = prompt_seconds(target)
+        seconds = by_rows | {f"{PROMPT} tokens of a prompt": prompt_seconds(target)}
         print(line(name, seconds, lambda value: f"{1000 * value:.1f}"))
         ratios = {label: value / by_rows["1 rows"] for label, value in by_rows.items()}
         print(line(f"{name}, in passes over one row", ratios, "{:.2f}".format))
