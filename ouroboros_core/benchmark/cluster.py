@@ -23,7 +23,7 @@ Progress = Callable[[str], None]
 
 
 class Work(Protocol[R]):
-    """What is left of a benchmark or a sweep."""
+    """A benchmark or a sweep with its remaining tasks."""
 
     store: Store[R]
     host: str
@@ -97,8 +97,8 @@ class Worker(Generic[R]):
     def resume(self, units: Sequence[Unit], left_out: Sequence[LeftOut]) -> list[int]:
         """Take note of earlier results; return the tasks that are left."""
         self.work.store.units = list(units)
-        for one in left_out:
-            self.work.store.leave_out(one.question, one.turn, one.reason)
+        for skipped in left_out:
+            self.work.store.leave_out(skipped.question, skipped.turn, skipped.reason)
         return self.work.tasks
 
     def measure(self, number: int) -> Result[R]:
@@ -131,8 +131,8 @@ class Cluster(Generic[R]):
         self.count, self.total = len(opened), first.total
         self.notes, self.remarks = first.notes, first.remarks
         self.store = Store.open(first.settings, path, resume=resume)
-        for one in first.left_out:
-            self.store.leave_out(one.question, one.turn, one.reason)
+        for skipped in first.left_out:
+            self.store.leave_out(skipped.question, skipped.turn, skipped.reason)
         state = self.store.units, self.store.left_out
         resumed = [worker.resume.remote(*state) for worker in self._workers]
         self.tasks: list[int]
@@ -181,8 +181,8 @@ class Cluster(Generic[R]):
     def _keep(self, result: Result[R]) -> None:
         self.store.units += result.units
         self.store.measurements += result.records
-        for one in result.left_out:
-            self.store.leave_out(one.question, one.turn, one.reason)
+        for skipped in result.left_out:
+            self.store.leave_out(skipped.question, skipped.turn, skipped.reason)
         self.store.save({})
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ def table(rows: Sequence[Measured]) -> str:
 
 
 def read(path: Path) -> list[Measured]:
-    """What an earlier run measured."""
+    """Return the measurements of a file."""
     return TypeAdapter(list[Measured]).validate_python(
         json.loads(path.read_text(encoding="utf-8"))["drafts"]
     )

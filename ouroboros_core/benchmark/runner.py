@@ -1,11 +1,10 @@
-"""The benchmark's loop: prompt by prompt, every entrant in turn, the order mixed; what is done is
-kept.
+"""The loop of a benchmark: prompt by prompt, all entrants in a mixed order; results are stored.
 
 Entrants are interleaved so that a machine that gets slower slows all of them, and mixed so that
-none always comes first or behind the same other one: what ran before leaves the processor's caches
-as it needed them. A unit of work is one question in one repeat, with all its turns and all
-entrants; it is stored as soon as it is finished, so that an interrupted benchmark goes on where it
-stopped. Where all amounts are fixed, it then has the counts of an uninterrupted one.
+none always comes first or after the same other one: an earlier run leaves its own data in the
+processor's caches. A unit of work is one question in one repeat, with all its turns and all
+entrants; it is stored as soon as it is finished, so that an interrupted benchmark can continue. If
+all amounts are fixed, it then has the counts of an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -85,25 +84,25 @@ def naming(question: Question, turn: int = 0, who: str = "") -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
-        place = ", ".join(filter(None, (f"question {question.id}, turn {turn + 1}", who)))
-        raise type(error)(f"{place}: {error}") from None
+        location = ", ".join(filter(None, (f"question {question.id}, turn {turn + 1}", who)))
+        raise type(error)(f"{location}: {error}") from None
 
 
 def stretch(outcome: Outcome, plain: Sequence[int], limit: int) -> Stretch:
-    """A run counted as far as plain decoding's text goes, in at most `limit` tokens and without a
-    loop: for whoever writes the same text, and for whoever writes another one, alike."""
+    """Count a run as far as the text of plain decoding reaches, in at most `limit` tokens and
+    without a loop; an entrant that writes another text is counted in the same way."""
     text = plain[:limit]
     start = metrics.loop_start(text)
-    part = outcome.before(len(text) if start is None else start)
+    counted = outcome.before(len(text) if start is None else start)
     return Stretch(
         limit=limit,
-        tokens=part.count,
-        passes=part.passes,
-        rows=part.rows,
-        draft_passes=part.draft_passes,
-        seconds=part.seconds,
-        first_tokens=part.first.tokens,
-        first_seconds=part.first.seconds.prefill + part.first.seconds.decode,
+        tokens=counted.count,
+        passes=counted.passes,
+        rows=counted.rows,
+        draft_passes=counted.draft_passes,
+        seconds=counted.seconds,
+        first_tokens=counted.first.tokens,
+        first_seconds=counted.first.seconds.prefill + counted.first.seconds.decode,
         cut=0 if start is None else len(text) - start,
     )
 
@@ -115,7 +114,7 @@ def _mixed(entrants: Sequence[Entrant], number: int) -> list[Entrant]:
 
 
 class Runner:
-    """Runs what is left of a benchmark."""
+    """Runs the remaining units of a benchmark."""
 
     def __init__(
         self,
@@ -143,7 +142,7 @@ class Runner:
 
     def _check(self, questions: Sequence[Question]) -> set[int | str]:
         """The ids of the questions whose first turn can run; the others are left out before any
-        work. Raises InvalidInput where there are no others."""
+        work. Raises InvalidInput if there are no others."""
         chat = bool(self.pair.tokenizer.chat_template)
         able = set()
         for question in questions:
@@ -187,7 +186,7 @@ class Runner:
     def left(self) -> list[tuple[int, int, Question]]:
         """Units not yet done: number, repeat, question."""
         done = {*self.store.units}
-        barred = {one.question for one in self.store.left_out if one.turn == 0}
+        barred = {skipped.question for skipped in self.store.left_out if skipped.turn == 0}
         return [
             (n, repeat, question)
             for n, repeat, question in self.work
@@ -206,7 +205,7 @@ class Runner:
                     entrant.memory = read_memory(self.store.memories[entrant.label])
 
     def run(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Unit]:
-        """Do what is left, unit by unit; each is stored before it is yielded. `progress` gets the
+        """Run the remaining units; each is stored before it is yielded. `progress` gets the
         name of every run."""
         for number in self.tasks:
             yield from self.run_task(number, progress)
@@ -287,14 +286,14 @@ class Runner:
         question: Question,
         turn: int,
     ) -> Measurement:
-        """What is kept of a run. plain: the baseline's tokens; encoded: those of the prompt."""
+        """Return the record of a run; `plain` and `encoded` are tokens of baseline and prompt."""
         entrant, outcome, peak = run
         limits = self.settings.max_new_tokens, *self.settings.shorter
         difference = (
             self._difference(encoded, outcome, plain) if entrant.repeats_plain_text else None
         )
-        whole, *shorter = (stretch(outcome, plain, limit) for limit in limits)
-        counted = {name: value for name, value in vars(whole).items() if name != "limit"}
+        full, *shorter = (stretch(outcome, plain, limit) for limit in limits)
+        counted = {name: value for name, value in vars(full).items() if name != "limit"}
         return Measurement(
             **counted,
             method=entrant.label,

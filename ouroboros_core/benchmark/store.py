@@ -49,7 +49,7 @@ class Record(Protocol):
 
 @dataclass(frozen=True)
 class Stretch:
-    """What a run has done until a text of at most `limit` tokens was there; counts as in
+    """A run until its text had at most `limit` tokens; counts as in
     Measurement."""
 
     limit: int
@@ -105,9 +105,9 @@ class Measurement:
 
     def within(self, limit: int) -> Measurement:
         """The same run under a smaller limit of new tokens, one of `shorter`."""
-        found = next(one for one in self.shorter if one.limit == limit)
-        known = {name: value for name, value in vars(found).items() if name != "limit"}
-        return replace(self, **known, shorter=())
+        shorter = next(stretch for stretch in self.shorter if stretch.limit == limit)
+        counts = {name: value for name, value in vars(shorter).items() if name != "limit"}
+        return replace(self, **counts, shorter=())
 
     @property
     def key(self) -> Hashable:
@@ -133,10 +133,10 @@ R = TypeVar("R", bound=Record, default=Measurement)
 
 @dataclass(frozen=True)
 class Kind(Generic[R]):
-    """What a store keeps, and the words for it.
+    """The records of a store, and the words for them.
 
     name     of the whole, such as benchmark
-    unit     what a unit of work is called, such as question
+    unit     the name of a unit of work, such as question
     records  where the records stand in the JSON
     """
 
@@ -158,7 +158,7 @@ class Plan(Protocol[R]):
 
 @dataclass(kw_only=True)
 class Conditions:
-    """What everything was measured on: number and digest of the questions, lengths, sampling,
+    """The conditions of a measurement: number and digest of the questions, lengths, sampling,
     models, machine."""
 
     questions: int
@@ -189,8 +189,8 @@ def conditions(
 
 @dataclass(kw_only=True)
 class Settings(Conditions):
-    """What decides the numbers of a benchmark; a resumed one must have the same. `shorter`: limits
-    of new tokens under which the same runs are counted, too."""
+    """Settings that decide the numbers of a benchmark; a resumed one must have the same. `shorter`:
+    smaller limits of new tokens, under which the same runs are also counted."""
 
     methods: list[str]
     peers: list[str]
@@ -204,8 +204,8 @@ class Settings(Conditions):
 
 @dataclass
 class Store(Generic[R]):
-    """Finished units in memory and, if a path is given, on disk; `memories` are what the warm
-    entrants have kept after the last unit, as JSON by label."""
+    """Finished units in memory and, with a path, on disk; `memories` are the memories of the warm
+    entrants after the last unit, as JSON by label."""
 
     settings: Plan[R]
     path: Path | None = None
@@ -219,8 +219,8 @@ class Store(Generic[R]):
     def fair(self) -> list[R]:
         """The records of what every method could run."""
         first: dict[int | str, int] = {}
-        for one in self.left_out:
-            first[one.question] = min(one.turn, first.get(one.question, one.turn))
+        for skipped in self.left_out:
+            first[skipped.question] = min(skipped.turn, first.get(skipped.question, skipped.turn))
         return [
             run
             for run in self.measurements
@@ -229,20 +229,20 @@ class Store(Generic[R]):
 
     @property
     def lines(self) -> list[str]:
-        """What was left out, in sentences; empty if nothing was."""
+        """Return sentences about the questions that were left out."""
         if not self.left_out:
             return []
-        count = len({one.question for one in self.left_out})
+        count = len({skipped.question for skipped in self.left_out})
         verb = "was" if count == 1 else "were"
         return [
             f"{counted(count, 'question')} {verb} left out, or the later turns, for every method "
             "alike:",
-            *(one.reason for one in self.left_out),
+            *(skipped.reason for skipped in self.left_out),
         ]
 
     def leave_out(self, question: int | str, turn: int, reason: str) -> None:
-        """Note that a question cannot be run from a turn on; what is known already stays."""
-        if (question, turn) not in {(one.question, one.turn) for one in self.left_out}:
+        """Note that a question cannot be run from a turn on."""
+        if (question, turn) not in {(skipped.question, skipped.turn) for skipped in self.left_out}:
             self.left_out.append(LeftOut(question, turn, reason))
 
     def add(
@@ -268,7 +268,7 @@ class Store(Generic[R]):
             **report,
         }
         if self.left_out:
-            state |= {"left_out": [asdict(one) for one in self.left_out]}
+            state |= {"left_out": [asdict(skipped) for skipped in self.left_out]}
         if self.left_out or not self.complete:
             state |= {"units": self.units, "memories": self.memories}
         text = json.dumps(state, indent=1)

@@ -147,10 +147,10 @@ def _finish(
         limit: report.rows([run.within(limit) for run in runs])
         for limit in getattr(store.settings, "shorter", ())
     }
-    told = {"rows": [asdict(row) for row in table]}
+    table_rows = {"rows": [asdict(row) for row in table]}
     short = {str(n): [asdict(row) for row in rows] for n, rows in tables.items()}
-    known = {**header, **told, **({"shorter": short} if short else {})}
-    measuring.save(store, known, complete)
+    contents = {**header, **table_rows, **({"shorter": short} if short else {})}
+    measuring.save(store, contents, complete)
     measuring.check_rest(store)
     if arguments.csv:
         arguments.csv.write_text(report.to_csv(table), encoding="utf-8")
@@ -160,8 +160,8 @@ def _finish(
         record_figures.write_page(
             record_figures.speedups_by_group(table, measuring.machine(header)), arguments.figure
         )
-    most = getattr(store.settings, "max_new_tokens", 0)
-    for limit, rows in sorted({**tables, most: table}.items()):
+    largest = getattr(store.settings, "max_new_tokens", 0)
+    for limit, rows in sorted({**tables, largest: table}.items()):
         _print(rows, limit)
     for line in (*header.get("remarks", ()), *report.explanations(runs), *store.lines):
         print(line)
@@ -187,9 +187,9 @@ def _print(table: list[Row], limit: int) -> None:
     by_group.add_column("method")
     for group in groups:
         by_group.add_column(group, justify="right")
-    found = {(row.method, row.group): row for row in table}
+    by_key = {(row.method, row.group): row for row in table}
     for method in dict.fromkeys(row.method for row in table):
-        cells = (report.both_speedups(found[method, group]) for group in groups)
+        cells = (report.both_speedups(by_key[method, group]) for group in groups)
         by_group.add_row(measuring.literal(method), *cells)
     console.print(by_group)
     print(report.loops(table))

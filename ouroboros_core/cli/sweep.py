@@ -51,9 +51,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="settings that are not varied: top_k_suffixes=3,ngram_size=4",
     )
-    own = f"{QUESTIONS} of the project's own"
+    own_prompts = f"{QUESTIONS} of the project's own"
     chart = "charts of all settings"
-    measuring.add(parser, "sweep", own_prompts=own, tokens=TOKENS, chart=chart, repeats=ROUNDS)
+    measuring.add(
+        parser, "sweep", own_prompts=own_prompts, tokens=TOKENS, chart=chart, repeats=ROUNDS
+    )
     options.add_sampling(parser)
     options.add_pair(parser)
 
@@ -175,8 +177,8 @@ def _print_grid(rows: list[CellRow], grid: Grid) -> None:
     for value in across.values:
         table.add_column(measuring.literal(show(value)), justify="right")
     for value in down.values:
-        found = [by_coordinates.get((value, other)) for other in across.values]
-        table.add_row(measuring.literal(show(value)), *(_cell(row, fastest) for row in found))
+        row_cells = [by_coordinates.get((value, other)) for other in across.values]
+        table.add_row(measuring.literal(show(value)), *(_cell(row, fastest) for row in row_cells))
     measuring.output().print(table)
 
 

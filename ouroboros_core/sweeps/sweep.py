@@ -1,9 +1,9 @@
-"""The sweep's loop: prompt by prompt, plain decoding, then every cell of a grid, the order rotated;
-what is done is kept.
+"""The loop of a sweep: prompt by prompt, plain decoding, then every cell of a grid in a rotated
+order.
 
-Every run is stored as soon as it is finished. A sweep that was interrupted measures the plain runs
-anew that it needs for what is left, in the process that does what is left. Where all amounts are
-fixed, it then has the counts of an uninterrupted one.
+Every run is stored as soon as it is finished. A resumed sweep measures the plain runs again that
+the remaining cells need, in the same process as these cells. If all amounts are fixed, it then has
+the counts of an uninterrupted sweep.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Point:
 
 @dataclass(kw_only=True)
 class SweepSettings(Conditions):
-    """What decides the numbers of a sweep; a resumed one must have the same. `grid` holds the axes
-    as they are written."""
+    """Settings that decide the numbers of a sweep; a resumed one must have the same. `grid` has the
+    axes as they are written."""
 
     method: str
     grid: list[str]
@@ -96,7 +96,7 @@ def estimate(
     """Seconds that a sweep will take about, every run counted as if it were plain decoding: a
     method that works takes less.
 
-    From what the target's passes cost here; a prompt is read in one pass.
+    Uses the costs of the target's passes; a prompt is read in one pass.
     """
     runs = len(grid.cells) + plain_runs(grid)
     return (
@@ -131,11 +131,11 @@ def _steps(generation: Generation) -> Generator[None, None, Trace]:
 
 
 Run = tuple[Point, Trace, Trace]
-"""What was measured, the run, and the plain run that it is compared with."""
+"""The record, the run, and the plain run that it is compared with."""
 
 
 class Sweep:
-    """What is measured, and what is left of it."""
+    """Runs the remaining cells of a sweep."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class Sweep:
         """Load the drafts of the grid and check that everything can run; raises InvalidInput before
         any work.
 
-        path, resume  JSON file that keeps every run, and whether to go on with what is in it
+        path, resume  JSON file of all runs, and whether to continue it
         """
         self.pair, self.grid, self.max_new_tokens = pair, grid, max_new_tokens
         self.host = ""
@@ -177,7 +177,7 @@ class Sweep:
 
     def _check(self, questions: Sequence[Question]) -> set[int | str]:
         """The ids of the questions that plain decoding can run; the others are left out before any
-        work. Nothing is run: raises InvalidInput where there are no others, and for a cell that can
+        work. Nothing is run: raises InvalidInput if there are no others, and for a cell that can
         run none of them."""
         if not questions:
             raise InvalidInput("there is no prompt to measure on: name at least one")
@@ -234,13 +234,13 @@ class Sweep:
 
     @property
     def points(self) -> list[Point]:
-        """What was measured so far, in earlier runs of the program, too; of the questions that
+        """Return the points so far, including earlier runs of the program, of the questions that
         every cell can run."""
         return self.store.fair
 
     @property
     def seconds_left(self) -> float:
-        """Estimated seconds for what is left, computed like `estimate`."""
+        """Return the estimated seconds of the remaining runs, computed like `estimate`."""
         return sum(
             _run_seconds(self.pair, question, self.max_new_tokens)
             * (len(cells) + len({_plain(cell) for cell in cells}))
@@ -250,8 +250,8 @@ class Sweep:
     def _left(self) -> list[tuple[int, int, Question, list[Cell]]]:
         """Number, repeat, question and the cells not yet done there, rotated so that none always
         comes first."""
-        finished, cells, found = {*self.store.units}, self.grid.cells, []
-        barred = {one.question for one in self.store.left_out}
+        finished, cells, left_visits = {*self.store.units}, self.grid.cells, []
+        barred = {skipped.question for skipped in self.store.left_out}
         for number, repeat, question in self._visits:
             if question.id in barred:
                 continue
@@ -261,15 +261,15 @@ class Sweep:
                 for cell in (*cells[start:], *cells[:start])
                 if (repeat, question.id, cell.index) not in finished
             ]
-            found += [(number, repeat, question, left)] if left else []
-        return found
+            left_visits += [(number, repeat, question, left)] if left else []
+        return left_visits
 
     def run(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Run]:
-        """Do what is left, run by run; each is stored before it is yielded, together with the plain
+        """Run the remaining cells; each is stored before it is yielded, together with the plain
         run it is compared with.
 
-        progress is told of every run before it begins.
-        Closing the iterator ends the sweep; `run` again goes on.
+        progress gets the name of every run before it begins.
+        Closing the iterator ends the sweep; `run` continues it.
         """
         return (done for done in self.ticks(progress) if done is not None)
 
@@ -315,13 +315,13 @@ class Sweep:
             self.store.add(point.unit, [point])
             yield point, trace, plain[_plain(cell)]
 
-    def _generate(self, what: Hashable, pair: Pair, task: Task) -> Generator[None, None, Trace]:
+    def _generate(self, key: Hashable, pair: Pair, task: Task) -> Generator[None, None, Trace]:
         """One run. Before the first run of its kind a few tokens are generated, so that first calls
         are not timed."""
-        if what not in self._warm:
+        if key not in self._warm:
             count = min(WARM_UP_TOKENS, task.max_new_tokens)
             yield from _steps(Generation(pair, replace(task, max_new_tokens=count)))
-            self._warm.add(what)
+            self._warm.add(key)
         return (yield from _steps(Generation(pair, task)))
 
     def _point(
