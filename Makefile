@@ -33,13 +33,22 @@ browser: .venv/ready-dev
 	  || (command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium) \
 	  || $(PYTHON) -m playwright install chromium
 
-lint: .venv/ready-dev
+# The tools that check scripts and styles; node comes with the development tools of Python.
+NODE := PATH="$(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$$PATH"
+node_modules/.package-lock.json: package.json package-lock.json .venv/ready-dev
+	$(NODE) npm ci --no-audit --no-fund
+	touch $@
+
+lint: .venv/ready-dev node_modules/.package-lock.json
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
+	$(NODE) oxlint visualize
+	$(NODE) prettier --check --log-level warn 'visualize/**/*.{js,css}' '*.json' .oxlintrc.json
 
-types: .venv/ready-dev
+types: .venv/ready-dev node_modules/.package-lock.json
 	find visualize -name '*.pyi' -delete
 	$(PYTHON) -m mypy
+	$(NODE) tsc --project tsconfig.json
 
 # First what needs neither server nor browser, one process a core, then the page, which needs all cores. Tests that are slow by nature -
 # distributions, training, fresh environments, soak, every corner of the page - are those of `make check`; there pages share the cores.
@@ -136,4 +145,4 @@ screenshots: setup browser
 	$(PYTHON) -m scripts.screenshots
 
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv node_modules build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

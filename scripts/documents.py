@@ -32,7 +32,7 @@ from ouroboros_core.training.folder import agreement_of
 from ouroboros_core.what_if import machines
 from scripts import measured_tables
 from visualize.drafts.tab import records
-from visualize.learn import lessons as learn
+from visualize.learn import lessons
 
 ROOT = assets().parent
 COMMAND = "python -m scripts.documents"
@@ -391,8 +391,8 @@ def nav() -> str:
 def questions() -> str:
     """Return the questions at the end of Learn, their answers and the stops that give them."""
     lines = ["| | question | answer | where |", "|---:|---|---|---|"]
-    for number, question in enumerate(learn.questions(), 1):
-        title = learn.chapters()[question["chapter"]]["title"]
+    for number, question in enumerate(lessons.questions(), 1):
+        title = lessons.chapters()[question["chapter"]]["title"]
         stop = f"chapter {question['chapter'] + 1}, *{title}*, stop {question['stop'] + 1}"
         cells = (str(number), question["words"], question["answer"], stop)
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")

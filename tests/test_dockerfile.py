@@ -109,7 +109,7 @@ def test_the_files_that_the_step_of_the_weights_gets_can_be_imported(tmp_path: P
 
 def test_the_build_gets_the_program_and_nothing_else() -> None:
     ignored = kept_out()
-    served = "app.py requirements.txt LICENSE visualize/kit/page.css assets/words/en.json"
+    served = "app.py requirements.txt LICENSE visualize/kit/base.css assets/words/en.json"
     assert not list(ignored.match_files(served.split()))
     private = ".git/config .ci/run tests/x.py scripts/x.py assets/screenshots/x.png .venv/x"
     assert list(ignored.match_files(private.split())) == private.split()

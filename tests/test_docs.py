@@ -25,7 +25,7 @@ from ouroboros_core.integrations.tree_svg import parse, picture
 from ouroboros_core.words import say
 from scripts import documents, measured_tables, mkdocs_hooks
 from tests import ROOT
-from visualize.learn import lessons as learn
+from visualize.learn import lessons
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -85,10 +85,10 @@ def test_every_method_has_a_page_and_every_page_a_method() -> None:
 def test_the_lesson_plans_name_chapters_that_there_are_and_all_of_their_ids() -> None:
     text = TEXTS["docs/teaching.md"]
     ids = re.search(r"The ids, in order: ([^.]+)\.", text)
-    assert ids and re.findall(r"`(\w+)`", ids[1]) == [one["id"] for one in learn.chapters()]
+    assert ids and re.findall(r"`(\w+)`", ids[1]) == [one["id"] for one in lessons.chapters()]
     plans = re.findall(r"\| (Learn, [^|]+?) \|", text)
     named = {title for plan in plans for title in re.findall(r"\*([^*]+)\*", plan)}
-    assert len(plans) > 8 and named <= {one["title"] for one in learn.chapters()}
+    assert len(plans) > 8 and named <= {one["title"] for one in lessons.chapters()}
 
 
 def test_the_page_says_what_speculation_earns_with_the_numbers_of_the_documentation() -> None:

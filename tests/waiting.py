@@ -18,11 +18,10 @@ PAUSE = 0.05
 
 def serve() -> None:
     """Run app.py."""
-    from visualize.race import job as showing
-    from visualize.server import compute
-    from visualize.server.updates import Comparing
+    from visualize.run import live as pace
+    from visualize.watch.job import Live
 
-    progress, silently = compute.Live.progress, showing.silently
+    progress, silently = Live.progress, pace.silently
 
     def progress_or_wait(live: Any) -> Iterator[Any]:
         for update in progress(live):
@@ -34,9 +33,9 @@ def serve() -> None:
     def silently_or_wait(generation: Any) -> Any:
         while generation.task.prompt == LONG_COMPARISON:
             time.sleep(PAUSE)
-            yield Comparing()
+            yield pace.Comparing()
         return (yield from silently(generation))
 
-    compute.Live.progress = progress_or_wait  # type: ignore[method-assign,assignment]
-    showing.silently = silently_or_wait
+    Live.progress = progress_or_wait  # type: ignore[method-assign,assignment]
+    pace.silently = silently_or_wait
     runpy.run_path("app.py", run_name="__main__")

@@ -22,10 +22,14 @@ from ouroboros_core.tree import Provenance, chain
 from tests.traces import make_trace
 from tests.visitor import point_at, watch
 from visualize.deploy.static_site import replay_html
-from visualize.kit.bundle import exported
-from visualize.kit.markup import DIFF_VIEW, PLAY_VIEW, RACE_VIEW, TOKEN_VIEW, Markup
+from visualize.draft_game.components import DRAFT_GAME_VIEW
+from visualize.kit.markup import Markup, template
+from visualize.kit.modules import carried
 from visualize.kit.palette import style
+from visualize.kit.plot_view import plot_markup
+from visualize.race.components import RACE_VIEW
 from visualize.run import view as views
+from visualize.run.components import DIFF_VIEW, TOKEN_VIEW
 
 pytestmark = pytest.mark.browser
 
@@ -304,12 +308,13 @@ def mounted(page: Any, markup: Markup, value: dict[str, Any], folder: Path) -> N
     file = folder / "view.html"
     file.write_text(
         f"<!doctype html><meta charset=utf-8><style>{style()}</style><div id=view>{markup.template}"
-        f"</div><script>const sent = [], view = {exported(markup.module)};"
-        f"view.mount(document.getElementById('view'), {json.dumps(props)}, () => {{}},"
-        " (name, detail) => sent.push({name, ...detail}), {});</script>",
+        f"</div><script>const sent = []; const module = {carried(markup.module)};"
+        f"module.then((view) => view.mount(document.getElementById('view'), {json.dumps(props)},"
+        " () => {}, (name, detail) => sent.push({name, ...detail}), {}));</script>",
         encoding="utf-8",
     )
     page.goto(file.as_uri())
+    page.evaluate("module.then(() => 0)")
 
 
 @turned
@@ -325,14 +330,14 @@ def test_a_lane_of_a_race_and_the_game_show_the_same_order(
     parts = [{"text": part, "look": "draft"} for part in trace.texts]
     game = {"text": parts, "done": False, "round": 1, "status": "", "said": ""}
     struck = [{"text": one, "look": "struck"} for one in TEXTS[name][0][1] * 2]
-    mounted(reader, PLAY_VIEW, game | {"text": [*parts, *struck]}, tmp_path)
-    text = reader.locator(".ouro-play-text")
+    mounted(reader, DRAFT_GAME_VIEW, game | {"text": [*parts, *struck]}, tmp_path)
+    text = reader.locator(".ouro-draft-game-text")
     rejected = "".join(one["text"] for one in struck)
-    assert order(text.locator("bdi"), ".ouro-play-struck") == plain(text, rejected)[0]
+    assert order(text.locator("bdi"), ".ouro-draft-game-struck") == plain(text, rejected)[0]
     text.locator("bdi").evaluate("node => node.remove()")
     assert (order(text), direction(text)) == plain(text, trace.text)
     middle = [*parts[: INSIDE[name]], *struck, *parts[INSIDE[name] :]]
-    mounted(reader, PLAY_VIEW, game | {"text": middle}, tmp_path)
+    mounted(reader, DRAFT_GAME_VIEW, game | {"text": middle}, tmp_path)
     assert (order(text), direction(text)) == plain(text, trace.text)
 
 
@@ -486,10 +491,7 @@ def test_a_page_that_is_translated_keeps_its_texts_and_tells_the_server_of_them(
 
 
 def test_a_chart_is_not_translated() -> None:
-    from visualize.kit.markup import ELSEWHERE_VIEW, THEORY_VIEW, plot_view
-
-    for markup in (ELSEWHERE_VIEW, THEORY_VIEW, plot_view("Speedup", 200)):
-        charts = [
-            part for part in markup.template.split("<") if part.startswith('div class="ouro-plot')
-        ]
+    views = map(template, ("what_if/what_if_view", "learn/theory_view"))
+    for markup in (*views, plot_markup("Speedup", 200).template):
+        charts = [part for part in markup.split("<") if part.startswith('div class="ouro-plot')]
         assert charts and all('translate="no"' in part for part in charts)

@@ -1,5 +1,5 @@
-"""The settings of all methods as one component. As components of their own they were half of those
-of the page, and Gradio's script goes through all of these again and again."""
+"""The settings of all methods as one component. As separate components they were half of the page's
+components, and Gradio's script visits all components again and again."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.base import Method
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.settings import AUTO, Setting
-from visualize.kit import labels as spoken
+from visualize.kit import labels
 from visualize.kit.json_html import JsonHTML
-from visualize.kit.markup import METHOD_SETTINGS
+from visualize.kit.markup import markup
 
+METHOD_SETTINGS = markup("kit/settings_view")
 TEXT = 40
 """Characters of a setting that is a text."""
 
@@ -27,11 +28,11 @@ class MethodSettings(JsonHTML):
     With `merge` as well, what it names is taken over and the rest stays.
     """
 
-    def __init__(self, kinds: Sequence[type[Method]], method: str, **more: Any) -> None:
+    def __init__(self, kinds: Sequence[type[Method]], method: str, **options: Any) -> None:
         """method: the id of the one that is chosen first."""
         value = {"method": method, "of": {}}
         declared = [declaration(kind) for kind in kinds]
-        super().__init__(value, METHOD_SETTINGS, methods=declared, padding=False, **more)
+        super().__init__(value, METHOD_SETTINGS, methods=declared, padding=False, **options)
 
 
 def declaration(kind: type[Method]) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def declaration(kind: type[Method]) -> dict[str, Any]:
 def _declared(setting: Setting) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": setting.name,
-        "label": spoken.label(setting.name),
+        "label": labels.label(setting.name),
         "help": setting.help,
         "value": first_value(setting),
         "auto": setting.default == AUTO,

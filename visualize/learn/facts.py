@@ -15,7 +15,7 @@ from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Judged, Step, Trace
 from ouroboros_core.words import isolated
 from visualize.gallery import runs as gallery
-from visualize.run import diagnosis as numbers
+from visualize.run import diagnosis
 
 SIZES = {"M": "million", "B": "billion"}
 EXAMPLE = {"red": ("0.3", "0.6"), "green": ("0.5", "0.2"), "blue": ("0.2", "0.2")}
@@ -37,7 +37,7 @@ def pass_facts(wide: Trace, plain: Trace) -> dict[str, float]:
 
 def cost_facts(trace: Trace, plain: Trace) -> dict[str, float]:
     """What a step costs in plain steps, part by part, and draft passes in a step."""
-    draft, verify, rest = numbers.parts(trace, plain)
+    draft, verify, rest = diagnosis.parts(trace, plain)
     passes = sum(step.draft_passes for step in trace.steps) / len(trace.steps)
     return {"drafting": draft, "checking": verify, "rest": rest, "passes": passes}
 

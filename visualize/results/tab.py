@@ -18,7 +18,7 @@ from visualize.results import data as results
 from visualize.results import figures as result_figures
 from visualize.results.data import Bar, Benchmark, Over, Published
 from visualize.run import figures
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
 
 MISSING = "There is no benchmark here: `make bench` measures one."
 NOTE = (
@@ -185,7 +185,7 @@ def pair_table(found: Benchmark) -> str:
         f"{found.questions} prompts, {found.limit} new tokens at most. {results.cut_texts(found)}"
     )
     return (
-        '<section class="ouro-published ouro-machines">'
+        '<section class="ouro-published ouro-machines ouro-box">'
         f"<h2>{safe(models)}</h2><p>{safe(about.strip())}</p>"
         f'<div class="ouro-scroll" tabindex="0" role="group" aria-label="{safe(models)}">'
         f'<table class="ouro-table"><thead><tr>{head}</tr><tr>{under}</tr></thead>'
@@ -195,18 +195,19 @@ def pair_table(found: Benchmark) -> str:
 
 def modelled_table(found: Benchmark) -> str:
     """The benchmark's methods on other machines: all but the second column is modelled."""
-    clocks = [name for _, name in elsewhere.clock_names()]
+    clocks = [name for _, name in what_if_view.clock_names()]
     names = ["method", "measured here", *clocks]
     head = "".join(f'<th scope="col">{safe(name)}</th>' for name in names)
     body = []
-    told = elsewhere.benchmark_speedups(found)
+    told = what_if_view.benchmark_speedups(found)
     for bar, speeds in ((bar, speeds) for bar, speeds in told if bar.main):
         setting = f" ({bar.setting})" if bar.setting else ""
         numbers = (bar.row.speedup, *speeds)
         cells = "".join(f"<td>{number:.2f}×</td>" for number in numbers)
         body.append(f'<tr><th scope="row">{safe(bar.name + setting)}</th>{cells}</tr>')
     return (
-        '<section class="ouro-published ouro-machines"><h2>On other machines, modelled</h2>'
+        '<section class="ouro-published ouro-machines ouro-box">'
+        "<h2>On other machines, modelled</h2>"
         f"<p>{safe(say('results.modelled'))}</p>"
         '<div class="ouro-scroll" tabindex="0" role="group" '
         'aria-label="Modelled speedups of the benchmark\'s methods">'
@@ -232,7 +233,7 @@ def published_table(rows: list[Published], without: list[dict[str, str]]) -> str
         for one in without
     )
     return (
-        '<section class="ouro-published"><h2>What the papers report</h2>'
+        '<section class="ouro-published ouro-box"><h2>What the papers report</h2>'
         f"<p><strong>{APART}</strong> Each number stands as its source gives it; "
         "an empty cell is what the source does not say.</p>"
         '<div class="ouro-scroll" tabindex="0" role="group" '

@@ -14,7 +14,7 @@ from ouroboros_core.trace.reasons import Piece, Reasons, origin
 from ouroboros_core.trace.summary import Summary, Verdict
 from ouroboros_core.trace.trace import Judged, Step, Trace
 from ouroboros_core.words import counted
-from visualize.kit import labels as spoken
+from visualize.kit import labels
 from visualize.run import diagnosis
 
 View = dict[str, Any]
@@ -242,7 +242,7 @@ def describe(method: str, settings: Mapping[str, Any], target: str, *others: str
     """Method, settings and models in one line, in words; others: draft model or head, and corpus,
     where there are such."""
     companions = " and ".join(model_name(name) for name in others if name)
-    run = f"{spoken.run(method, settings)}, on {model_name(target)}"
+    run = f"{labels.run(method, settings)}, on {model_name(target)}"
     return f"{run} with {companions}" if companions else run
 
 

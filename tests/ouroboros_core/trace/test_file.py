@@ -28,8 +28,7 @@ from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Trace
 from tests import tiny
 from tests.traces import make_trace, typed_trace
-from visualize.run import diagnosis as numbers
-from visualize.run import diff_figures, export, figures
+from visualize.run import diagnosis, diff_figures, export, figures
 from visualize.run import view as views
 from visualize.run.diff import diff, view
 
@@ -80,7 +79,7 @@ def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
     """All that the page computes of a trace; with `drawn`, the charts, too."""
     found: list[Any] = [
         views.run_view(Summary(trace, baseline), run="r", seq=1, badge_text=views.badge(trace)),
-        numbers.sections(Summary(trace, baseline)),
+        diagnosis.sections(Summary(trace, baseline)),
         metrics.acceptance_by_position(trace),
         metrics.draft_passes_per_draft_token(trace),
         [

@@ -13,7 +13,7 @@ from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Trace
 from ouroboros_core.tree import Learned
 from tests.traces import plain_trace, real_trace, typed_trace
-from visualize.run import diagnosis as numbers
+from visualize.run import diagnosis
 from visualize.run import view as views
 
 
@@ -104,7 +104,7 @@ def test_a_speedup_that_passes_cannot_explain_is_said_to_be_measured_on_a_busy_m
     assert metrics.busy(trace, plain(1.0)) is None
     assert metrics.busy(trace, plain(1.04)) is None, "what is usual between two runs"
     assert "mark" not in views.tiles(Summary(trace, plain(1.04)))[1]
-    assert "busy" not in numbers.diagnosis(Summary(trace, plain(1.04)))[0]
+    assert "busy" not in diagnosis.diagnosis(Summary(trace, plain(1.04)))[0]
     assert judged_busy(trace, plain(1.1)) == ["beyond", pytest.approx(1.1)]
     alone = replace(trace, steps=tuple(replace(step, writer=Source.DRAFT) for step in trace.steps))
     assert metrics.busy(alone, plain(1.1)) is None, "a draft model's passes are cheaper"

@@ -19,7 +19,7 @@ from ouroboros_core.words import table
 from visualize.gallery import runs as gallery
 from visualize.learn import facts as lesson_facts
 from visualize.learn import lessons as learn
-from visualize.run import diagnosis as numbers
+from visualize.run import diagnosis
 
 FORMULAS = {
     "learn.unchanged.2",
@@ -435,7 +435,7 @@ def test_what_a_step_costs_adds_up_as_it_is_shown() -> None:
     for name in gallery.runs():
         plain = gallery.baseline(name)
         if plain is not None:
-            line = numbers.diagnosis(Summary(gallery.trace(name), plain))[0]
+            line = diagnosis.diagnosis(Summary(gallery.trace(name), plain))[0]
             told.append(re.findall(r"\d+\.\d\d(?= plain steps| for)", line))
     assert len(told) > 20
     for whole, *parts in told:

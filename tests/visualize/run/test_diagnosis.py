@@ -15,13 +15,13 @@ from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Step, Trace
 from ouroboros_core.tree import chain
 from tests.traces import DRAFT, make_trace, plain_trace, typed_trace
-from visualize.run import diagnosis as numbers
+from visualize.run import diagnosis
 from visualize.run import view as views
 
 
 def test_the_diagnosis_is_true_of_the_trace() -> None:
     trace, plain = typed_trace(), plain_trace()
-    lines = numbers.diagnosis(Summary(trace, plain))
+    lines = diagnosis.diagnosis(Summary(trace, plain))
     found = [float(x) for x in re.findall(r"\d+\.\d+", lines[0])]
     cost = (0.4 + 0.2 + 0.2) / 3 / 0.1
     assert metrics.step_cost(trace, plain) == pytest.approx(cost)
@@ -61,16 +61,16 @@ def test_a_baseline_from_a_busy_machine_is_said_to_be_one() -> None:
     assert metrics.slowed(trace, slower(1.2)) is None, "what is usual between two runs"
     assert metrics.slowed(trace, slower(3)) == pytest.approx(3)
     assert metrics.slowed(alone, slower(3)) is None, "a draft model's passes are cheaper"
-    assert numbers.diagnosis(Summary(trace, slower(3)))[0].startswith(
+    assert diagnosis.diagnosis(Summary(trace, slower(3)))[0].startswith(
         "The speedup was measured on a busy machine: passes of plain decoding"
     )
-    assert "took 3.0× as long" in numbers.diagnosis(Summary(trace, slower(3)))[0]
+    assert "took 3.0× as long" in diagnosis.diagnosis(Summary(trace, slower(3)))[0]
     assert views.tiles(Summary(trace, slower(3)))[1]["mark"] == "measured on a busy machine"
 
 
 def test_the_pool_is_told_by_where_its_phrases_were_learned_and_what_paid_off() -> None:
     trace = replace(typed_trace(), pieces={20: " a", 21: " b"})
-    section = numbers.phrase_pool(trace)
+    section = diagnosis.phrase_pool(trace)
     assert section is not None
     assert section["lines"] == [
         "9 phrases at the end. In 1 of 3 steps (33%) some of them were checked by the target; 1 of "
@@ -78,14 +78,14 @@ def test_the_pool_is_told_by_where_its_phrases_were_learned_and_what_paid_off() 
         "Phrases that paid off: ‘ b’.",
     ]
     assert section["rows"] == [["in an earlier run", 1, 1]]
-    assert numbers.phrase_pool(plain_trace()) is None
+    assert diagnosis.phrase_pool(plain_trace()) is None
 
 
 def test_a_run_without_a_window_says_that_it_does_not_pay() -> None:
     choice = Decision(0, 0, 1.0, 50.0, "nothing proposed", window=0)
     step = Step(0, chain(1, [], DRAFT), (), 10, 1, Seconds(verify=1.0), choice=choice)
     for plain in (None, replace(plain_trace(), prompt=make_trace([step]).prompt)):
-        lines = numbers.sections(Summary(make_trace([step]), plain))[0]["lines"]
+        lines = diagnosis.sections(Summary(make_trace([step]), plain))[0]["lines"]
         assert lines[-1] == "No window: it does not pay here, and so there was nothing to propose."
 
 
@@ -95,10 +95,10 @@ def test_merging_says_what_it_saved() -> None:
     tree = replace(tree, provenance=(*tree.provenance[:3], replace(DRAFT, match=2)))
     step = Step(0, tree, (1, 2, 3), 11, 4, Seconds(draft=1.0), 2, draft_rows_saved=3)
     plain = Step(1, chain(11, [], DRAFT), (), 10, 1, Seconds(verify=1.0))
-    section = numbers.merging(make_trace([step, plain], "graph"))
+    section = diagnosis.merging(make_trace([step, plain], "graph"))
     assert section is not None and section["lines"] == [
         "Continuations that are equal were drafted once: 3 tokens fewer in 1 of 2 steps. "
         "1 token checked by the target came from another branch, 1 of them accepted."
     ]
-    assert numbers.merging(typed_trace()) is None
+    assert diagnosis.merging(typed_trace()) is None
     assert views.step_view(step, ["a"] * 4, Sampling(), str)["saved"] == 3

@@ -14,7 +14,7 @@ from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.summary import Summary
 from tests.traces import make_trace, typed_trace
 from visualize.gallery import runs as gallery
-from visualize.kit import labels as spoken
+from visualize.kit import labels
 from visualize.run import view as views
 
 
@@ -94,16 +94,16 @@ def test_the_line_of_a_run_has_words_and_no_names_of_code() -> None:
     assert views.describe("union", union | {"tree_size": 12}, "T") == (
         "Union of all sources, tree size 12, on T"
     )
-    assert spoken.run("union", union | {"window_size": "auto"}) == "Union of all sources"
-    assert spoken.label("gamma") == "Draft length (gamma)", "messages call it gamma"
-    assert spoken.label("window_size") == "Window size"
+    assert labels.run("union", union | {"window_size": "auto"}) == "Union of all sources"
+    assert labels.label("gamma") == "Draft length (gamma)", "messages call it gamma"
+    assert labels.label("window_size") == "Window size"
     assert views.describe("speculative", {"gamma": 3}, "T") == (
         "Speculative decoding, draft length 3, on T"
     )
     assert views.describe("autoregressive", {}, "T") == "Plain decoding, on T"
     assert views.describe("of another program", {"size": 3}, "T").startswith("of another program")
     for kind in methods.available().values():
-        told = spoken.run(kind.id, kind.Hyperparameters().model_dump())
+        told = labels.run(kind.id, kind.Hyperparameters().model_dump())
         assert "_" not in told and told.startswith(kind.name), told
 
 

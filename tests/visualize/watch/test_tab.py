@@ -71,7 +71,7 @@ def test_a_run_has_only_the_charts_that_say_something_of_it() -> None:
         "time",
         "speedup",
         "where",
-        "elsewhere",
+        "what_if",
     ]
     name = gallery.first(methods.DEFAULT)
     assert name is not None
