@@ -38,7 +38,7 @@ WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 CORES = int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0))))
 torch.set_num_threads(max(1, CORES // WORKERS))
 
-SERVING = ("tests.browser", "tests.visitor", "scripts.soak", "scripts.fuzz")
+SERVING = ("tests.browser", "tests.visitor")
 
 
 FIXTURES = {"url", "browser", "page"}

@@ -181,19 +181,19 @@ def _measure(
         return Generation(pair, task, copy.deepcopy(memory)).run() if number else trace
 
     measuring = protocol.measure(2, protocol.at_once(run), rounds=rounds, first=METHOD)
-    found = next(measuring)
+    measured = next(measuring)
     try:
         with notes.status("") as status:
-            while found.more:
-                status.update(found.doing)
-                found = next(measuring)
+            while measured.more:
+                status.update(measured.doing)
+                measured = next(measuring)
     except KeyboardInterrupt:
         notes.print("stopped measuring")
-    return found
+    return measured
 
 
 def _open_memory(path: Path | None, pair: Pair, task: Task) -> Memory | None:
-    """What the file holds, or where there is none a new one to be written there."""
+    """Return the memory in the file, or a new one if there is no file."""
     from ouroboros_core.lookup.memory import load_memory
 
     if path is None:

@@ -186,13 +186,14 @@ def read_method(arguments: argparse.Namespace) -> Hyperparameters:
     """The validated settings of the chosen method; a setting of another method is refused."""
     method = methods.get(arguments.method)
     names = {name for m in methods.available().values() for name in m.Hyperparameters.settings()}
-    given = flag_values(arguments, names)
-    mine = method.Hyperparameters.settings()
-    for name in sorted(given.keys() - mine.keys()):
+    values = flag_values(arguments, names)
+    allowed = method.Hyperparameters.settings()
+    for name in sorted(values.keys() - allowed.keys()):
         raise InvalidInput(
-            f"{name} is not a setting of {method.id}; its settings are {', '.join(mine) or 'none'}"
+            f"{name} is not a setting of {method.id}; its settings are "
+            f"{', '.join(allowed) or 'none'}"
         )
-    return method.Hyperparameters.parse(methods.preset(method, arguments.preset) | given)
+    return method.Hyperparameters.parse(methods.preset(method, arguments.preset) | values)
 
 
 def add_sampling(parser: argparse.ArgumentParser) -> None:
@@ -230,7 +231,7 @@ def text(value: str) -> str:
     """The type of an argument that is text, also where the locale's encoding is ASCII."""
     decoded = as_utf8(value)
     if decoded.count("\ufffd") > value.count("\ufffd"):
-        wrong = next(ord(one) - 0xDC00 for one in value if "\udc80" <= one <= "\udcff")
+        wrong = next(ord(letter) - 0xDC00 for letter in value if "\udc80" <= letter <= "\udcff")
         raise argparse.ArgumentTypeError(
             f"the text has bytes that are no UTF-8, the first of them 0x{wrong:02X}: set the "
             "terminal to UTF-8 and write it again"
@@ -249,7 +250,7 @@ def read_utf8(path: Path) -> str:
 
 
 def notes(*, quiet: bool = False) -> Console:
-    """Standard error for what is said beside a result: wrapped on a terminal, a line each in a
+    """Return standard error for notes beside a result: wrapped on a terminal, a line each in a
     file, so that paths stay whole."""
     from rich.console import Console
 

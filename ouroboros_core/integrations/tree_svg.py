@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass, field
 from html import escape
@@ -127,3 +128,35 @@ def _box(node: Node) -> str:
         f'font-family="ui-monospace, Menlo, Consolas, monospace" fill="#1a1a1a">'
         f"{escape(node.text)}</text>"
     )
+
+
+WORD = re.compile(r"([a-z]+)(\+?):([^\s()]+)|([()])|\s+")
+
+
+def parse(notation: str) -> Node:
+    """Read a token tree; raises ValueError for another notation.
+
+    A node is KIND:LABEL, its children follow in parentheses; `+` marks an accepted one. A kind is
+    `root` or in the page's legend: root:Paris(draft+:is(draft+:the(draft:city correction+:a)))
+    """
+    stack: list[list[Node]] = [[]]
+    position = 0
+    while position < len(notation):
+        match = WORD.match(notation, position)
+        if not match:
+            raise ValueError(f"not the notation of a tree: {notation[position:]!r}")
+        position = match.end()
+        kind, mark, label, bracket = match.groups()
+        if kind:
+            if kind != ROOT and kind not in LOOKS:
+                raise ValueError(f"{kind} is neither root nor one of {', '.join(LOOKS)}")
+            stack[-1].append(Node(kind, bool(mark) or kind == ROOT, label))
+        elif bracket == "(" and stack[-1]:
+            stack.append(stack[-1][-1].children)
+        elif bracket == ")" and len(stack) > 1:
+            stack.pop()
+        elif bracket:
+            raise ValueError(f"a bracket too many in {notation!r}")
+    if len(stack) != 1 or len(stack[0]) != 1:
+        raise ValueError(f"a tree has one root and closed brackets, got {notation!r}")
+    return stack[0][0]

@@ -1,5 +1,5 @@
 """A sweep by one call, for notebooks and scripts: one or two settings varied, every setting
-measured in turn with plain decoding."""
+measured alternately with plain decoding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What `sweep` measured; a notebook shows it as a table with bars, two settings as a grid.
+    """The result of `sweep`; a notebook shows it as a table with bars, two settings as a grid.
 
     points    every run, with the plain run that it is compared with
     left_out  in sentences, which prompts not every combination could run
@@ -39,7 +39,7 @@ class SweepResult:
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """What was varied."""
+        """Return the varied settings."""
         return self.grid.axes
 
     @cached_property
@@ -84,14 +84,14 @@ def sweep(
     settings  values of settings that are not varied
     pair      of models; the embedded one where it is left out
 
-    Raises InvalidInput for what is no method, no setting of it, or out of its bounds.
+    Raises InvalidInput for an unknown method, an unknown setting, or a value out of bounds.
     """
     for name, value in (("repeats", repeats), ("max_new_tokens", max_new_tokens)):
         if value < 1:
             raise InvalidInput(f"{name} must be at least 1, got {value}")
     axes = tuple(Axis(name, tuple(map(show, values))) for name, values in varied.items())
-    given = ",".join(f"{name}={show(value)}" for name, value in (settings or {}).items())
-    grid = Grid.read(method, axes, given, sampling)
+    fixed = ",".join(f"{name}={show(value)}" for name, value in (settings or {}).items())
+    grid = Grid.read(method, axes, fixed, sampling)
     questions = _questions(prompts)
     if pair is None:
         from ouroboros_core.loading.pairs import load_pair

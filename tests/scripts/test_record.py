@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
@@ -13,14 +14,14 @@ from ouroboros_core.benchmark.protocol import Round
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.trace.trace import Seconds, Trace
-from scripts.record import (
+from ouroboros_core.what_if.beside import (
     PassClock,
     PassesBeside,
     between,
     costs_beside,
-    kept_pace,
     proposing,
 )
+from scripts.record import kept_pace
 from tests.traces import typed_trace
 
 
@@ -88,7 +89,7 @@ class Nested:
 
 def test_a_pass_within_a_pass_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = count()
-    monkeypatch.setattr("scripts.record.time.perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))
     drafter = Nested()
     clock = PassClock(SimpleNamespace(draft=drafter, self_draft=None, heads={}))  # type: ignore[arg-type]
     with clock.running():
