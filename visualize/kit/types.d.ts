@@ -6,7 +6,7 @@ export interface Look {
   look: string;
   glyph: string;
   label: string;
-  who: string;
+  proposer: string;
   sentence: string;
   colour: string;
   paper: string;

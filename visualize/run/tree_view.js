@@ -173,7 +173,7 @@ export class TreeView {
         group.dataset.node = String(n);
         group.setAttribute("tabindex", n === 1 ? "0" : "-1");
         group.setAttribute("role", "button");
-        group.dataset.name = visible(node.text) + ", " + this.looks.get(node.look).who;
+        group.dataset.name = visible(node.text) + ", " + this.looks.get(node.look).proposer;
       }
       group.dataset.look = node.look;
       const box = {

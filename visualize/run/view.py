@@ -216,7 +216,7 @@ def status_of(summary: Summary) -> str:
 
 def legend() -> list[View]:
     """Return the page's legend: the meaning of each class of token."""
-    keys = ("label", "who", "glyph", "sentence", "colour", "paper", "paper_dark")
+    keys = ("label", "proposer", "glyph", "sentence", "colour", "paper", "paper_dark")
     return [
         {"look": look.key, **{key: getattr(look, key) for key in keys}} for look in LOOKS.values()
     ]

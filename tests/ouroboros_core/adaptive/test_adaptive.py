@@ -614,9 +614,9 @@ def test_a_heads_pass_is_timed_without_the_targets() -> None:
     made: list[int] = []
     forward = target._forward
 
-    def counted(tokens: Any, *more: Any) -> Any:
-        made.append(len(tokens))
-        return forward(tokens, *more)
+    def counted(rows: Any, *more: Any) -> Any:
+        made.append(len(rows.tokens))
+        return forward(rows, *more)
 
     target._forward = counted  # type: ignore[assignment]
     for rows in (1, 4):
