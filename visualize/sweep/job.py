@@ -85,14 +85,14 @@ class SweepResults:
 
     sweep: Sweep
     traces: dict[int, tuple[Trace, Trace]] = field(default_factory=dict)
-    priced: dict[int, list[dict[str, what_if_view.Taken]]] = field(default_factory=dict)
+    priced: dict[int, list[dict[str, what_if_view.ModelledTime]]] = field(default_factory=dict)
     clock: str = ""
 
     def add(self, run: Run) -> None:
         """Add a run that has ended."""
         point, trace, plain = run
         self.traces[point.cell] = trace, plain
-        self.priced.setdefault(point.cell, []).append(what_if_view.taken(trace))
+        self.priced.setdefault(point.cell, []).append(what_if_view.modelled_times(trace))
 
 
 @dataclass

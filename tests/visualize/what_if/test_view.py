@@ -122,7 +122,7 @@ def test_who_wins_a_race_depends_on_the_machine() -> None:
 
 def test_a_cell_of_a_sweep_is_modelled_over_all_its_runs() -> None:
     names = ("fibonacci-speculative", "story-speculative-8")
-    runs = [what_if_view.taken(gallery.trace(name)) for name in names]
+    runs = [what_if_view.modelled_times(gallery.trace(name)) for name in names]
     row = CellRow(3, (4,), 2, 10, 5.0, 0.5, (0.4, 0.6), 2.0, None, 4.0, None, 2, 0, 0)
     rows = [row, replace(row, cell=5)]
     (found,) = what_if_view.modelled_rows(rows, {3: runs}, "h100-32")
@@ -145,7 +145,7 @@ def test_the_best_of_a_sweep_can_be_another_elsewhere() -> None:
         speedup = gallery.facts(name)["speedup"]
         changes = {"cell": cell, "coordinates": (columns,), "speedup": speedup}
         here.append(replace(row, **changes))
-        runs[cell] = [what_if_view.taken(gallery.trace(name))]
+        runs[cell] = [what_if_view.modelled_times(gallery.trace(name))]
     there = what_if_view.modelled_rows(here, runs, "h100")
     said = what_if_view.best_elsewhere(there, here, grid, "h100")
     found = re.search(r"Modelled on .*: best is (.*), .*Measured here: best is (.*), ", said)
@@ -160,7 +160,9 @@ def test_a_sweep_that_is_stopped_is_drawn_on_the_clock_that_is_chosen(clock: str
     point = Point(0, 1, 0, 10, 5, 20, 5, 8, 20, mine, 10, plain, compared=False)
     sweep: Any = SimpleNamespace(points=[point], grid=grid)
     visitor = VisitorSweep()
-    visitor.of(sweep).priced[0] = [what_if_view.taken(gallery.trace("fibonacci-speculative"))]
+    visitor.of(sweep).priced[0] = [
+        what_if_view.modelled_times(gallery.trace("fibonacci-speculative"))
+    ]
     stopped, chart, _, note = SweepPanel._stop(visitor, clock)
     assert stopped["stopped"] and note.startswith("Modelled on H100") == bool(clock)
     assert ("modelled" in json.dumps(chart["figure"])) == bool(clock)
