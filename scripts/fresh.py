@@ -112,9 +112,7 @@ def wait(url: str, process: subprocess.Popen[bytes]) -> None:
 
 def runs(python: str) -> bool:
     """Return whether there is such an interpreter."""
-    return bool(shutil.which(python)) and not subprocess.call(
-        [python, "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    return shutil.which(python) is not None and subprocess.call([python, "--version"]) == 0
 
 
 def main() -> None:

@@ -53,7 +53,12 @@ def kept_out() -> GitIgnoreSpec:
 def test_hadolint_finds_nothing() -> None:
     program = Path(sys.executable).with_name("hadolint")
     answer = subprocess.run(
-        [program, "Dockerfile"], cwd=ROOT, capture_output=True, text=True, check=False
+        [program, "Dockerfile"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
     )
     assert answer.returncode == 0, answer.stdout
 
@@ -103,7 +108,9 @@ def test_the_files_that_the_step_of_the_weights_gets_can_be_imported(tmp_path: P
                 shutil.copy(ROOT / source, tmp_path / target)
     code = "import ouroboros_core.loading.embedded as embedded; print(embedded.__file__)"
     command = [sys.executable, "-c", code]
-    printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    printed = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=True
+    )
     assert Path(printed.stdout.strip()).is_relative_to(tmp_path)
 
 
@@ -147,7 +154,7 @@ def test_the_image_serves_the_page_and_ends_in_order(image: tuple[str, str]) -> 
             answer = client.predict("Count to five.", max_new_tokens=16, api_name="/generate")
             assert answer["text"]
             uid = [program, "exec", name, "stat", "--format", "%u", "/proc/1"]
-            assert subprocess.check_output(uid, text=True).strip() == "1000"
+            assert subprocess.check_output(uid, encoding="utf-8").strip() == "1000"
             subprocess.run([program, "stop", "--time", "10", name], check=True)
             assert container.wait(30) == 0
         finally:

@@ -192,7 +192,7 @@ def test_what_was_measured_says_of_which_version_it_is(name: str) -> None:
     """Each section with a table of numbers."""
     for section in re.split(r"^##+ ", TEXTS[f"docs/{name}.md"], flags=re.MULTILINE):
         if re.search(r"\| [\d.]+ \|", section) and "from the same run" not in section:
-            assert re.search(r"Version\s\d+\.\d+\.\d+", section), section.splitlines()[0]
+            assert re.search(r"Version\s+\d+\.\d+\.\d+", section), section.splitlines()[0]
 
 
 def test_the_benchmark_is_whole_and_of_todays_prompts() -> None:

@@ -93,7 +93,6 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--prompts", metavar="FILE", help="in Spec-Bench's format (default: own)")
     parser.add_argument("--limit", type=int, default=12)
     parser.add_argument("--max-new-tokens", type=int, default=48)
-    parser.add_argument("--json", metavar="FILE", help="writes the seconds of each prompt")
     parser.add_argument("--costs", metavar="FILE", help="costs that were measured before")
     return parser.parse_args()
 
@@ -127,7 +126,6 @@ def main() -> None:
     questions = read(Path(arguments.prompts)) if arguments.prompts else own_prompts()
     questions = spread(questions, arguments.limit)
     pieces = arguments.pieces.split(",")
-    by_method: dict[str, dict[str, list[float]]] = {}
     for spec in parse(arguments.methods, Sampling()):
         if spec.method == BASELINE:
             continue
@@ -137,6 +135,3 @@ def main() -> None:
             mean, low, high = interval([math.log(base / without) for base, without in pairs])
             gain = f"{mean:+6.2f}% [{low:+.2f}, {high:+.2f}]"
             print(f"{spec.text:20} {name:30} {gain}", flush=True)
-        by_method[spec.text] = measured
-        if arguments.json:
-            Path(arguments.json).write_text(json.dumps(by_method, indent=1), encoding="utf-8")

@@ -266,9 +266,10 @@ def memory_figures(visits: Visits, warm: int) -> dict[str, float]:
 
 def facts(trace: Mapping[str, Any]) -> dict[str, Any]:
     """Return the environment of the figures."""
-    status, commit = subprocess.getstatusoutput(f"git -C '{ROOT}' describe --always --dirty")
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    described = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     more = {"gradio": version("gradio"), "cores": psutil.cpu_count()}
-    return {**trace["environment"], **more, "commit": "" if status else commit}
+    return {**trace["environment"], **more, "commit": described.stdout.strip()}
 
 
 def process_of(url: str) -> psutil.Process:

@@ -162,7 +162,7 @@ def test_every_number_of_a_machine_has_a_source() -> None:
         assert {"bandwidth", "flops"} <= set(sheet.numbers)
         for number in sheet.numbers.values():
             document, address = sheets.sources[number.source]
-            assert address.startswith("https://") or "python -m scripts." in document
+            assert address.startswith("https://") or "at commit " in document
     assert all(model.source[0] for model in sheets.models.values())
 
 
