@@ -93,7 +93,7 @@ class Benchmark:
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> Benchmark:
-        """Return the benchmark in the content of a file. The rows of an unfinished file are computed
+        """Return the benchmark in the content of a file. Rows of an unfinished file are computed
         from its runs."""
         runs = TypeAdapter(list[Measurement]).validate_python(data["runs"])
         rows = report.read_rows(data["rows"]) if "rows" in data else report.rows(runs)
