@@ -77,7 +77,7 @@ class Pair:
     cannot run then.
 
     heads  the heads that were trained for the target, by kind
-    foreign_draft  in the place of `draft`, one with a vocabulary of its own
+    foreign_draft  instead of `draft`, a draft model with another vocabulary
     """
 
     target: CausalLM
@@ -104,7 +104,7 @@ class Pair:
 
     @property
     def beside(self) -> list[str]:
-        """What there is beside the target, in words."""
+        """Return in words the models beside the target."""
         parts = {"draft": self.draft, **self.heads, "corpus": self.corpus}
         said = [f"{what} {part.name}" for what, part in parts.items() if part]
         if self.draft is not None and self.draft.differing_entries:
@@ -174,8 +174,10 @@ class Pair:
 
     @cached_property
     def self_draft(self) -> SelfDraft | None:
-        """The target with layers skipped, for a method that drafts with it: those that `train skip`
-        has found, or else the generic ones. None where its layers cannot be skipped."""
+        """Return the target with skipped layers as a drafter, None if no layer can be skipped.
+
+        The layers are the result of `train skip`, or else the generic choice.
+        """
         return self_draft(self.target)
 
     @property
@@ -300,9 +302,8 @@ def load_pair(
     passes         auto: the native or the compact pass, on a GPU the one in fixed shapes, where the
                    target fits it and gives the same; static: the compact pass in fixed shapes, of
                    the draft too, which a GPU replays as CUDA graphs; transformers: its own always
-    weights        what the native pass reads of the target: its weights in bfloat16, the blocks of
-                   the GGUF file that it comes from, or (auto) for each pass what is faster here;
-                   the logits are the same
+    weights        weights of the target that the native pass reads: bfloat16, the blocks of its
+                   GGUF file, or (auto) the faster of both for each pass; the logits are the same
     quantize       the target's weights in 8 or 4 bits, by bitsandbytes; needs an NVIDIA GPU
     checks         False: compute nothing yet, for a process that only lends the models to others
                    (ZeroGPU): no pass is checked or timed, and the target's passes are transformers'
@@ -319,7 +320,7 @@ def load_pair(
     if checks and target is None and passes == "auto" and where.type == "cpu":
         build.begin()  # needed once the target is read
     if checks and target is None and weights != "bf16" and not embedded.target_folder().exists():
-        embedded.ensure_gguf()  # the target is made of it, too: it is fetched once for both
+        embedded.ensure_gguf()  # the target is made of the same file: it is fetched once for both
     big, tokenizer = load_target(
         target, device=device, dtype=dtype, device_map=device_map, quantize=quantize
     )
@@ -372,7 +373,7 @@ def with_draft(pair: Pair, name: str) -> Pair:
     """The same target with another draft model, loaded and checked: folder, GGUF file, Hub id, or
     'none' for none.
 
-    The name of the draft that the pair has gives the pair itself. Errors are those of `load_pair`.
+    The name of the pair's own draft returns the pair itself. Errors are those of `load_pair`.
     """
     if name == (pair.draft_name or "none"):
         return pair
@@ -392,8 +393,8 @@ def load_target(
     device_map: DeviceMap | None = None,
     quantize: Quantize | None = None,
 ) -> tuple[CausalLM, PreTrainedTokenizerBase]:
-    """A target alone, not yet checked, and its tokenizer; arguments and errors are those of
-    `load_pair`."""
+    """Return an unchecked target without drafts, and its tokenizer. Arguments and errors as
+    for `load_pair`."""
     where = choose_device(device)
     folder = str(embedded.ensure_target()) if target is None else target
     name = embedded.FOLDER if target is None else short_name(folder)

@@ -1,5 +1,5 @@
-"""The recorded runs that ship with the project: what each shows, in a sentence, and what the
-browser needs to replay it."""
+"""The recorded runs that ship with the project, each with a sentence on it and the data of its
+replay."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ EMBEDDED = "embedded"
 
 @cache
 def plan() -> dict[str, Any]:
-    """What is recorded, and with which models: pairs, prompts and runs by name."""
+    """Return the plan of the recordings: pairs, prompts and runs by name."""
     found: dict[str, Any] = _read("gallery.json")
     return found
 
 
 @cache
 def runs() -> dict[str, dict[str, Any]]:
-    """What was recorded, by name: prompt, method, settings; see `scripts.record`."""
+    """Return prompt, method and settings of every recorded run by name; see `scripts.record`."""
     return {
         name: facts
         for name, facts in plan()["runs"].items()
@@ -149,7 +149,7 @@ def _recorded_with(name: str) -> str:
 
 @cache
 def view(name: str) -> views.View:
-    """What a token view shows of a recorded run."""
+    """Return the token view of a recorded run."""
     run = trace(name)
     summary = Summary(run, baseline(name), rounds=speedup(name))
     found = views.run_view(summary, run=name, seq=1, badge_text=views.badge(run))
@@ -216,7 +216,7 @@ def pace(speedup: float) -> str:
 
 
 def entries() -> list[dict[str, Any]]:
-    """The gallery: name, title, a sentence on what it shows, headline numbers, and the models."""
+    """Return the gallery: name, title, sentence, headline numbers and models of every run."""
     found = []
     for name in runs():
         if f"gallery.{name}" in table():

@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Given = Trace | tuple[Trace, Trace | None] | Path | str | bytes | dict[str, Any]
-"""What a view can show: a trace, alone or with its plain run; the file of one; its JSON, as text or
+"""A value of the view: a trace, with or without its plain run; its file; its JSON, as text or
 parsed."""
 
 
 class TokenSelected(gr.EventData):
-    """What a function gets that listens to `view.select` and has an argument of this type.
+    """The event of `view.select`, for a listener with an argument of this type.
 
     index   of the token in `trace.tokens`, from 0
     step    index in `trace.steps` of the step that emitted it
     source  who proposed it; `Source.TARGET` for the target's own
     kind    "correction" or "bonus" for the target's own token where something had been proposed;
             None for any other
-    text    what it shows in the text
+    text    its text
     """
 
     def __init__(self, target: Any, data: Any) -> None:
@@ -59,8 +59,8 @@ class TokenSelected(gr.EventData):
 
 
 class StepShown(gr.EventData):
-    """What a function gets that listens to `view.step` and has an argument of this type: the step
-    at which the cursor of the timeline, or a token that was chosen, stays for 0.15 s.
+    """The event of `view.step`, for a listener with an argument of this type: the step at
+    which the cursor of the timeline, or a token that was chosen, stays for 0.15 s.
 
     step     its index in `trace.steps`
     tokens   how many tokens of the answer there are after it
@@ -126,7 +126,7 @@ class OuroborosView(JsonHTML):
 
 
 def shown(given: Given) -> views.View:
-    """The view of a run; raises InvalidInput for what is none."""
+    """Return the view of a run; raises InvalidInput for another value."""
     trace, baseline = _run(given)
     return views.run_view(
         Summary(trace, baseline), run=uuid.uuid4().hex, seq=1, badge_text=views.badge(trace)
