@@ -7,7 +7,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check
 export HF_HUB_DISABLE_TELEMETRY = 1
 export GRADIO_ANALYTICS_ENABLED = False
 
-.PHONY: run setup weights test lint types unit check exact browser traces static space hub docker-check wheel fresh soak fuzz table bench bench-pair shapes page-speed screenshots docs documents clean
+.PHONY: run setup weights test lint types unit check exact browser traces static space hub wheel fresh soak fuzz bench bench-pair screenshots docs documents clean
 
 run: setup
 	$(PYTHON) app.py $(if $(ADDRESS),--host $(ADDRESS))
@@ -33,13 +33,22 @@ browser: .venv/ready-dev
 	  || (command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium) \
 	  || $(PYTHON) -m playwright install chromium
 
-lint: .venv/ready-dev
+# The tools that check scripts and styles; node comes with the development tools of Python.
+NODE := PATH="$(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$$PATH"
+node_modules/.package-lock.json: package.json package-lock.json .venv/ready-dev
+	$(NODE) npm ci --no-audit --no-fund
+	touch $@
+
+lint: .venv/ready-dev node_modules/.package-lock.json
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
+	$(NODE) oxlint visualize
+	$(NODE) prettier --check --log-level warn 'visualize/**/*.{js,ts,css}' '*.json' .oxlintrc.json
 
-types: .venv/ready-dev
+types: .venv/ready-dev node_modules/.package-lock.json
 	find visualize -name '*.pyi' -delete
 	$(PYTHON) -m mypy
+	$(NODE) tsc --project tsconfig.json
 
 # First what needs neither server nor browser, one process a core, then the page, which needs all cores. Tests that are slow by nature -
 # distributions, training, fresh environments, soak, every corner of the page - are those of `make check`; there pages share the cores.
@@ -94,10 +103,6 @@ PACKAGE ?= ouroboros-core
 hub: setup
 	$(PYTHON) -m visualize.deploy.hub build/hub --package '$(PACKAGE)'
 
-# The Dockerfile's own instructions in a clean root, and the page served out of it: where there is no container daemon. As root, on Debian.
-docker-check: setup .venv/ready-dev
-	$(PYTHON) -m scripts.dockerfile
-
 # What `pip install` takes, in dist: equal sources make equal bytes, whenever and wherever they are built.
 wheel: .venv/ready-dev
 	$(PYTHON) -m build --no-isolation
@@ -109,27 +114,15 @@ WHEEL ?=
 fresh:
 	$(BASE_PYTHON) -m scripts.fresh $(if $(WHEEL),--wheel $(WHEEL)) $(PYTHONS)
 
-# Visitors by the hundred, and ten thousand calls that are mostly wrong. Figures: SECURITY.md.
+# Three hundred runs of eight visitors, and ten thousand calls that are mostly wrong. Figures: SECURITY.md.
 soak: setup .venv/ready-dev
-	$(PYTHON) -m scripts.soak --json build/soak.json
+	$(PYTHON) -m tests.journeys.load --json build/soak.json
 
 fuzz: setup .venv/ready-dev
-	$(PYTHON) -m scripts.fuzz --json build/fuzz.json
+	PAYLOADS=10000 $(PYTHON) -m pytest -s tests/journeys/test_fuzz.py
 
-# The table of phrase sources in docs/methods/ouroboros.md.
-table: setup
-	$(PYTHON) -m scripts.phrases
-
-# The table of all methods and transformers' own in docs/benchmarks.md, on an idle machine. Goes on where it was interrupted; remove the file to
-# measure anew. Then: make documents for the table, make screenshots for the figure.
-BENCHED := autoregressive,draft_only,speculative,speculative[gamma=1],speculative[gamma=2],speculative[published],speculative[gamma=8],ouroboros
-BENCHED := $(BENCHED),lookahead,lookahead[window_size=4],lookahead[window_size=7],lookahead[window_size=15],ngram,rest,prompt_lookup
-BENCHED := $(BENCHED),sam[auxiliary=none],token_recycling,sam,eagle2,medusa,medusa[published],glide,glide[published],parallel_spec,sam[auxiliary=eagle2],union
-BENCHED := $(BENCHED),cape,multi_candidate,spectr,speculative[acceptance=block]
-BENCHED := $(BENCHED),lookahead[warm=true],ouroboros[warm=true],prompt_lookup[warm=true],token_recycling[warm=true],sam[warm=true],union[warm=true]
-BENCHED := $(BENCHED),cascade,draft_verify,graph,superposed,lookahead[published],ouroboros[published],prompt_lookup[published],token_recycling[published],sam[published]
-BENCHED := $(BENCHED),spectr[published],cascade[published],lookahead[published,warm=true],ouroboros[published,warm=true],token_recycling[published,warm=true]
-BENCHED := $(BENCHED),rest[published],eagle2[published],multi_candidate[published],cape[published],draft_verify[published],graph[published],superposed[published]
+# The table of docs/benchmarks.md, on an idle machine: the methods of assets/benched.txt and modes of transformers. Continues an interrupted run;
+# remove the file to measure anew. Then: make documents for the table, make screenshots for the figure.
 # Other limits, peers, fewer prompts, another file: make bench NEW_TOKENS=32,128 PEERS=hf-greedy,llama.cpp LIMIT=12 RESULTS=build/benchmark.json
 RESULTS ?= assets/benchmark.json
 NEW_TOKENS ?= 32
@@ -138,38 +131,18 @@ LIMIT ?=
 MEASURE = $(PYTHON) -m ouroboros_core bench --peers '$(PEERS)' --max-new-tokens $(NEW_TOKENS) $(if $(LIMIT),--limit $(LIMIT)) --resume
 bench: setup
 	@mkdir -p $(dir $(RESULTS))
-	$(MEASURE) --methods '$(BENCHED)' --json $(RESULTS)
+	$(MEASURE) --methods '$(shell paste -sd, assets/benched.txt)' --json $(RESULTS)
 
 # The same for another pair, which gets a table of its own: make bench-pair TARGET=folder DRAFT=folder NAME=qwen
-PAIRED := autoregressive,draft_only,speculative,speculative[gamma=1],speculative[gamma=2],speculative[gamma=4],speculative[gamma=8],ouroboros,lookahead,ngram,prompt_lookup,token_recycling,sam,union
-PAIRED := $(PAIRED),lookahead[window_size=4],lookahead[window_size=7],lookahead[window_size=15],lookahead[published],ouroboros[published],prompt_lookup[published]
 TARGET ?=
 DRAFT ?=
 NAME ?= pair
 bench-pair: setup
 	@test -n '$(TARGET)' -a -n '$(DRAFT)' || { echo 'name both models: make bench-pair TARGET=... DRAFT=...' >&2; exit 2; }
-	$(MEASURE) --target '$(TARGET)' --draft '$(DRAFT)' --methods '$(PAIRED)' --json 'assets/benchmark-$(NAME).json'
-
-# A table of draft shapes: trains each of them on the same tokens, then measures them; minutes each on two cores, once the target's
-# answers are known.
-DATA ?= build/data
-SHAPE_TOKENS ?= 100000
-TRAIN := $(PYTHON) -m ouroboros_core train
-SHAPE := $(TRAIN) draft --data $(DATA) --teacher build/teacher --tokens $(SHAPE_TOKENS) --batch-tokens 1024 --held-out 96 --resume --out build/shapes
-shapes: setup
-	$(TRAIN) data --out $(DATA) --tokens 300000 --resume
-	for n in 1 4 6; do $(SHAPE)/layers-$$n --layers $$n || exit 1; done
-	$(SHAPE)/narrow --layers 4 --hidden 256
-	$(SHAPE)/whole-vocabulary --layers 4 --outputs 0
-	$(PYTHON) -m scripts.shapes build/shapes/layers-[146] build/shapes/narrow build/shapes/whole-vocabulary \
-	  --limit 6 --max-new-tokens 32 --json assets/models/shapes.json
-
-# What a stream of a thousand tokens costs the browser.
-page-speed: setup browser
-	$(PYTHON) -m scripts.page_speed
+	$(MEASURE) --target '$(TARGET)' --draft '$(DRAFT)' --methods '$(shell paste -sd, assets/benched-pair.txt)' --json 'assets/benchmark-$(NAME).json'
 
 screenshots: setup browser
 	$(PYTHON) -m scripts.screenshots
 
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv node_modules build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

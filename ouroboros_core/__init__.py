@@ -1,16 +1,18 @@
 """Ouroboros and its relatives: exact speculative decoding over token trees.
 
     from ouroboros_core import Generation, Task, load_pair, methods
-    kind = methods.get("ouroboros")
-    trace = Generation(load_pair(), Task("Why is the sky blue?", kind.id,
-    kind.Hyperparameters())).run()
 
-Importing this package does not import torch; what needs it is imported when first used.
+    kind = methods.get("ouroboros")
+    task = Task("Why is the sky blue?", kind.id, kind.Hyperparameters())
+    trace = Generation(load_pair(), task).run()
+
+Importing this package does not import torch. Names that need torch are imported on first use.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.version import VERSION
@@ -34,7 +36,7 @@ _HOMES = {
     "Provenance": "tree",
     "TokenTree": "tree",
     "TreeBuilder": "tree",
-    "verify": "verify",
+    "verify": "rules.match",
     "OuroborosError": "errors",
     "generate": "integrations.transformers.generate",
     "Comparison": "benchmark.comparison",
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import load_pair as load_pair
     from ouroboros_core.loading.pairs import make_pair as make_pair
     from ouroboros_core.lookup.phrase_pool import PhrasePool as PhrasePool
+    from ouroboros_core.rules.match import verify as verify
     from ouroboros_core.sampling import Sampler as Sampler
     from ouroboros_core.sampling import Sampling as Sampling
     from ouroboros_core.sources import Source as Source
@@ -69,7 +72,12 @@ if TYPE_CHECKING:
     from ouroboros_core.tree import Provenance as Provenance
     from ouroboros_core.tree import TokenTree as TokenTree
     from ouroboros_core.tree import TreeBuilder as TreeBuilder
-    from ouroboros_core.verify import verify as verify
+
+
+if "IPython" in sys.modules:
+    from ouroboros_core.integrations.formatters import register_in_ipython
+
+    register_in_ipython()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,24 +1,23 @@
-"""Errors a user can cause; each message says what failed, the value, what is allowed and the
+"""Errors that a user can cause. A message says what failed, the value, the allowed values and the
 remedy."""
 
 from __future__ import annotations
 
 
 class OuroborosError(Exception):
-    """The base of every error that is the input's fault, not the program's; its text is meant for
-    the user."""
+    """The base class of errors caused by the input, not by a bug. The text is for the user."""
 
 
 class InvalidInput(OuroborosError, ValueError):
-    """A prompt, a setting or a file that cannot be used as it is."""
+    """A prompt, a setting or a file that cannot be used."""
 
 
-class WantOfMemory(InvalidInput):
-    """A text for which there is too little free memory at the time."""
+class NotEnoughMemory(InvalidInput):
+    """A text for which too little memory is free at the moment."""
 
 
 class UnsupportedModel(OuroborosError):
-    """A model whose attention or state cannot be verified over a tree of tokens."""
+    """A model whose attention or state cannot be verified over a token tree."""
 
 
 class VocabularyMismatch(OuroborosError):
@@ -26,4 +25,4 @@ class VocabularyMismatch(OuroborosError):
 
 
 class WeightsUnavailable(OuroborosError):
-    """Weights that could not be fetched, verified or converted."""
+    """Weights that could not be downloaded, verified or converted."""

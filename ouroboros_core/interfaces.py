@@ -1,5 +1,5 @@
-"""The protocols between the packages: what decoding needs of a model. `models` implements them for
-Hugging Face models."""
+"""The protocols between the packages: the parts of a model that decoding uses. `models` implements
+them for Hugging Face models."""
 
 from __future__ import annotations
 
@@ -9,76 +9,40 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.tree import Evaluation, TokenTree
 
 Candidates = dict[int, list[int]]
-"""For each token id the model's most probable next tokens, the most probable first."""
+"""Token id -> the model's most probable next tokens, the most probable first."""
 
 Mixture = Mapping[int, float]
-"""Weights of some token ids, which add up to 1."""
+"""Token id -> weight, with sum 1."""
 
 MIXED = -1
-"""Stands in a tree for what is no token: a mixture of several."""
-
-
-class Evaluation(Protocol):
-    """A model's outputs after the nodes of one tree."""
-
-    def argmax(self) -> Sequence[int]:
-        """The most probable token after each node, -1 after a silent one; one transfer from the
-        device for all nodes."""
-        ...
-
-    def likeliest(self, k: int) -> dict[int, list[int]]:
-        """The k most probable tokens after each node, the best first; silent nodes are left out.
-        One transfer."""
-        ...
-
-    def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
-        """The k most probable tokens after each of some nodes, with their log-probabilities, the
-        best first. One transfer."""
-        ...
-
-    def confidence(self, node: int, token: int) -> float:
-        """The probability of a token after a node, at temperature 1; 0 for one that the model
-        cannot write."""
-        ...
-
-    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
-        """The same for several pairs of node and token. One transfer."""
-        ...
-
-    def logits(self, node: int) -> npt.NDArray[np.floating]:
-        """Logits [vocabulary] after one node, on the host, in float32 or better."""
-        ...
-
-
-Output = tuple[Evaluation, int]
-"""A model's output after one node: the evaluation and the node in it."""
+"""Token of a tree node that holds a mixture of several tokens."""
 
 
 class MakesPasses(Protocol):
-    """Something that makes forward passes."""
+    """A model or head that makes forward passes."""
 
     name: str
     passes: int
-    """Forward passes made so far, prefill excluded."""
+    """Forward passes so far, without prefill."""
     rows: int
-    """Nodes of the trees in these passes. Tokens of the context that a pass reads first are not
-    counted, so that the number depends on arguments alone."""
+    """Tree nodes in these passes. Context tokens that a pass reads first are not counted, so that
+    the number depends only on the arguments."""
 
 
 class Drafter(MakesPasses, Protocol):
-    """Scores token trees: a language model, or a head on the target's hidden states. Results depend
-    on the arguments alone, not on earlier calls."""
+    """A scorer of token trees: a language model, or a head on the target's hidden states. Results
+    depend only on the arguments, not on earlier calls."""
 
     @property
     def vocabulary(self) -> int:
-        """The number of token ids it knows."""
+        """The number of token ids."""
         ...
 
     def forget(self) -> None:
-        """Forget earlier texts, so that a run pays for its own prefill; keeps the allocated
+        """Forget earlier texts, so that a run pays for its own prefill, but keep the allocated
         memory."""
         ...
 
@@ -88,60 +52,60 @@ class Drafter(MakesPasses, Protocol):
         ...
 
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> Evaluation:
-        """The outputs after every node of a tree whose root is context[-1]."""
+        """Return the outputs after every node of a tree with the root context[-1]."""
         ...
 
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> Evaluation:
-        """The outputs after every node of `tree`, which begins with the nodes of the tree that
-        `evaluation` is of.
+        """Return the outputs after every node of `tree`, which begins with the tree of
+        `evaluation`.
 
-        Only the new nodes are computed where the model still holds the others.
+        Only the new nodes are computed if the model still holds the others.
         """
         ...
 
 
 class SelfDrafter(Drafter, Protocol):
-    """The target without some of its sublayers. It reads a text by the keys and values that the
-    target has, never by passes of its own."""
+    """The target without some of its sublayers. It reads the text from the target's keys and
+    values, without further passes."""
 
     @property
     def share(self) -> float:
-        """The share of the weights of a target's pass that its own passes read."""
+        """The share of the target's weights that one of its passes reads."""
         ...
 
 
 class HeldDrafter(Drafter, Protocol):
-    """A drafter of a pair, which keeps memory of its own."""
+    """A drafter of a pair with its own memory."""
 
     def reset(self) -> None:
-        """Forget every token and give the memory back."""
+        """Forget every token and release the memory."""
         ...
 
 
 class RankedDrafter(Drafter, Protocol):
-    """Heads whose outputs after a node depend on the context and on its depth alone."""
+    """Heads whose outputs after a node depend only on the context and the node's depth."""
 
     @property
     def accuracies(self) -> Sequence[Sequence[float]]:
-        """Of the head behind each depth, how often its likeliest token is the target's, its second
-        likeliest, and so on; measured when it was trained."""
+        """By depth and rank, how often the head's token of that rank is the target's token,
+        measured in training."""
         ...
 
 
 class GroupDrafter(Drafter, Protocol):
-    """A drafter of several places in one pass: its outputs after a node depend on the context and
-    on its depth alone."""
+    """A drafter of several positions in one pass, whose outputs after a node depend only on the
+    context and the node's depth."""
 
     group: int
-    """Tokens of one pass; a node of this depth or more has no outputs."""
+    """Tokens of one pass; nodes of this depth or deeper have no outputs."""
 
 
 class CandidateGenerator(MakesPasses, Protocol):
-    """Something that writes candidates for the next tokens and keeps its own account of the
-    text, such as a candidate generator of transformers."""
+    """A generator of candidates for the next tokens that tracks the text itself, such as a
+    candidate generator of transformers."""
 
     failures: int
-    """Steps of this text for which it could write none, because it failed or cannot read it."""
+    """Steps of this text without candidates: the generator failed or cannot read the text."""
 
     def start(
         self,
@@ -154,13 +118,12 @@ class CandidateGenerator(MakesPasses, Protocol):
         ...
 
     def candidates(self, text: Sequence[int]) -> list[tuple[int, float | None]]:
-        """Tokens that may follow the text, each with the probability that it is given; None where
-        it is given none."""
+        """Return tokens that may follow the text, each with its probability or None."""
         ...
 
-    def told(self, text: Sequence[int], proposed: int, accepted: int) -> None:
-        """Of the last candidates so many were proposed and so many accepted; then the text is
-        this."""
+    def report(self, text: Sequence[int], proposed: int, accepted: int) -> None:
+        """Report how many of the last candidates were proposed and accepted, and the text after
+        that."""
         ...
 
 
@@ -173,15 +136,15 @@ class LanguageModel(Drafter, Protocol):
         """Compute the keys and values of all but the last token in advance; never needed for
         correctness.
 
-        With `candidates`, the so many likeliest next tokens behind each of these tokens come back,
-        fewer where the model can write fewer; where a token occurs several times, behind the last
-        of them: only those rows meet the output matrix.
+        Return up to `candidates` most probable next tokens after each of these tokens. For a token
+        that occurs several times, they follow its last occurrence, so that only those rows are
+        projected to the vocabulary.
         """
         ...
 
     def plain(self, context: Sequence[int]) -> npt.NDArray[np.floating]:
-        """Logits [vocabulary] after the text, in float32 or better, by one plain pass over all of
-        it: the judge of near ties."""
+        """Return logits [vocabulary] after the text, in float32 or better, from one plain pass over
+        all of it: the judge of near ties."""
         ...
 
 
@@ -190,10 +153,10 @@ class Superposing(LanguageModel, Protocol):
     """A language model that can read a mixture of tokens."""
 
     def superpose(self, evaluation: Evaluation, mixture: Mixture) -> Evaluation:
-        """The outputs after one more row, behind the last node of the chain that `evaluation` is
-        of: its embedding is the weighted mean of those of some tokens (arXiv 2405.18400).
+        """Return the outputs after one more row at the end of the chain of `evaluation`. The row's
+        embedding is the weighted mean of token embeddings (arXiv 2405.18400).
 
-        The node's token is MIXED, and no context is ever taken to agree with it. Raises
-        InvalidInput where this model's embeddings cannot be mixed.
+        The node's token is MIXED, which never equals a context token. Raises InvalidInput if this
+        model's embeddings cannot be mixed.
         """
         ...

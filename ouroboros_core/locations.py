@@ -1,29 +1,55 @@
-"""The folders of the project's own files and of its cache."""
+"""Folders of the project's own files and of its cache, and a way to write files."""
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 _PACKAGE = Path(__file__).resolve().parent
 
 
 def assets() -> Path:
-    """The `assets` folder: beside the package in a checkout, inside it when installed."""
+    """Return the `assets` folder: beside the package in a checkout, inside it when installed."""
     inside = _PACKAGE / "assets"
     return inside if inside.is_dir() else _PACKAGE.parent / "assets"
 
 
 def cache_folder() -> Path:
-    """`ouroboros` in the user's cache folder."""
+    """Return the folder `ouroboros` in the user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ouroboros"
 
 
+def write_atomically(path: Path, content: str | bytes | Callable[[BinaryIO], object]) -> None:
+    """Replace a file in one move: readers and a crash see the old content or all of the new.
+
+    content  text (written in UTF-8), bytes, or a function that writes to an open file
+    Raises OSError. Several processes may write the same file; the last one wins.
+    """
+    # Beside the target, because a move is atomic on one disk only; hidden from lists of files.
+    scratch = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}")
+    try:
+        with scratch.open("xb") as file:
+            if callable(content):
+                content(file)
+            else:
+                file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
 def as_utf8(text: str) -> str:
-    """An argument or the name of a file as text. Where the locale's encoding is ASCII, Python has
-    half a surrogate pair for each byte of another character; these become the character that the
-    bytes are in UTF-8, or U+FFFD."""
+    """Return an argument or a file name as readable text.
+
+    If the locale's encoding is ASCII, Python represents each byte of other characters by a lone
+    surrogate. These become the character that the bytes encode in UTF-8, or U+FFFD.
+    """
     return re.sub(
         "[\udc80-\udcff]+",
         lambda match: match[0].encode(errors="surrogateescape").decode(errors="replace"),

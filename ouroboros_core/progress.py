@@ -1,5 +1,7 @@
-"""Says how far something long is: a bar in the terminal, and in a notebook one that needs neither
-ipywidgets nor a script, which those of rich and tqdm do. Lets any text out, and UTF-8 in."""
+"""Progress bars for the terminal and for notebooks, and encodings of standard input and output.
+
+A notebook's bar needs no ipywidgets and no script, unlike the bars of rich and tqdm.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,15 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import ProgressColumn
 
-Tell = Callable[[int, str], None]
-"""Takes how much is done, and what comes next."""
+Update = Callable[[int, str], None]
+"""A function of the number of finished parts and the name of the next part."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A moment of it, as a notebook shows it; nothing once all is done."""
+    """One state of a notebook's progress bar, which is empty at the end."""
 
-    what: str
+    task: str
     done: int
     total: int
     doing: str
@@ -33,21 +35,21 @@ class Bar:
     def _repr_html_(self) -> str:
         if self.done >= self.total:
             return ""
-        words = f"{self.what}: {self.done} of {self.total}, {self.doing}"
+        words = f"{self.task}: {self.done} of {self.total}, {self.doing}"
         return (
             f'<label><progress max="{self.total}" value="{self.done}"></progress> '
             f"{escape(words)}</label>"
         )
 
     def __repr__(self) -> str:
-        return f"{self.what}: {self.done} of {self.total}"
+        return f"{self.task}: {self.done} of {self.total}"
 
 
 def accept_any_text() -> None:
-    """Let standard output and input carry any text, whatever the encoding of the terminal is.
+    """Let standard output and input carry any text, with any encoding of the terminal.
 
-    A character that standard output does not have is written as its escape, such as \\u2603, as
-    standard error does it. Standard input that would be ASCII is UTF-8, of which ASCII is a part.
+    Standard output writes a character that its encoding lacks as an escape, such as \\u2603, as
+    standard error does. An ASCII standard input is read as UTF-8, which includes ASCII.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -59,14 +61,14 @@ def accept_any_text() -> None:
 
 
 def in_notebook() -> bool:
-    """Whether what is displayed goes to a notebook, and not to a terminal."""
+    """Return whether output goes to a notebook, and not to a terminal."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return getattr(shell, "kernel", None) is not None
 
 
 def columns() -> tuple[ProgressColumn, ...]:
-    """What a bar in the terminal has: words, bar, count, time."""
+    """Return the columns of a terminal's bar: words, bar, count, time."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -85,28 +87,29 @@ def columns() -> tuple[ProgressColumn, ...]:
 
 
 @contextmanager
-def following(what: str, total: int, console: Console | None = None) -> Iterator[Tell]:
-    """A bar while something long is done, which is told between its parts: between the runs of a
-    measurement, outside their clocks.
+def progress_bar(task: str, total: int, console: Console | None = None) -> Iterator[Update]:
+    """Show a progress bar during a long task, and yield a function that updates it.
 
-    console  of the terminal; standard error where it is left out
+    A measurement calls the function between its runs, outside their timing.
+
+    console  the terminal, by default on standard error
     """
     if in_notebook():
-        yield _notebook(what, total)
+        yield _notebook_bar(task, total)
         return
     from rich.console import Console
     from rich.markup import escape as literal
     from rich.progress import Progress
 
     with Progress(*columns(), console=console or Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=total)
+        number = progress.add_task(task, total=total)
         yield lambda done, doing: progress.update(
-            task, completed=done, description=literal(f"{what}: {doing}")
+            number, completed=done, description=literal(f"{task}: {doing}")
         )
 
 
-def _notebook(what: str, total: int) -> Tell:
-    """The last display is empty: what remains in the notebook is the result."""
+def _notebook_bar(task: str, total: int) -> Update:
+    """Show a bar in the notebook; its last state is empty, so that only the result remains."""
     display: Any = importlib.import_module("IPython.display").display
-    shown = display(Bar(what, 0, total, "getting ready"), display_id=True)
-    return lambda done, doing: shown.update(Bar(what, done, total, doing))
+    handle = display(Bar(task, 0, total, "getting ready"), display_id=True)
+    return lambda done, doing: handle.update(Bar(task, done, total, doing))

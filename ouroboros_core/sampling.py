@@ -20,22 +20,28 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from weakref import ReferenceType, ref
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from ouroboros_core.hyperparameters import Hyperparameters
-from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.tree import Probabilities, TokenTree
+from ouroboros_core import rules
+from ouroboros_core.rules.parts.base import Rule, Target, Witness
+from ouroboros_core.settings import Hyperparameters
+from ouroboros_core.tree import Evaluation, Probabilities, TokenTree
 
 Scores = npt.NDArray[np.float64]
 
+if TYPE_CHECKING:
+    Acceptance = str
+else:  # the ids of the rules, so that pydantic checks a value and names the allowed ones
+    Acceptance = Literal[tuple(rules.available())]
+
 
 class Sampling(Hyperparameters):
-    """How the target chooses; temperature 0 is greedy."""
+    """Settings of the target's choice; temperature 0 is greedy."""
 
     temperature: float = Field(
         0.0, ge=0.0, le=2.0, allow_inf_nan=False, description="0 is greedy; higher is more random."
@@ -56,35 +62,32 @@ class Sampling(Hyperparameters):
         le=2**32 - 1,
         description="Seed of the noise, and of the lookahead window's first tokens.",
     )
-    acceptance: Literal["match", "rejection", "block", "typical"] = Field(
-        "match",
-        description=(
-            "How a sampled draft is judged: match keeps what the target draws, too; rejection "
-            "keeps each token by min(1, p/q); block judges a drafted chain as a whole; typical, "
-            "which is not lossless, keeps what the target finds likely enough."
-        ),
+    acceptance: Acceptance = Field(
+        rules.DEFAULT, description=f"How a sampled draft is judged: {rules.explained()}."
     )
 
     @property
-    def rejects(self) -> bool:
-        """Whether drafts are judged by the probabilities that they were drawn from, by rejection
-        sampling or as a block; greedy, all rules are one."""
-        return self.acceptance in ("rejection", "block") and self.temperature > 0
+    def rule(self) -> Rule:
+        """The acceptance rule that judges drafts; greedy, it is always the default."""
+        return rules.get(rules.DEFAULT if self.temperature == 0 else self.acceptance)
 
     @property
     def lossless(self) -> bool:
-        """Whether the text follows the target's probabilities; greedy, under any rule."""
-        return self.acceptance != "typical" or self.temperature == 0
+        """Whether the text follows the target's probabilities."""
+        return self.rule.lossless
 
     @property
     def repeats_plain_text(self) -> bool:
-        """Whether the text is that of plain decoding with the same seed; greedy, under any
-        rule."""
-        return self.acceptance == "match" or self.temperature == 0
+        """Whether the text is that of plain decoding with the same seed."""
+        return self.rule.repeats_plain_text
+
+    def plain(self) -> Sampling:
+        """Return the settings of plain decoding, which knows only the default rule."""
+        return self.model_copy(update={"acceptance": rules.DEFAULT})
 
     @property
     def kind(self) -> str:
-        """What plain decoding is called under these settings."""
+        """The name of plain decoding under these settings."""
         return "greedy" if self.temperature == 0 else "plain sampling"
 
 
@@ -93,8 +96,8 @@ TINY = 1e-100
 
 
 def process(logits: npt.NDArray[np.floating], sampling: Sampling) -> Scores:
-    """Scores [vocabulary] after temperature, top-k and top-p in Hugging Face's order; -inf where a
-    token is ruled out.
+    """Return scores [vocabulary] after temperature, top-k and top-p in Hugging Face's order; an
+    excluded token has -inf.
 
     Needs temperature > 0. Ties at the edge of top-k stay, as in Hugging Face's TopKLogitsWarper.
     """
@@ -110,32 +113,32 @@ def process(logits: npt.NDArray[np.floating], sampling: Sampling) -> Scores:
 
 
 FEW = 256
-"""Where the most probable tokens have enough mass, no others are sorted."""
+"""If the FEW most probable tokens have enough mass, no others are sorted."""
 
 
 def _nucleus(scores: Scores, top_p: float) -> Scores:
-    """Scores [vocabulary] of the most probable tokens of this total mass; -inf for the others."""
+    """Return scores [vocabulary]; -inf outside the most probable tokens with a mass of `top_p`."""
     weights = _weights(scores)
     total = weights.sum()
     left_out = (1.0 - top_p) * total
-    # Tokens with less than their share of the mass that is left out have less than that together,
-    # and are left out. So are all but the FEW most probable, where they have no more than that.
-    # Only the others, `some`, are sorted; weights that are no numbers are among them.
-    some = np.flatnonzero(~(weights < left_out / len(weights)))
-    if len(some) > FEW:
-        few = some[weights[some] >= np.partition(weights[some], -FEW)[-FEW]]
+    # All tokens below an equal share of the excluded mass have less than that mass together, so
+    # they are excluded. All but the FEW most probable are excluded if they have no more than it.
+    # Only the other candidates are sorted; weights that are not numbers are among them.
+    candidates = np.flatnonzero(~(weights < left_out / len(weights)))
+    if len(candidates) > FEW:
+        few = candidates[weights[candidates] >= np.partition(weights[candidates], -FEW)[-FEW]]
         if total - weights[few].sum() <= left_out:
-            some = few
-    order = some[np.argsort(scores[some], kind="stable")]
-    mass = total - weights[some].sum() + np.cumsum(weights[order])
-    kept = np.full_like(scores, -np.inf)
+            candidates = few
+    order = candidates[np.argsort(scores[candidates], kind="stable")]
+    mass = total - weights[candidates].sum() + np.cumsum(weights[order])
+    nucleus = np.full_like(scores, -np.inf)
     inside = order[np.count_nonzero(mass[:-1] <= left_out) :]
-    kept[inside] = scores[inside]
-    return kept
+    nucleus[inside] = scores[inside]
+    return nucleus
 
 
 def _weights(scores: Scores) -> Scores:
-    """exp(scores) [vocabulary], times a factor that makes the largest 1."""
+    """Return exp(scores) [vocabulary], scaled so that the largest is 1."""
     possible = np.flatnonzero(scores != -np.inf)
     largest = scores.max()
     if len(possible) == len(scores):
@@ -147,25 +150,25 @@ def _weights(scores: Scores) -> Scores:
 
 
 def softmax(scores: Scores) -> Scores:
-    """Probabilities [vocabulary] from scores."""
+    """Return probabilities [vocabulary] from scores."""
     weights = _weights(scores)
     result: Scores = weights / weights.sum()
     return result
 
 
 def likely(p: Probabilities, least: float) -> Probabilities:
-    """p [vocabulary] without the tokens that have less than this share of the likeliest one's
-    probability, the others scaled up to a whole."""
+    """Return p [vocabulary] without the tokens below a share `least` of the largest probability,
+    normalised."""
     if least <= 0:
         return p
-    kept: Probabilities = np.where(p < least * p.max(), 0.0, p)
-    kept /= kept.sum()
-    return kept
+    likely_p: Probabilities = np.where(p < least * p.max(), 0.0, p)
+    likely_p /= likely_p.sum()
+    return likely_p
 
 
 def without(q: Probabilities, token: int) -> Probabilities:
-    """q [vocabulary] once a token was drawn and is not put back: the others, scaled up to a
-    whole. All zero where there is no other."""
+    """Return q [vocabulary] after a token was drawn without replacement: the other tokens,
+    normalised. All zero if no other token is possible."""
     rest = q.copy()
     rest[token] = 0.0
     total = rest.sum()
@@ -173,7 +176,7 @@ def without(q: Probabilities, token: int) -> Probabilities:
 
 
 def question_of(prompt: Sequence[int]) -> int:
-    """A number of 63 bits that stands for a prompt, given as token ids."""
+    """Return a hash of 63 bits of a prompt, given as token ids."""
     ids = np.array(prompt, dtype="<i8").tobytes()
     return int.from_bytes(blake2b(ids, digest_size=8).digest(), "little") >> 1
 
@@ -181,11 +184,10 @@ def question_of(prompt: Sequence[int]) -> int:
 def generator(
     seed: int, position: int, stream: int = 0, run: int = 0, draw: int = 0, question: int = 0
 ) -> np.random.Generator:
-    """Randomness as a function of (seed, position, stream, run, draw, question), from a
-    counter-based generator.
+    """Return random numbers that depend on the arguments alone, from a counter-based generator.
 
     stream    0 or 1
-    question  of a prompt, see `question_of`; 0 where there is none
+    question  the hash of the prompt (`question_of`); 0 without a prompt
     """
     key = np.array([seed, position], dtype=np.uint64)
     counter = np.array([0, draw, run, question << 1 | stream], dtype=np.uint64)
@@ -195,14 +197,14 @@ def generator(
 def gumbel(
     seed: int, position: int, size: int, run: int = 0, draw: int = 0, question: int = 0
 ) -> Scores:
-    """Gumbel noise [size] for one text position."""
+    """Return Gumbel noise [size] for one text position."""
     random = generator(seed, position, run=run, draw=draw, question=question)
     noise: Scores = -np.log(random.standard_exponential(size))
     return noise
 
 
 class Stopwatch:
-    """Seconds in which it ran."""
+    """Count the seconds that it runs."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -210,7 +212,7 @@ class Stopwatch:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """While it lasts; where it runs already, it goes on."""
+        """Run in this context; a running stopwatch continues."""
         if self._since is not None:
             yield
             return
@@ -223,7 +225,7 @@ class Stopwatch:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Not while it lasts; where it does not run, it stays so."""
+        """Stop in this context; a stopped stopwatch stays stopped."""
         if self._since is None:
             yield
             return
@@ -236,34 +238,34 @@ class Stopwatch:
 
 
 class Sampler:
-    """Makes choices for one run.
+    """Make the random choices of one run.
 
     vocabulary  the target's size; a smaller draft vocabulary uses the first part of the noise
-    run         under rejection sampling, how many runs came before with the same phrases: what they
-                left depends on their randomness, so this one needs its own. Under `match` the text
-                is that of the seed, and it changes nothing
+    run         number of earlier runs with the same phrases, for a rule that needs the draft's
+                probabilities: the phrases depend on the randomness of those runs, so this run needs
+                other random numbers. Under other rules it changes nothing
     """
 
     def __init__(self, sampling: Sampling, vocabulary: int, run: int = 0) -> None:
         self.sampling = sampling
+        self.rule = sampling.rule
         self.vocabulary = vocabulary
-        self._run = run if sampling.rejects else 0
+        self._run = run if self.rule.needs_probabilities else 0
         self._question = 0
         self.drawing = Stopwatch()
         """Runs while something is drawn at random, but not while a model computes."""
         self._noise: dict[tuple[int, int], Scores] = {}
         self._latest: tuple[ReferenceType[Evaluation], int, Scores] | None = None
-        """The node whose scores were asked for last: who draws a token under `rejection` asks for
-        its probabilities, too."""
+        """The latest evaluation, node and scores: drawing a token under `rejection` also needs its
+        probabilities."""
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """Draw for a text that begins with this prompt (token ids) from now on."""
+        """Begin a text with a prompt (token ids)."""
         self._question = question_of(prompt)
         self._noise.clear()
 
     def noise(self, position: int, draw: int = 0) -> Scores:
-        """The noise of a position; the last few are kept, because draft and target ask for the
-        same."""
+        """Return the noise of a position, from a small cache: draft and target need the same."""
         key = position, draw
         if key not in self._noise:
             if len(self._noise) >= 64:
@@ -274,16 +276,16 @@ class Sampler:
         return self._noise[key]
 
     def probabilities(self, evaluation: Evaluation, node: int) -> Probabilities:
-        """Probabilities [vocabulary] after a node, temperature, top-k and top-p applied; needs
+        """Return probabilities [vocabulary] after a node, with temperature, top-k and top-p; needs
         temperature > 0."""
         with self.drawing.running():
             return softmax(self._scores(evaluation, node))
 
     def _scores(self, evaluation: Evaluation, node: int) -> Scores:
-        """Scores [vocabulary] after a node, as `process` has them; not to be written to."""
+        """Return the scores [vocabulary] of `process` after a node. Do not change them."""
         if self._latest is not None:
-            whose, which, scores = self._latest
-            if whose() is evaluation and which == node:
+            latest_evaluation, latest_node, scores = self._latest
+            if latest_evaluation() is evaluation and latest_node == node:
                 return scores
         with self.drawing.paused():
             logits = evaluation.logits(node)
@@ -292,7 +294,7 @@ class Sampler:
         return scores
 
     def generator(self, position: int) -> np.random.Generator:
-        """Randomness for judging drafts at a text position, independent of its noise."""
+        """Return random numbers to judge drafts at a text position, independent of its noise."""
         return generator(
             self.sampling.seed, position, stream=1, run=self._run, question=self._question
         )
@@ -300,11 +302,14 @@ class Sampler:
     def chooser(
         self, evaluation: Evaluation, tree: TokenTree, root_position: int, draw: int = 0
     ) -> Callable[[int], int]:
-        """The function from a node to the token chosen after it; root_position is the text position
-        of the tree's root, and each `draw` but 0 has its own noise for every position."""
+        """Return the function from a node to the token chosen after it.
+
+        root_position  text position of the tree's root
+        draw           0 draws with the target's noise, each other number with different noise
+        """
         if self.sampling.temperature == 0:
-            # It has token ids of all nodes, also where a draft scores only some ids and where the
-            # tree was grown: models/evaluation.py.
+            # The ids are the target's, even if a draft scores only a part of the vocabulary, and
+            # the nodes are all nodes, even if the tree has grown: models/forward.py.
             return evaluation.argmax().__getitem__
 
         def choose(node: int) -> int:
@@ -315,6 +320,29 @@ class Sampler:
 
         return choose
 
+    def judge(
+        self,
+        tree: TokenTree,
+        evaluation: Evaluation,
+        root_position: int,
+        witness: Witness | None = None,
+    ) -> tuple[tuple[int, ...], int]:
+        """Judge a tree by the acceptance rule. Return the accepted path, as node indices without
+        the root, and the target token that follows it.
+
+        root_position  text position of the tree's root
+        witness        receives every random trial
+        """
+        target = Target(
+            self.chooser(evaluation, tree, root_position),
+            lambda node: self.probabilities(evaluation, node),
+            lambda node: self.generator(root_position + tree.depths[node] + 1),
+        )
+        if self.sampling.temperature == 0:
+            return self.rule.judge(tree, target, witness)
+        with self.drawing.running():
+            return self.rule.judge(tree, target, witness)
+
     def ranker(
         self,
         evaluation: Evaluation,
@@ -324,13 +352,13 @@ class Sampler:
         draw: int = 0,
         least: float = 0.0,
     ) -> Callable[[int], list[int]]:
-        """The function from a node to k different tokens after it, fewer where fewer are possible;
-        the first is what `chooser` would choose.
+        """Return the function from a node to k different tokens after it, or to all possible tokens
+        if there are fewer. The first is the choice of `chooser`.
 
         Greedy, they are the likeliest ones. Sampled, they are the largest by log-probability plus
         noise: drawn one after the other without replacement (the Gumbel-top-k trick, Kool et al.,
-        arXiv 1903.06059). With `least` they are drawn from what `likely` leaves, where the choice
-        of `chooser` may be missing; greedy, it changes nothing.
+        arXiv 1903.06059). With `least` they are drawn from the result of `likely`, in which the
+        choice of `chooser` may be missing; greedy, it changes nothing.
         """
         if self.sampling.temperature == 0:
             return evaluation.likeliest(k).__getitem__

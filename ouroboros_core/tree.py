@@ -1,9 +1,9 @@
-"""The token tree: every proposal of every method, hanging off the last token of the context.
+"""The token tree: every proposal of every method, below the last token of the context.
 
-A drafted chain is a chain; candidate suffixes are branches at its tip; a lookahead window is a comb
-of WINDOW nodes that are never accepted. "A node sees its ancestors" is the whole attention mask,
-and a node's depth is its distance from the root in text positions. For the context `... a b` and
-the proposals `c d` and `c e`:
+A draft is a chain, candidate suffixes are branches at its end, and a lookahead window is a comb of
+WINDOW nodes that are never accepted. "A node sees its ancestors" is the whole attention mask. The
+depth of a node is its distance from the root in text positions. For the context `... a b` and the
+proposals `c d` and `c e`:
 
     builder = TreeBuilder(root=b)
     builder.add_path([c, d], 0, provenance)   # nodes 1, 2
@@ -18,22 +18,20 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from ouroboros_core.bounds import Count, Share
 from ouroboros_core.sources import Source
 
-if TYPE_CHECKING:
-    from ouroboros_core.interfaces import Output
-
 Probabilities = npt.NDArray[np.float64]
-"""Probabilities [vocabulary], which add up to 1."""
+"""Probabilities [vocabulary] with sum 1."""
 
 
 class Learned(StrEnum):
-    """Where a phrase was learned."""
+    """The text or pass from which a phrase was learned."""
 
     LOOKAHEAD = "lookahead"
     JACOBI = "jacobi"
@@ -46,37 +44,37 @@ class Learned(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a node comes from.
+    """The origin of a node.
 
-    source    who proposed it
-    learned   for a phrase where it was learned; a copy may be one of the prediction; a copy or a
-              recycled candidate may be one of history, which is an earlier run
-    step      for a phrase, at which step of this run it was learned; otherwise at which it was
-              proposed
-    position  of the token that was copied: in the context, or in the prediction; None in history
-    match     how many tokens before it had been found there, too; of a drafted token, in the branch
-              for which it was drafted and from which it was copied
-    rank      its rank among several candidates, from 0
-    confidence  the probability that the draft gave it, rounded to two digits
-    also      another source that proposed the same token there
+    source      proposer of the token
+    learned     origin of a phrase; PREDICTION for a copy from the prediction; HISTORY for a phrase,
+                copy or recycled candidate of an earlier run
+    step        for a phrase, the step of this run that learned it; otherwise the step that proposed
+                the token
+    position    position of the copied token in the context or in the prediction; None in history
+    match       number of matching tokens before the copied one; for a drafted token, in the branch
+                for which it was drafted and from which it was copied
+    rank        rank among several candidates, from 0
+    confidence  the draft's probability of the token, rounded to two digits
+    also        another source that proposed the same token at this node
     """
 
     source: Source
     learned: Learned | None = None
-    step: int | None = None
-    position: int | None = None
-    match: int | None = None
-    rank: int | None = None
-    confidence: float | None = None
+    step: Count | None = None
+    position: Count | None = None
+    match: Count | None = None
+    rank: Count | None = None
+    confidence: Share | None = None
     also: Source | None = None
 
     def prior(self, depth: int) -> float:
-        """How likely the target agrees, given that it agreed so far, as long as nothing is known of
-        this run.
+        """Return the prior probability that the target accepts the node if it accepts the parent.
 
-        depth: of the node, at least 1; within a copy every token lengthens the match.
-        Round numbers for every pair of models: a draft's own probability, the rule of succession
-        for a match of m tokens, m / (m + 2), and a share that falls with the rank.
+        It uses round numbers for every pair of models: the draft's probability; the rule of
+        succession, m / (m + 2), for a match of m tokens; a share that falls with the rank.
+
+        depth: depth of the node, at least 1. Within a copy each token lengthens the match.
         """
         rank = float(self.rank or 0)
         if self.confidence is not None:
@@ -91,15 +89,50 @@ ROOT = Provenance(Source.CONTEXT)
 WINDOW = Provenance(Source.WINDOW)
 
 
+class Evaluation(Protocol):
+    """A model's outputs after the nodes of one tree."""
+
+    def argmax(self) -> Sequence[int]:
+        """The most probable token after each node, -1 after a silent one; one transfer from the
+        device for all nodes."""
+        ...
+
+    def likeliest(self, k: int) -> dict[int, list[int]]:
+        """The k most probable tokens after each node, the best first; silent nodes are left out.
+        One transfer."""
+        ...
+
+    def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
+        """The k most probable tokens after each of some nodes, with their log-probabilities, the
+        best first. One transfer."""
+        ...
+
+    def confidence(self, node: int, token: int) -> float:
+        """The probability of a token after a node, at temperature 1; 0 for one that the model
+        cannot write."""
+        ...
+
+    def confidences(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
+        """The same for several pairs of node and token. One transfer."""
+        ...
+
+    def logits(self, node: int) -> npt.NDArray[np.floating]:
+        """Logits [vocabulary] after one node, on the host, in float32 or better."""
+        ...
+
+
+Output = tuple[Evaluation, int]
+"""A model's output after one node: the evaluation and the node in it."""
+
+
 @dataclass(frozen=True)
 class TokenTree:
-    """The tokens of a pass of the target, or of the passes in which a draft's tree grows.
+    """The tokens of a target pass, or of the passes in which a draft's tree grows.
 
     tokens      token ids; tokens[0] is the root, the last token of the context
-    parents     parents[0] == -1, and a parent stands before its child
-    provenance  one per node
-    silent      nodes whose outputs nobody reads, so that they need not be projected to the
-                vocabulary
+    parents     parents[0] == -1, and a parent comes before its child
+    provenance  origin of each node
+    silent      nodes with outputs that are not read and need no projection to the vocabulary
 
     WINDOW nodes come after all others and are never accepted.
     """
@@ -124,13 +157,14 @@ class TokenTree:
 
     @cached_property
     def proposals(self) -> range:
-        """The nodes that were proposed: those between the root and the window."""
+        """The proposed nodes, which are between the root and the window."""
         sources = [p.source is Source.WINDOW for p in self.provenance]
         return range(1, sources.index(True) if True in sources else len(sources))
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
-        """Distance of each node from the root; its text position is the root's plus this."""
+        """Distance of each node from the root. A node's text position is the root's plus its
+        depth."""
         depths = [0] * len(self.tokens)
         for node in range(1, len(self.tokens)):
             depths[node] = depths[self.parents[node]] + 1
@@ -141,69 +175,70 @@ class TokenTree:
         return {(self.parents[n], self.tokens[n]): n for n in reversed(self.proposals)}
 
     def child(self, node: int, token: int) -> int | None:
-        """The proposed child of `node` that carries `token`, if there is one; never a WINDOW
-        node."""
+        """Return the proposed child of `node` with `token`, or None. It is never a WINDOW node."""
         return self._children.get((node, token))
 
     def children(self, node: int) -> list[int]:
-        """The proposed children of `node` in the order in which they were proposed."""
+        """Return the proposed children of `node` in the order of their proposal."""
         return [n for n in self.proposals if self.parents[n] == node]
 
     @cached_property
     def ancestors(self) -> npt.NDArray[np.bool_]:
-        """bool [nodes, nodes]: row i is true at i and at every ancestor of i - the attention mask
-        among the tree's rows."""
+        """The attention mask of the tree's rows, bool [nodes, nodes]: row i is true at i and at its
+        ancestors."""
         sees = np.eye(len(self.tokens), dtype=np.bool_)
         for node in range(1, len(self.tokens)):
             sees[node] |= sees[self.parents[node]]
         return sees
 
     def first(self, count: int) -> TokenTree:
-        """The first `count` nodes, the root included."""
+        """Return the tree of the first `count` nodes, with the root."""
         silent = frozenset(node for node in self.silent if node < count)
         return TokenTree(self.tokens[:count], self.parents[:count], self.provenance[:count], silent)
 
-    def begins_with(self, other: TokenTree) -> bool:
-        """Whether the first nodes are those of another tree."""
-        n = len(other)
-        return self.tokens[:n] == other.tokens and self.parents[:n] == other.parents
+    def begins_with(self, prefix: TokenTree) -> bool:
+        """Return whether the first nodes are the nodes of `prefix`."""
+        n = len(prefix)
+        return self.tokens[:n] == prefix.tokens and self.parents[:n] == prefix.parents
 
     def drawn_from(self, node: int) -> Probabilities | None:
-        """The draft's probabilities [vocabulary] that the node's token was drawn from; None if
-        it was chosen otherwise."""
+        """Return the draft's probabilities [vocabulary] from which the node's token was drawn, or
+        None if it was chosen differently."""
         return None
 
     def turns(self, node: int) -> tuple[int, ...]:
-        """Which of the independent draws after its parent gave the node, from 0; empty where its
-        token was not drawn so."""
+        """Return the numbers, from 0, of the independent draws after the parent that gave the node;
+        empty if there were no such draws."""
         return ()
 
     def draws(self, node: int) -> list[int]:
-        """The children of `node` in the order in which they were drawn, independently of each
-        other; one that was drawn several times is there as often."""
+        """Return the children of `node` in the order of the independent draws, each as often as it
+        was drawn."""
         turns = [(turn, child) for child in self.children(node) for turn in self.turns(child)]
         return [child for _, child in sorted(turns)]
 
     def draft_output(self, node: int) -> Output | None:
-        """The draft's output after a node, from which the node's children come; None if there is
-        none."""
+        """Return the draft's output after a node, from which the node's children come, or None."""
         return None
 
     def origins(self, node: int) -> tuple[Provenance, ...]:
-        """All origins of a node, the one in `provenance` first."""
+        """Return all origins of a node, the one in `provenance` first."""
         return (self.provenance[node],)
 
     def path_to(self, node: int) -> list[int]:
-        """Nodes from the root's child down to `node`."""
+        """Return the nodes from the root's child down to `node`."""
         path = []
         while node > 0:
             path.append(node)
             node = self.parents[node]
         return path[::-1]
 
-    def only(self, kept: Sequence[int]) -> TokenTree:
-        """The root, the proposals `kept` - ascending, each with its parent - and the window."""
-        nodes = self.nodes_of(kept)
+    def only(self, proposals: Sequence[int]) -> TokenTree:
+        """Return the tree of the root, some proposals and the window.
+
+        proposals: ascending node numbers, each with its parent
+        """
+        nodes = self.nodes_of(proposals)
         index_of = {node: index for index, node in enumerate(nodes)}
         parents = (-1, *(index_of[self.parents[node]] for node in nodes[1:]))
         tokens = tuple(self.tokens[node] for node in nodes)
@@ -213,9 +248,9 @@ class TokenTree:
         notes.take(self, index_of.items())
         return notes.attach(TokenTree(tokens, parents, origins, silent))
 
-    def nodes_of(self, kept: Sequence[int]) -> tuple[int, ...]:
-        """The nodes of the tree that `only` gives, in its order, by their numbers in this one."""
-        return (0, *kept, *range(self.proposals.stop, len(self)))
+    def nodes_of(self, proposals: Sequence[int]) -> tuple[int, ...]:
+        """Return the nodes of `only(proposals)` in its order, by their numbers in this tree."""
+        return (0, *proposals, *range(self.proposals.stop, len(self)))
 
     @property
     def window(self) -> tuple[tuple[int, int], ...]:
@@ -223,7 +258,7 @@ class TokenTree:
         return tuple(zip(self.tokens, self.parents, strict=True))[self.proposals.stop :]
 
     def without_window(self) -> TokenTree:
-        """The proposals without window and notes, as a trace keeps them."""
+        """Return the tree without window and notes, as a trace stores it."""
         n = self.proposals.stop
         if n == len(self) and type(self) is TokenTree:
             return self
@@ -232,13 +267,12 @@ class TokenTree:
 
 @dataclass
 class Notes:
-    """Additional data of the nodes of a tree during one step, by node.
+    """Additional data of a tree's nodes during one step, by node.
 
-    drawn    the draft's probabilities that its token was drawn from, where rejection sampling asks
-             for them
-    turns    which of several independent draws gave it
-    outputs  what the draft said after it
-    origins  who proposed it, where there are several
+    drawn    the draft's probabilities from which its token was drawn, for rejection sampling
+    turns    numbers of the independent draws that gave it
+    outputs  the draft's output after it
+    origins  its origins, if there are several
     """
 
     drawn: dict[int, Probabilities] = field(default_factory=dict)
@@ -247,35 +281,36 @@ class Notes:
     origins: dict[int, tuple[Provenance, ...]] = field(default_factory=dict)
 
     def take(self, tree: TokenTree, numbers: Iterable[tuple[int, int | None]]) -> None:
-        """Note what is noted of the nodes of another tree, by (node there, node here or None); of
-        one that is noted already, only what is new."""
+        """Copy the notes of another tree, without replacing notes.
+
+        numbers: pairs of a node in that tree and its node in this tree, or None
+        """
         if not isinstance(tree, AnnotatedTree):
             return
-        own = dict(numbers)
-        for mine, theirs in zip(self._parts, tree.notes._parts, strict=True):
-            for node, found in theirs.items():
-                if (number := own.get(node)) is not None:
-                    mine.setdefault(number, found)
+        number_of = dict(numbers)
+        for target, source in zip(self._by_kind, tree.notes._by_kind, strict=True):
+            for node, note in source.items():
+                if (number := number_of.get(node)) is not None:
+                    target.setdefault(number, note)
 
     @property
-    def _parts(self) -> tuple[dict[int, Any], ...]:
+    def _by_kind(self) -> tuple[dict[int, Any], ...]:
         return self.drawn, self.turns, self.outputs, self.origins
 
     def copy(self) -> Notes:
-        """Notes to which others may be added."""
-        return Notes(*map(dict, self._parts))
+        """Return a copy that can be extended."""
+        return Notes(*map(dict, self._by_kind))
 
     def attach(self, tree: TokenTree) -> TokenTree:
-        """The tree with these notes; itself if there are none."""
-        if not any(self._parts):
+        """Return the tree with these notes, or the tree itself without any note."""
+        if not any(self._by_kind):
             return tree
         return AnnotatedTree(tree.tokens, tree.parents, tree.provenance, tree.silent, self)
 
 
 @dataclass(frozen=True)
 class AnnotatedTree(TokenTree):
-    """A tree with notes beside its nodes; two of these that differ in their notes alone are
-    equal."""
+    """A tree with notes on its nodes. Notes do not count for equality."""
 
     notes: Notes = field(default_factory=Notes, compare=False, repr=False)
 
@@ -293,10 +328,11 @@ class AnnotatedTree(TokenTree):
 
 
 class TreeBuilder:
-    """Grows a TokenTree; equal siblings are merged, and no proposal lies deeper than `max_depth`.
+    """A TokenTree under construction. Equal siblings are merged, and no proposal is deeper than
+    `max_depth`.
 
-    Only a node that was drawn from known probabilities is never merged into an earlier sibling:
-    rejection sampling has to judge both.
+    A node that was drawn from known probabilities is not merged into an earlier sibling, because
+    rejection sampling must judge both.
     """
 
     def __init__(self, root: int, max_depth: int | None = None) -> None:
@@ -307,7 +343,7 @@ class TreeBuilder:
         self._depths = [0]
         self._silent: set[int] = set()
         self._notes = Notes()
-        self._known: dict[tuple[int, int], int] = {}
+        self._nodes: dict[tuple[int, int], int] = {}
         self._drawn_before: dict[tuple[int, int], int] = {}
         self._window_began = False
 
@@ -318,9 +354,11 @@ class TreeBuilder:
         return self._tokens[node]
 
     def graft(self, tree: TokenTree) -> tuple[int | None, ...]:
-        """Add the proposals of another tree with the same root; returns the number of each of its
-        nodes here, None for one that lies too deep. Where a token is there already, the node has
-        several origins, in the order in which they came."""
+        """Add the proposals of another tree with the same root.
+
+        Return the new number of each of its nodes, or None for a node that would be too deep. If a
+        token is already present, its node has several origins.
+        """
         numbers: list[int | None] = [0]
         for node in tree.proposals:
             above = numbers[tree.parents[node]]
@@ -329,18 +367,18 @@ class TreeBuilder:
             added = None if above is None else self.add(tree.tokens[node], above, origin, drawn)
             numbers.append(added)
             if added is not None and len(self) == size:
-                self._agree(added, tree.origins(node))
+                self._add_origins(added, tree.origins(node))
         self._notes.take(tree, enumerate(numbers))
         return tuple(numbers)
 
-    def _agree(self, node: int, more: Sequence[Provenance]) -> None:
-        """Add origins to a node. The most probable origin names the node and notes that there is
-        another source."""
-        known = self._notes.origins.get(node, (self._provenance[node],))
-        ordered = sorted((*known, *more), key=lambda origin: -origin.prior(self._depths[node]))
-        others = (origin.source for origin in ordered if origin.source is not ordered[0].source)
+    def _add_origins(self, node: int, origins: Sequence[Provenance]) -> None:
+        """Add origins to a node. The most probable origin becomes its provenance, with another
+        source as `also`."""
+        present = self._notes.origins.get(node, (self._provenance[node],))
+        ordered = sorted((*present, *origins), key=lambda origin: -origin.prior(self._depths[node]))
+        rest = (origin.source for origin in ordered if origin.source is not ordered[0].source)
         self._notes.origins[node] = tuple(ordered)
-        self._provenance[node] = replace(ordered[0], also=next(others, None))
+        self._provenance[node] = replace(ordered[0], also=next(rest, None))
 
     def _append(self, token: int, parent: int, provenance: Provenance) -> int:
         self._tokens.append(token)
@@ -356,20 +394,20 @@ class TreeBuilder:
         provenance: Provenance,
         drawn_from: Probabilities | None = None,
     ) -> int | None:
-        """The node for `token` below `parent`: an equal sibling if there is one, None if it
-        would lie too deep.
+        """Return the node for `token` below `parent`: an equal sibling or a new node, or None if it
+        would be too deep.
 
-        drawn_from: the probabilities [vocabulary] of a token that was drawn at random, where
-        rejection sampling asks for them.
+        drawn_from: for rejection sampling, the probabilities [vocabulary] from which the token was
+        drawn
         """
         assert not self._window_began, "proposals come before the window"
-        known = self._known.get((parent, token))
-        if known is not None and drawn_from is None:
-            return known
+        sibling = self._nodes.get((parent, token))
+        if sibling is not None and drawn_from is None:
+            return sibling
         if self.max_depth is not None and self._depths[parent] >= self.max_depth:
             return None
         node = self._append(token, parent, provenance)
-        self._known.setdefault((parent, token), node)
+        self._nodes.setdefault((parent, token), node)
         if drawn_from is not None:
             self._notes.drawn[node] = drawn_from
         return node
@@ -377,12 +415,11 @@ class TreeBuilder:
     def draw(
         self, token: int, parent: int, provenance: Provenance, turn: int, drawn_from: Probabilities
     ) -> int | None:
-        """The node for a token that was drawn after `parent` independently of those drawn there
-        before: the same one for equal tokens, so that they take one row. None where it would lie
-        too deep.
+        """Return the node for a token of several independent draws after `parent`, or None if it
+        would be too deep. Equal tokens share one node, so that they take one row.
 
-        turn        its number among these draws, rising from 0
-        drawn_from  the probabilities [vocabulary] that all of them were drawn from
+        turn        number of the draw, ascending from 0
+        drawn_from  probabilities [vocabulary] of all these draws
         """
         node = self._drawn_before.get((parent, token))
         if node is None:
@@ -397,7 +434,8 @@ class TreeBuilder:
         self._notes.outputs[node] = output
 
     def add_path(self, tokens: Iterable[int], parent: int, provenance: Provenance) -> list[int]:
-        """Nodes for `tokens` one below the other; fewer where the path would go too deep."""
+        """Add `tokens` as a path below `parent` and return its nodes, at most down to
+        `max_depth`."""
         path = []
         for token in tokens:
             node = self.add(token, parent, provenance)
@@ -410,8 +448,8 @@ class TreeBuilder:
     def add_chain(
         self, nodes: Iterable[tuple[int, Provenance]], stop_tokens: AbstractSet[int] = frozenset()
     ) -> None:
-        """Tokens with an origin each, one below the other from the root on, up to the first stop
-        token or the greatest depth."""
+        """Add tokens with their origins as a chain below the root, up to the first stop token or to
+        `max_depth`."""
         parent: int | None = 0
         for token, provenance in nodes:
             assert parent is not None
@@ -420,7 +458,7 @@ class TreeBuilder:
                 return
 
     def add_window(self, token: int, parent: int, silent: bool) -> int:
-        """A node of the lookahead window: never merged, never accepted, not bound by max_depth."""
+        """Add a node of the lookahead window, which is never merged or accepted, at any depth."""
         self._window_began = True
         node = self._append(token, parent, WINDOW)
         if silent:
@@ -428,8 +466,8 @@ class TreeBuilder:
         return node
 
     def graft_window(self, tree: TokenTree) -> tuple[int, ...]:
-        """Add the window of another tree with the same root, which hangs off nothing but the root;
-        returns its nodes' numbers."""
+        """Add the window of another tree, whose only shared node is the root, and return the new
+        numbers of its nodes."""
         numbers = {0: 0}
         for node in range(tree.proposals.stop, len(tree)):
             numbers[node] = self.add_window(
@@ -448,8 +486,30 @@ class TreeBuilder:
 
 
 def chain(root: int, tokens: Sequence[int], provenance: Provenance) -> TokenTree:
-    """A tree of one branch."""
+    """Return a tree of one branch."""
     builder = TreeBuilder(root)
     for parent, token in enumerate(tokens):
         builder.add(token, parent, provenance)
     return builder.build()
+
+
+def until_stop(tokens: Sequence[int], stop_tokens: AbstractSet[int]) -> tuple[int, ...]:
+    """Return the tokens up to and including the first stop token."""
+    if stop_tokens.isdisjoint(tokens):
+        return tuple(tokens)
+    return tuple(tokens[: next(n for n, token in enumerate(tokens, 1) if token in stop_tokens)])
+
+
+def truncate(
+    tree: TokenTree,
+    path: tuple[int, ...],
+    target_token: int,
+    stop_tokens: AbstractSet[int],
+    budget: int,
+) -> tuple[tuple[int, ...], int | None]:
+    """End a step after the first stop token, and after `budget` tokens. Return the path and the
+    target token, or None if the path was cut."""
+    for length, node in enumerate(path, 1):
+        if tree.tokens[node] in stop_tokens or length == budget:
+            return path[:length], None
+    return path, target_token

@@ -1,5 +1,4 @@
-"""One-off measurements and tools of the project; run as `python -m scripts.NAME` from the
-repository."""
+"""Tools of the project; run as `python -m scripts.NAME` from the repository."""
 
 from ouroboros_core.progress import accept_any_text
 

@@ -1,11 +1,11 @@
-"""The generated parts of README.md and docs/: tables of methods and settings, pictures of token
-trees, commands, names, the trace's schema, measured tables from their files.
+"""Generate parts of README.md and docs/: tables of methods and settings, pictures of token trees,
+commands, names, the trace's schema, measured tables.
 
-    python -m scripts.documents            writes them anew
-    python -m scripts.documents --check    says which are stale, with status 1 if any is
+    python -m scripts.documents            writes them
+    python -m scripts.documents --check    names stale files; the exit status is 1 if there is one
 
-A generated part lies between `<!-- NAME: begin ... -->` and `<!-- NAME: end -->`; all else is
-written by hand. A method that has no page yet gets one to start from.
+A generated part is between `<!-- NAME: begin ... -->` and `<!-- NAME: end -->`. A method without a
+page gets a first one.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from pathlib import Path
 from typing import Any
 
 import ouroboros_core
-from ouroboros_core import methods
+from ouroboros_core import methods, rules
 from ouroboros_core.benchmark import draft_shapes
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
+from ouroboros_core.integrations.tree_svg import parse, picture
 from ouroboros_core.locations import assets
 from ouroboros_core.methods.parts.base import Guesser
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.trace import adapter
-from ouroboros_core.training.record import agreement_of
+from ouroboros_core.training.folder import agreement_of
 from ouroboros_core.what_if import machines
-from scripts import check_prices, measured_tables, published_prices, tree_picture
+from scripts import measured_tables
 from visualize.drafts.tab import records
-from visualize.learn import lessons as learn
+from visualize.learn import lessons
+from visualize.run.figures import CHARTS
 
 ROOT = assets().parent
 COMMAND = "python -m scripts.documents"
@@ -48,11 +50,11 @@ STUB = """\
 <!-- settings: begin ({command}) -->
 <!-- settings: end -->
 """
-"""The page of a method that nobody has written one for."""
+"""The first page of a method."""
 
 
 def _part(name: str) -> re.Pattern[str]:
-    """The markers of a generated part, in Markdown or in YAML, and what is between them."""
+    """Match a generated part with its markers, in Markdown or in YAML."""
     return re.compile(
         rf"(?P<begin>^[ ]*(?:<!--|#) {name}: begin[^\n]*\n)(?P<content>.*?)"
         rf"(?P<end>^[ ]*(?:<!--|#) {name}: end)",
@@ -61,17 +63,17 @@ def _part(name: str) -> re.Pattern[str]:
 
 
 def section(text: str, name: str) -> str:
-    """What is in a generated part; raises ValueError if a text has none of that name."""
-    found = _part(name).search(text)
-    if not found:
+    """Return the content of a generated part; raises ValueError if there is no such part."""
+    match = _part(name).search(text)
+    if not match:
         raise ValueError(f"there is no part <!-- {name}: begin --> ... <!-- {name}: end -->")
-    return found["content"]
+    return match["content"]
 
 
 def filled(text: str, name: str, content: str) -> str:
-    """The text with that content in its generated part."""
+    """Return the text with other content in a generated part."""
     section(text, name)
-    return _part(name).sub(lambda found: found["begin"] + content + found["end"], text, count=1)
+    return _part(name).sub(lambda match: match["begin"] + content + match["end"], text, count=1)
 
 
 def default_of(setting: dict[str, Any]) -> str:
@@ -80,13 +82,13 @@ def default_of(setting: dict[str, Any]) -> str:
 
 
 def allowed_of(setting: dict[str, Any]) -> str:
-    """The values of a setting, in words."""
+    """Return the values of a setting in words."""
     bounds = f"{setting['min']} to {setting['max']}" if setting["min"] is not None else ""
     if setting["type"] == "bool":
         bounds = "true or false"
     if setting["type"] == "str" and setting["auto"]:
         bounds = f"such as `{setting['fixed']}`"
-    bounds = ", ".join(f"`{one}`" for one in setting["choices"]) or bounds
+    bounds = ", ".join(f"`{choice}`" for choice in setting["choices"]) or bounds
     return f"{bounds}, or `auto`" if setting["auto"] else bounds
 
 
@@ -96,22 +98,22 @@ NOBODY = "for comparison: no guesses, or nobody checks them"
 
 
 def readme_methods() -> str:
-    """README: the methods by who guesses."""
-    found: dict[str, list[str]] = {guesser.value: [] for guesser in Guesser}
-    found |= {ALL_OF_THESE: [], TRANSFORMERS: [], NOBODY: []}
+    """Return the README's methods by who guesses."""
+    rows: dict[str, list[str]] = {guesser.value: [] for guesser in Guesser}
+    rows |= {ALL_OF_THESE: [], TRANSFORMERS: [], NOBODY: []}
     for method in describe():
-        place = methods.get(method["id"]).on_map
-        row = place[0].value if place else NOBODY
+        position = methods.get(method["id"]).on_map
+        row = position[0].value if position else NOBODY
         row = ALL_OF_THESE if method["default"] else row
         row = TRANSFORMERS if method["id"].startswith("hf_") else row
         name = f"[{method['name']}](docs/methods/{method['id']}.md)"
-        found[row].append(f"{name} `{method['id']}`")
-    lines = [f"| {row} | {', '.join(those)} |" for row, those in found.items()]
+        rows[row].append(f"{name} `{method['id']}`")
+    lines = [f"| {row} | {', '.join(names)} |" for row, names in rows.items()]
     return "\n".join(("| who guesses | methods |", "|---|---|", *lines)) + "\n"
 
 
 def methods_table() -> str:
-    """docs/methods/index.md: every method, its paper and the names of its settings."""
+    """Return every method with its paper and the names of its settings."""
     lines = ["| method | needs | what it does | settings |", "|---|---|---|---|"]
     for method in describe():
         mark = " (default)" if method["default"] else ""
@@ -125,7 +127,7 @@ def methods_table() -> str:
 
 
 def facts_of(method: dict[str, Any]) -> str:
-    """What is to be known of a method at a glance."""
+    """Return the facts about a method."""
     source = f"[{method['paper'].removeprefix('https://')}]({method['paper']})"
     names = ", ".join(method["needs"])
     facts = {
@@ -134,11 +136,11 @@ def facts_of(method: dict[str, Any]) -> str:
         "Source": source if method["paper"] else "this project",
         "Code": f"`ouroboros_core/methods/{method['id']}.py`",
     }
-    return "| | |\n|---|---|\n" + "".join(f"| {name} | {said} |\n" for name, said in facts.items())
+    return "| | |\n|---|---|\n" + "".join(f"| {name} | {text} |\n" for name, text in facts.items())
 
 
 def settings_of(method: dict[str, Any]) -> str:
-    """The settings of a method, and the values of its paper."""
+    """Return the settings of a method, and the values of its paper."""
     if not method["knobs"]:
         return "This method has no settings.\n"
     lines = ["| setting | default | allowed | what it is |", "|---|---|---|---|"]
@@ -155,8 +157,24 @@ def settings_of(method: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def rules_table() -> str:
+    """Return the acceptance rules with their guarantees and sources (docs/losslessness.md)."""
+    lines = ["| rule | how it judges a draft | what it guarantees |", "|---|---|---|"]
+    for rule in rules.available().values():
+        default = " (default)" if rule.id == rules.DEFAULT else ""
+        links = ", ".join(f"[{paper}](https://arxiv.org/abs/{paper})" for paper in rule.papers)
+        guarantee = "the target's distribution" if rule.lossless else "nothing: it is not lossless"
+        if rule.repeats_plain_text:
+            guarantee = "the text of plain sampling with the same seed, token by token"
+        sources = f" ({links})" if links else ""
+        lines.append(
+            f"| `{rule.id}`{default}: {rule.name}{sources} | {rule.explanation} | {guarantee} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def drafts_section() -> str:
-    """The drafts that ship, from the records of their training, and the table of shapes."""
+    """Return the drafts that ship, by the records of their training, and the table of shapes."""
     lines = [
         "| folder | what | answer tokens trained on | held-out agreement, 1, 2, 3 tokens ahead | "
         "MB |",
@@ -182,7 +200,7 @@ def _quoted(numbers: dict[str, Any], name: str, scale: float) -> str:
 
 
 def machines_table() -> str:
-    """Machines to price a run with, and where their numbers come from."""
+    """Return the machines that a run can be priced on, with sources."""
     sheets = machines.sheets()
     lines = [
         "| id | machine | GB/s | TFLOPS | GB | share of bandwidth reached | µs per layer | "
@@ -192,10 +210,10 @@ def machines_table() -> str:
     used: dict[str, int] = {}
     for name, sheet in sheets.machines.items():
         numbers = sheet.numbers
-        marks = [used.setdefault(one.source, len(used) + 1) for one in numbers.values()]
+        marks = [used.setdefault(n.source, len(used) + 1) for n in numbers.values()]
         cells = [
-            _quoted(numbers, what, scale)
-            for what, scale in (
+            _quoted(numbers, field, scale)
+            for field, scale in (
                 ("bandwidth", 1e-9),
                 ("flops", 1e-12),
                 ("memory", 1e-9),
@@ -203,8 +221,8 @@ def machines_table() -> str:
                 ("layer_seconds", 1e6),
             )
         ]
-        told = ", ".join(f"[{n}]" for n in sorted(set(marks)))
-        lines.append(f"| `{name}` | {sheet.name} | {' | '.join(cells)} | {told} |")
+        cells.append(", ".join(f"[{n}]" for n in sorted(set(marks))))
+        lines.append(f"| `{name}` | {sheet.name} | {' | '.join(cells)} |")
     lines.append("")
     for source, number in used.items():
         document, address = sheets.sources[source]
@@ -213,7 +231,7 @@ def machines_table() -> str:
 
 
 def models_table() -> str:
-    """Sizes of models to price a run with, from their configurations."""
+    """Return the models that a run can be priced with, by their configurations."""
     sheets = machines.sheets()
     lines = [
         "| id | model | parameters | of them in a pass | layers | KV bytes per token | "
@@ -233,34 +251,42 @@ def models_table() -> str:
 
 
 def legend() -> str:
-    """The signs of the page."""
+    """Return the signs of the page."""
     lines = ["| sign | token | what it says |", "|---|---|---|"]
     lines += [f"| {look.glyph} | {look.label} | {look.sentence} |" for look in LOOKS.values()]
     return "\n".join(lines) + "\n"
 
 
+def charts() -> str:
+    """Return the charts of a run."""
+    lines = ["| button | chart |", "|---|---|"]
+    lines += [f"| {chart.label} | {chart.title} |" for chart in CHARTS]
+    return "\n".join(lines) + "\n"
+
+
 def commands() -> str:
-    """The command line, from its own help."""
+    """Return the command line, from its help."""
     parser = build_parser()
-    (found,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    parts = [_options(parser, "For every command")]
-    parts += [_command(name, sub, 2) for name, sub in found.choices.items()]
-    return "\n".join(parts)
+    (action,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    sections = [_options(parser, "For every command")]
+    sections += [_command(name, sub, 2) for name, sub in action.choices.items()]
+    return "\n".join(sections)
 
 
 def _command(name: str, parser: argparse.ArgumentParser, level: int) -> str:
-    """A command's section, and one below it for each of its own commands."""
+    """Return a command's section, and a subsection for each subcommand."""
     nested = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-    parts = [f"{'#' * level} {name}\n", f"{_cell(parser.description or '')}\n"]
+    sections = [f"{'#' * level} {name}\n", f"{_cell(parser.description or '')}\n"]
     options = _options(parser, "")
-    parts += [options] if options else []
+    sections += [options] if options else []
     for action in nested:
-        parts += [_command(f"{name} {one}", sub, level + 1) for one, sub in action.choices.items()]
-    return "\n".join(parts)
+        commands = action.choices.items()
+        sections += [_command(f"{name} {word}", sub, level + 1) for word, sub in commands]
+    return "\n".join(sections)
 
 
 def _options(parser: argparse.ArgumentParser, title: str) -> str:
-    """A table of a parser's arguments, without --help and commands."""
+    """Return a table of a parser's arguments, without --help and commands."""
     kinds = (argparse._HelpAction, argparse._SubParsersAction)
     lines = [
         f"| `{_named(action)}` | {_explained(parser, action)} |"
@@ -277,8 +303,8 @@ def _named(action: argparse.Action) -> str:
     name = " ".join(action.option_strings[:1]) or action.metavar or action.dest
     if action.nargs == 0 or not action.option_strings:
         return str(name)
-    one = action.metavar or "/".join(map(str, action.choices or ())) or action.dest.upper()
-    return f"{name} {' '.join(one) if isinstance(one, tuple) else one}".replace("|", "/")
+    value = action.metavar or "/".join(map(str, action.choices or ())) or action.dest.upper()
+    return f"{name} {' '.join(value) if isinstance(value, tuple) else value}".replace("|", "/")
 
 
 def _explained(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
@@ -289,12 +315,12 @@ def _explained(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text in one cell of a table, without markup of its own."""
+    """Escape a text for a cell of a table."""
     return re.sub(r"([|<>*_\[\]])", r"\\\1", " ".join(text.split()))
 
 
 def names() -> str:
-    """The public names, for mkdocstrings."""
+    """Return the public names, for mkdocstrings."""
     lines = []
     for name, home in sorted(ouroboros_core._HOMES.items()):
         lines += [f"::: ouroboros_core.{home}.{name}", ""]
@@ -302,61 +328,60 @@ def names() -> str:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of a trace."""
+    """Return the JSON schema of a trace."""
     return adapter().json_schema()
 
 
 def schema_tables() -> str:
-    """Every object of a trace with its fields."""
-    found = schema()
-    objects = {"Trace": found, **found.get("$defs", {})}
-    parts = []
-    for name, one in objects.items():
-        said = (one.get("description") or "").split("\n\n")
-        parts.append(f"### {name}\n\n{_cell(said[0])}\n")
-        if "enum" in one:
-            parts.append("One of " + ", ".join(f"`{value}`" for value in one["enum"]) + ".\n")
+    """Return every object of a trace with its fields."""
+    trace = schema()
+    lines = []
+    for name, entry in {"Trace": trace, **trace.get("$defs", {})}.items():
+        description = entry.get("description") or ""
+        lines.append(f"### {name}\n\n{_cell(description.partition(chr(10) * 2)[0])}\n")
+        if "enum" in entry:
+            lines.append("One of " + ", ".join(f"`{value}`" for value in entry["enum"]) + ".\n")
             continue
-        helps = _told(one.get("description") or "")
-        parts += ["| field | type | default | |", "|---|---|---|---|"]
-        for field, kind in one.get("properties", {}).items():
-            default = "" if field in one.get("required", ()) else _value(kind)
-            parts.append(f"| `{field}` | {_kind(kind)} | {default} | {helps.get(field, '')} |")
-        parts.append("")
-    return "\n".join(parts)
+        helps = _field_helps(description)
+        lines += ["| field | type | default | |", "|---|---|---|---|"]
+        for field, kind in entry.get("properties", {}).items():
+            default = "" if field in entry.get("required", ()) else _value(kind)
+            lines.append(f"| `{field}` | {_kind(kind)} | {default} | {helps.get(field, '')} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _value(kind: dict[str, Any]) -> str:
     return f"`{json.dumps(kind['default'])}`" if "default" in kind else "empty"
 
 
-def _told(description: str) -> dict[str, str]:
-    """What a docstring says of each field: `name   what it is`, over one line or several."""
-    told: dict[str, str] = {}
+def _field_helps(description: str) -> dict[str, str]:
+    """Return a docstring's text about each field: `name   text`, over one line or several."""
+    helps: dict[str, str] = {}
     field = ""
     for line in description.split("\n\n", 1)[-1].splitlines():
-        found = re.match(r"^(\w+) {2,}(\S.*)$", line)
-        if found:
-            field = found[1]
-            told[field] = found[2]
+        match = re.match(r"^(\w+) {2,}(\S.*)$", line)
+        if match:
+            field = match[1]
+            helps[field] = match[2]
         elif field and line.startswith(" "):
-            told[field] += " " + line.strip()
+            helps[field] += " " + line.strip()
         else:
             field = ""
-    return {name: _cell(text) for name, text in told.items()}
+    return {name: _cell(text) for name, text in helps.items()}
 
 
 def _kind(kind: dict[str, Any]) -> str:
-    """The type of a field, in words."""
+    """Return the type of a field in words."""
     if "$ref" in kind:
         name = kind["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
     if "anyOf" in kind:
-        return " or ".join(_kind(one) for one in kind["anyOf"])
+        return " or ".join(_kind(choice) for choice in kind["anyOf"])
     if "enum" in kind:
         return ", ".join(f"`{json.dumps(value)}`" for value in kind["enum"])
     if "prefixItems" in kind:
-        return "(" + ", ".join(_kind(one) for one in kind["prefixItems"]) + ")"
+        return "(" + ", ".join(_kind(item) for item in kind["prefixItems"]) + ")"
     if kind.get("type") == "array":
         return f"list of {_kind(kind.get('items', {}))}"
     if kind.get("type") == "object" and isinstance(kind.get("additionalProperties"), dict):
@@ -365,20 +390,19 @@ def _kind(kind: dict[str, Any]) -> str:
 
 
 def nav() -> str:
-    """mkdocs.yml: the pages of the methods."""
+    """Return the pages of the methods, for mkdocs.yml."""
     return "".join(
         f"      - {method['name']}: methods/{method['id']}.md\n" for method in describe()
     )
 
 
 def questions() -> str:
-    """docs/teaching.md: what Learn asks at its end, the answers, and the stop where each is
-    given."""
+    """Return the questions at the end of Learn, their answers and the stops that give them."""
     lines = ["| | question | answer | where |", "|---:|---|---|---|"]
-    for number, one in enumerate(learn.questions(), 1):
-        title = learn.chapters()[one["chapter"]]["title"]
-        where = f"chapter {one['chapter'] + 1}, *{title}*, stop {one['stop'] + 1}"
-        cells = (str(number), one["words"], one["answer"], where)
+    for number, question in enumerate(lessons.questions(), 1):
+        title = lessons.chapters()[question["chapter"]]["title"]
+        stop = f"chapter {question['chapter'] + 1}, *{title}*, stop {question['stop'] + 1}"
+        cells = (str(number), question["words"], question["answer"], stop)
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -387,7 +411,8 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"methods": readme_methods, "result": measured_tables.result},
     "mkdocs.yml": {"methods": nav},
     "docs/methods/index.md": {"methods": methods_table},
-    "docs/page.md": {"legend": legend},
+    "docs/losslessness.md": {"rules": rules_table},
+    "docs/page.md": {"legend": legend, "charts": charts},
     "docs/benchmarks.md": {
         "bench": measured_tables.bench_section,
         "sam": measured_tables.sam_section,
@@ -398,31 +423,26 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/python-api.md": {"names": names},
     "docs/teaching.md": {"questions": questions},
     "docs/trace-format.md": {"schema": schema_tables},
-    "docs/what-if.md": {
-        "machines": machines_table,
-        "models": models_table,
-        "checked": lambda: "\n".join([*check_prices.runs(), ""]),
-        "papers": lambda: "\n".join([*published_prices.papers(), ""]),
-    },
+    "docs/what-if.md": {"machines": machines_table, "models": models_table},
 }
-"""File -> its generated parts, but for the pages of the methods."""
+"""File -> its generated parts, without the pages of the methods."""
 
 
 def documents(root: Path = ROOT) -> dict[str, str]:
-    """Every file that is generated or has generated parts -> its text as it should be."""
-    made: dict[str, str] = {"docs/trace.schema.json": json.dumps(schema(), indent=1) + "\n"}
+    """Return the right text of every file that has generated parts."""
+    texts: dict[str, str] = {"docs/trace.schema.json": json.dumps(schema(), indent=1) + "\n"}
     for name, parts in PARTS.items():
         text = (root / name).read_text(encoding="utf-8")
         for part, make in parts.items():
             text = filled(text, part, make())
-        made[name] = text
+        texts[name] = text
     for method in describe():
-        made |= _page(root, method)
-    return made
+        texts |= _page(root, method)
+    return texts
 
 
 def _page(root: Path, method: dict[str, Any]) -> dict[str, str]:
-    """A method's page and, where its text has the notation of a tree, the picture of it."""
+    """Return a method's page, and the picture of the tree that its text has a notation of."""
     name = f"docs/methods/{method['id']}.md"
     page = root / name
     text = (
@@ -432,16 +452,16 @@ def _page(root: Path, method: dict[str, Any]) -> dict[str, str]:
     )
     text = filled(text, "facts", facts_of(method))
     text = filled(text, "settings", settings_of(method))
-    made = {name: text}
+    files = {name: text}
     tree = re.search(r"^<!-- tree: (.+?) -->$", text, re.MULTILINE)
     if tree:
         title = f"A proposal of {method['name']}"
-        made[f"docs/methods/{method['id']}.svg"] = tree_picture.draw(tree[1], title)
-    return made
+        files[f"docs/methods/{method['id']}.svg"] = picture(parse(tree[1]), title)
+    return files
 
 
 def stale(root: Path = ROOT) -> list[str]:
-    """The files that are not what they should be."""
+    """Return the files whose text is not right."""
     return [
         name
         for name, text in documents(root).items()
@@ -451,16 +471,14 @@ def stale(root: Path = ROOT) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing, say what is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing, name stale files")
     arguments = parser.parse_args(argv)
-    found = stale()
+    names = stale()
     if arguments.check:
-        if found:
-            sys.exit(f"stale: {', '.join(found)}; run: {COMMAND}")
-        return
-    made = documents()
-    for name in found:
-        (ROOT / name).write_text(made[name], encoding="utf-8")
+        sys.exit(f"stale: {', '.join(names)}; run: {COMMAND}" if names else 0)
+    texts = documents()
+    for name in names:
+        (ROOT / name).write_text(texts[name], encoding="utf-8")
         print(name)
 
 

@@ -1,9 +1,8 @@
-"""A new virtual environment with nothing else serves the page: python -m scripts.fresh
-[--wheel FILE] [PYTHON ...]
+"""Serve the page from a new environment: python -m scripts.fresh [--wheel FILE] [PYTHON ...]
 
-It is made from requirements.txt and serves the checkout, or from a wheel, which is then served out
-of an empty folder. By default with python3.11 and python3.12. For each it prints the versions that
-pip chose, and how long that and the start took.
+The environment has the packages of requirements.txt and serves the checkout, or it has a wheel and
+serves it from an empty folder. Prints the versions that pip chose, and the seconds of installing
+and of serving. By default with python3.11 and python3.12.
 """
 
 from __future__ import annotations
@@ -26,63 +25,53 @@ from tests import ROOT
 from tests.browser import free_port
 
 PYTHONS = ("python3.11", "python3.12")
-SHOWN = ("torch", "transformers", "gradio", "plotly", "accelerate", "numpy")
-
-
+PACKAGES = ("torch", "transformers", "gradio", "plotly", "accelerate", "numpy")
 APP = ("app.py",)
 PACKAGE = ("-m", "ouroboros_core", "serve")
-"""How the page is started from a checkout, and from what is installed."""
-
-NAMED = r'rel=\\?"(?:module)?preload\\?" href=\\?"([^"\\]+)'
-"""What the page's head names; Gradio's JSON has it, too."""
+"""Arguments of the interpreter that start the page of a checkout, and of an installed package."""
+PRELOADED = r'rel=\\?"(?:module)?preload\\?" href=\\?"([^"\\]+)'
+"""A file that the page's head names; Gradio's JSON has it as well."""
+GENERATE = """from gradio_client import Client
+client = Client('{}', verbose=False)
+answer = client.predict('Count to five.', max_new_tokens=16, api_name='/generate')
+print(answer['text'])"""
 
 
 def install(python: str, folder: Path, wheel: Path | None = None) -> Path:
-    """The interpreter of a new environment in `folder`, with the requirements and nothing else, or
-    with a wheel and what it needs."""
+    """Return the interpreter of a new environment with the requirements, or with a wheel."""
     subprocess.run([python, "-m", "venv", str(folder)], check=True)
-    fresh = folder / "bin" / "python"
-    command = [str(fresh), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    what = [str(wheel)] if wheel else ["--requirement", str(ROOT / "requirements.txt")]
-    subprocess.run([*command, *what], check=True)
-    return fresh
+    interpreter = folder / "bin" / "python"
+    pip = [str(interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    packages = [str(wheel)] if wheel else ["--requirement", str(ROOT / "requirements.txt")]
+    subprocess.run([*pip, *packages], check=True)
+    return interpreter
 
 
-def versions(fresh: Path) -> str:
-    listed = subprocess.run(
-        [str(fresh), "-m", "pip", "list", "--format", "json"],
-        capture_output=True,
-        text=True,
-        check=True,
-        encoding="utf-8",
-    )
-    found = {one["name"]: one["version"] for one in json.loads(listed.stdout)}
-    return ", ".join(f"{name} {found[name]}" for name in SHOWN)
+def versions(interpreter: Path) -> str:
+    command = [str(interpreter), "-m", "pip", "list", "--format", "json"]
+    packages = {
+        entry["name"]: entry["version"] for entry in json.loads(subprocess.check_output(command))
+    }
+    return ", ".join(f"{name} {packages[name]}" for name in PACKAGES)
 
 
-def serve(fresh: Path, page: Sequence[str] = APP, folder: Path = ROOT) -> None:
-    """The page starts in `folder`, opens, loads its models, writes a few tokens, and ends in order;
-    raises RuntimeError otherwise.
+def serve(interpreter: Path, page: Sequence[str] = APP, folder: Path = ROOT) -> None:
+    """Start the page in `folder`, open it, generate a text and end it; raises RuntimeError if one
+    of these fails.
 
     page  arguments of the interpreter
     """
     port = free_port()
-    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    url = f"http://127.0.0.1:{port}"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [str(interpreter), *page, "--port", str(port)]
     with tempfile.TemporaryFile("w+", encoding="utf-8") as log:
-        process = subprocess.Popen(
-            [str(fresh), *page, "--port", str(port)], cwd=folder, env=bare, stdout=log, stderr=log
-        )
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
         try:
-            wait(f"http://127.0.0.1:{port}/healthz", process)
-            look(f"http://127.0.0.1:{port}")
-            asked = (
-                f"from gradio_client import Client; print(Client('http://127.0.0.1:{port}', "
-                "verbose=False).predict("
-            )
-            asked += (
-                "'Count to five.', max_new_tokens=16, compare=False, api_name='/generate')['text'])"
-            )
-            subprocess.run([str(fresh), "-c", asked], check=True, timeout=300)
+            wait(f"{url}/healthz", process)
+            look(url)
+            generate = [str(interpreter), "-c", GENERATE.format(url)]
+            subprocess.run(generate, check=True, timeout=300)
             process.terminate()
             if process.wait(30):
                 raise RuntimeError(f"the page ended with {process.returncode}")
@@ -95,19 +84,18 @@ def serve(fresh: Path, page: Sequence[str] = APP, folder: Path = ROOT) -> None:
 
 
 def look(url: str) -> None:
-    """Open the page and what its head names, fonts and modules; raises RuntimeError where there is
-    none."""
+    """Open the page and the files that its head names; raises RuntimeError if there are none."""
     with urllib.request.urlopen(url, timeout=30) as answer:
-        named = re.findall(NAMED, answer.read().decode())
-    for one in named:
-        with urllib.request.urlopen(f"{url}/{one}", timeout=30) as answer:
+        names = re.findall(PRELOADED, answer.read().decode())
+    for name in names:
+        with urllib.request.urlopen(f"{url}/{name}", timeout=30) as answer:
             answer.read()
-    if not {".js", ".woff2"} <= {Path(one).suffix for one in named}:
-        raise RuntimeError(f"the page names no modules or no fonts, only {named}")
+    if not {".js", ".woff2"} <= {Path(name).suffix for name in names}:
+        raise RuntimeError(f"the page names no modules or no fonts, only {names}")
 
 
 def wait(url: str, process: subprocess.Popen[bytes]) -> None:
-    """Until the models are there."""
+    """Wait until the models are loaded."""
     for _ in range(600):
         try:
             with urllib.request.urlopen(url, timeout=10) as answer:
@@ -122,34 +110,34 @@ def wait(url: str, process: subprocess.Popen[bytes]) -> None:
     raise RuntimeError("the models did not arrive within five minutes")
 
 
+def runs(python: str) -> bool:
+    """Return whether there is such an interpreter."""
+    return shutil.which(python) is not None and subprocess.call([python, "--version"]) == 0
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m scripts.fresh", allow_abbrev=False)
-    parser.add_argument("--wheel", type=Path, metavar="FILE", help="what is installed and served")
+    parser.add_argument("--wheel", type=Path, metavar="FILE", help="the wheel to install and serve")
     parser.add_argument("pythons", nargs="*", metavar="PYTHON", default=PYTHONS)
     arguments = parser.parse_args()
     for python in arguments.pythons:
-        if (
-            shutil.which(python) is None
-            or subprocess.run([python, "--version"], capture_output=True, check=False).returncode
-        ):
+        if not runs(python):
             sys.exit(
                 f"error: no {python} runs here: name the interpreters to try, as in python -m "
                 "scripts.fresh python3.12"
             )
         with tempfile.TemporaryDirectory() as folder:
-            began = time.monotonic()
-            fresh = install(python, Path(folder) / "venv", arguments.wheel)
+            start = time.monotonic()
+            interpreter = install(python, Path(folder) / "venv", arguments.wheel)
             installed = time.monotonic()
+            (empty := Path(folder) / "empty").mkdir()
             if arguments.wheel:
-                (empty := Path(folder) / "empty").mkdir()
-                serve(fresh, PACKAGE, empty)
+                serve(interpreter, PACKAGE, empty)
             else:
-                serve(fresh)
-            times = (
-                f"{installed - began:.0f} s to install, {time.monotonic() - installed:.0f} s to "
-                "serve"
-            )
-            print(f"{python}: {versions(fresh)}; {times}")
+                serve(interpreter)
+            served = time.monotonic() - installed
+            seconds = f"{installed - start:.0f} s to install, {served:.0f} s to serve"
+            print(f"{python}: {versions(interpreter)}; {seconds}")
 
 
 if __name__ == "__main__":

@@ -37,60 +37,51 @@ RESULT = {
 """Rows of the README's table."""
 
 MODES = {"hf-assisted": "assisted generation", "hf-prompt-lookup": "prompt lookup"}
-"""Modes of transformers, as people call them."""
+"""Modes of transformers beside greedy generation, and their names."""
 
 
 def result() -> str:
-    """The README's table: over plain decoding, and over transformers' greedy generation, at the
-    largest limit of new tokens."""
+    """Return the README's table, at the largest limit of new tokens."""
     data = _benchmark()
-    found = {
-        row.method: row for row in report.read_rows(data["rows"]) if row.group == report.OVERALL
-    }
+    rows = report.read_rows(data["rows"])
+    overall = {row.method: row for row in rows if row.group == report.OVERALL}
     lines = [
         "| decoding | tokens per forward pass | speedup over our plain decoding [95% interval] | "
         "speedup over transformers' greedy generation |",
         "|---|---:|---:|---:|",
     ]
     for method, name in RESULT.items():
-        row = found[method]
+        row = overall[method]
         low, high = row.ci95
-        lines.append(
-            f"| {name} | {row.tokens_per_pass:.2f} | {row.speedup:.2f} [{low:.2f}, {high:.2f}] | "
-            f"{report.shown(row.speedup_hf)} |"
-        )
-    best = max(
-        (row for name, row in found.items() if name.startswith("hf-") and name != "hf-greedy"),
-        key=lambda row: row.speedup_hf or 0.0,
-        default=None,
-    )
-    if best is not None:
-        named = MODES.get(best.method, f"`{best.method}`")
-        lines.append(
-            f"| transformers' fastest mode here, {named} | {best.tokens_per_pass:.2f} | "
-            f"{best.speedup:.2f} | {report.shown(best.speedup_hf)} |"
-        )
+        speedup = f"{row.speedup:.2f} [{low:.2f}, {high:.2f}]"
+        over_hf = report.shown(row.speedup_hf)
+        lines.append(f"| {name} | {row.tokens_per_pass:.2f} | {speedup} | {over_hf} |")
+    modes = [overall[mode] for mode in MODES if mode in overall]
+    if modes:
+        row = max(modes, key=lambda mode: mode.speedup_hf or 0.0)
+        name = f"transformers' fastest mode here, {MODES[row.method]}"
+        over_hf = report.shown(row.speedup_hf)
+        lines.append(f"| {name} | {row.tokens_per_pass:.2f} | {row.speedup:.2f} | {over_hf} |")
+    return "\n".join([*lines, "", textwrap.fill(_conditions(data, overall), 140), ""])
+
+
+def _conditions(data: dict[str, Any], overall: dict[str, report.Row]) -> str:
+    """Return the sentences below the README's table."""
     settings, environment = data["settings"], data["environment"]
-    others = [found[method] for method in RESULT if method != "autoregressive"]
+    others = [overall[method] for method in RESULT if method != "autoregressive"]
     equal, texts = sum(row.equal or 0 for row in others), sum(row.questions for row in others)
-    said = (
+    peer, peer_texts = overall.get("hf-greedy"), ""
+    if peer is not None and peer.equal is not None and not peer.differences:
+        peer_texts = (
+            f"; so do {peer.equal} of transformers' {peer.questions} greedy texts, and the others "
+            "diverge after a near tie"
+        )
+    return (
         f"{settings['questions']} of our own prompts, at most {settings['max_new_tokens']} new "
         f"tokens, with the time to read the prompt; {settings['target']} in "
         f"{environment['dtype']}, {environment['threads']} CPU threads "
         f"({environment['processor']}), version {environment['ouroboros']}. {equal} of {texts} "
-        f"texts equal our plain decoding's{_peer_texts(found.get('hf-greedy'))}."
-    )
-    lines += ["", textwrap.fill(said, 140)]
-    return "\n".join(lines) + "\n"
-
-
-def _peer_texts(peer: report.Row | None) -> str:
-    """How transformers' own greedy texts compare, where they ran."""
-    if peer is None or peer.equal is None or peer.differences:
-        return ""
-    return (
-        f"; so do {peer.equal} of transformers' {peer.questions} greedy texts, and the others "
-        "diverge after a near tie"
+        f"texts equal our plain decoding's{peer_texts}."
     )
 
 
@@ -101,78 +92,73 @@ def _benchmark() -> dict[str, Any]:
 
 
 def bench_section() -> str:
-    """The benchmark's tables with their command and environment, from the file that `make bench`
-    wrote."""
+    """Return the tables of the file of `make bench`, with command and environment."""
     data = _benchmark()
     return measured(data, unmeasured(row["method"] for row in data["rows"]))
 
 
 def pairs_section(folder: Path | None = None) -> str:
-    """A section for every other pair or machine, from the files that `make bench-pair` or `make
-    bench RESULTS=...` wrote; nothing where there are none."""
+    """Return a section for each other pair or machine, from the files `benchmark-*.json`."""
     files = sorted((folder or assets()).glob("benchmark-*.json"))
-    found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    return "".join(f"\n## {title_of(data)}\n\n{measured(data)}" for data in found)
+    benchmarks = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    return "".join(f"\n## {title_of(data)}\n\n{measured(data)}" for data in benchmarks)
 
 
 def pair_of(data: dict[str, Any]) -> str:
-    """The models of a benchmark's file."""
+    """Return the models of a benchmark."""
     settings = data["settings"]
     return f"{settings['target']} with {settings['draft'] or 'no draft model'}"
 
 
 def title_of(data: dict[str, Any]) -> str:
-    """The models of a benchmark's file, and how and where they computed."""
-    where = data["environment"]
-    return f"{pair_of(data)}, {where['dtype']}, {processor_name(where['processor'])}"
+    """Return models, dtype and processor of a benchmark."""
+    environment = data["environment"]
+    processor = processor_name(environment["processor"])
+    return f"{pair_of(data)}, {environment['dtype']}, {processor}"
 
 
 def measured(data: dict[str, Any], missing: Sequence[str] = ()) -> str:
-    """What a benchmark's file says: what was measured where, a table for each limit of new tokens,
-    the smallest first, and the command. missing: methods that the last one names with dashes."""
+    """Return conditions, a table for each limit of new tokens, and the command of a benchmark.
+
+    missing  methods that have dashes in the table of the largest limit
+    """
     settings, environment = data["settings"], data["environment"]
-    most = settings["max_new_tokens"]
-    tables = {int(n): rows for n, rows in data.get("shorter", {}).items()} | {most: data["rows"]}
-    parts = [
+    largest = settings["max_new_tokens"]
+    tables = {int(n): rows for n, rows in data.get("shorter", {}).items()}
+    tables[largest] = data["rows"]
+    lines = [
         f"Version {environment['ouroboros']}, {environment.get('passes', '')} pass, "
         f"{pair_of(data)}, {settings['questions']} prompts, {environment['processor']}, "
         f"{environment['threads']} threads, {environment['dtype']}.\n"
     ]
     for limit, rows in sorted(tables.items()):
         table = report.read_rows(rows)
-        unnamed = missing if limit == most else ()
-        parts += [f"{limit} new tokens at most:\n", report.markdown(table, unnamed)]
-        parts += [textwrap.fill(said, 140) + "\n"] if (said := report.loops(table)) else []
-    parts += [f"{remark}\n" for remark in data.get("remarks", ())]
-    versions = ", ".join(
-        f"{name} {environment[key]}"
-        for name, key in (
-            ("torch", "torch"),
-            ("transformers", "transformers"),
-            ("Python", "python"),
-        )
-    )
-    return "\n".join([*parts, f"`{data['command']}` - {versions}.\n"])
+        dashes = missing if limit == largest else ()
+        lines += [f"{limit} new tokens at most:\n", report.markdown(table, dashes)]
+        lines += [f"{textwrap.fill(text, 140)}\n"] if (text := report.loops(table)) else []
+    lines += [f"{remark}\n" for remark in data.get("remarks", ())]
+    names = {"torch": "torch", "transformers": "transformers", "Python": "python"}
+    versions = ", ".join(f"{name} {environment[key]}" for name, key in names.items())
+    return "\n".join([*lines, f"`{data['command']}` - {versions}.\n"])
 
 
 def unmeasured(measured: Iterable[str]) -> list[str]:
-    """The methods that have no row, under any setting; transformers' own modes are peers there."""
-    known = {name.partition("[")[0] for name in measured}
-    return [
-        name for name in methods.available() if name not in known and not name.startswith("hf_")
-    ]
+    """Return the methods without a row; modes of transformers are peers in the table."""
+    rows = {name.partition("[")[0] for name in measured}
+    names = [name for name in methods.available() if not name.startswith("hf_")]
+    return [name for name in names if name not in rows]
 
 
 def sam_section() -> str:
-    """SAM-Decoding's table on our pair, from the file that `make bench` wrote."""
-    found = {(row.method, row.group): row for row in report.read_rows(_benchmark()["rows"])}
+    """Return SAM-Decoding's table on our pair."""
+    rows = {(row.method, row.group): row for row in report.read_rows(_benchmark()["rows"])}
     lines = [
         "| SAM-Decoding's name | here | tokens per pass | rows per token | speedup [95%] | "
         "decoding only | over hf-greedy | decoding only | tokens per pass, summarization |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, method in SEED_TABLE.items():
-        row, summaries = found[method, report.OVERALL], found[method, "summarization"]
+        row, summaries = rows[method, report.OVERALL], rows[method, "summarization"]
         low, high = row.ci95
         over = (row.decode_speedup, row.speedup_hf, row.decode_speedup_hf)
         lines.append(

@@ -1,6 +1,5 @@
-"""What MkDocs does to the pages of docs/: pictures outside of it come along, links to other files
-of the repository become their names. The pages themselves read as they are in the repository, too.
-"""
+"""Hooks of MkDocs: copy pictures from outside docs/, and turn other links to the repository into
+the names of their files."""
 
 from __future__ import annotations
 
@@ -18,36 +17,35 @@ LOGO = "assets/logo.svg"
 
 
 def outside(link: str, page: str) -> str | None:
-    """A link's path in the repository where it leads out of docs/, else None."""
+    """Return a link's path in the repository if it leads out of docs/, else None."""
     path = posixpath.join("docs", posixpath.dirname(page), link.partition("#")[0])
     path = posixpath.normpath(path)
     return None if path.startswith("docs/") else path
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds the pictures that the pages show."""
-    wanted = {LOGO}
+    """Add the pictures that the pages show."""
+    pictures = {LOGO}
     for page in files.documentation_pages():
         text = (ROOT / "docs" / page.src_uri).read_text(encoding="utf-8")
-        found = (outside(link, page.src_uri) for _, _, link in LINK.findall(text))
-        wanted |= {path for path in found if path and path.endswith(PICTURES)}
-    for path in sorted(wanted):
+        paths = (outside(link, page.src_uri) for _, _, link in LINK.findall(text))
+        pictures |= {path for path in paths if path and path.endswith(PICTURES)}
+    for path in sorted(pictures):
         files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
-    """Leads links to pictures to their copies; of other links to outside keeps the words."""
-    here = page.file.src_uri
+    """Point links of pictures to their copies; keep only the words of other links to outside."""
+    uri = page.file.src_uri
 
-    def mended(found: re.Match[str]) -> str:
-        picture, words, link = found.groups()
-        path = outside(link, here)
+    def replaced(match: re.Match[str]) -> str:
+        picture, words, link = match.groups()
+        path = outside(link, uri)
         if path is None:
-            return found[0]
+            return match[0]
         if not path.endswith(PICTURES):
             return f"`{path}`" if words == Path(path).name else f"{words} (`{path}`)"
-        near = posixpath.relpath(path, posixpath.dirname(here) or ".")
-        return f"{picture}[{words}]({near})"
+        return f"{picture}[{words}]({posixpath.relpath(path, posixpath.dirname(uri) or '.')})"
 
-    return LINK.sub(mended, markdown)
+    return LINK.sub(replaced, markdown)

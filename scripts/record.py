@@ -1,15 +1,14 @@
 """Record the runs that page, lessons and gallery show: python -m scripts.record [RUN ...]
 
-What is run is said in assets/traces/gallery.json. Without names all are recorded that are missing
-or are not what that file says; what is done is kept, so that an interrupted recording goes on.
-Plain decoding and the method run in turn, see `ouroboros_core.benchmark.protocol`. A run's file has
-the seconds of its repeat with the median speedup; what else it holds is of an equal run, in which
-the models' probabilities are kept. And assets/traces/measured.json keeps all speedups, what the
-plain run beside that repeat took, what passes took when they were timed around it, and what
-proposing took in it beside the drafter's passes.
+assets/traces/gallery.json lists the runs. Without names, all runs are recorded that are missing or
+differ from the list; an interrupted recording continues. Plain decoding and the method alternate,
+see `ouroboros_core.benchmark.protocol`. A run's file has the seconds of the repeat with the median
+speedup; its other contents are of an equal run that keeps the models' probabilities.
+assets/traces/measured.json has all speedups, the seconds of the plain run beside that repeat, the
+seconds of passes timed around it, and the seconds of proposing without the drafter's passes.
 
-A repeat counts if the machine kept one pace in it, see `kept_pace`; that is decided by passes that
-are timed apart from the run, and before anything is priced.
+A repeat counts if the machine kept its pace (`kept_pace`). Passes that are timed apart from the run
+decide that, before anything is priced.
 """
 
 from __future__ import annotations
@@ -17,63 +16,40 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import astuple, dataclass, replace
-from functools import cache, partial
-from math import ceil, inf
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import astuple, replace
+from functools import cache
+from math import inf
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 from typing import Any
 
-import torch
-
 from ouroboros_core import methods
-from ouroboros_core.adaptive.cost_model import PassCosts
-from ouroboros_core.adaptive.profiler import in_turn, level_of, pass_of, pass_seconds
+from ouroboros_core.adaptive.profiler import pass_seconds
 from ouroboros_core.benchmark import protocol
-from ouroboros_core.benchmark.protocol import Round, Speedup
+from ouroboros_core.benchmark.protocol import Round
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.locations import assets
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.methods.parts.needs import TRAINED
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
+from ouroboros_core.trace.summary import Speedup
 from ouroboros_core.trace.trace import Seconds, Step, Trace
-from ouroboros_core.what_if import estimate as what_if
+from ouroboros_core.what_if.beside import PassClock, Timed, between, costs_beside, proposing
 
 PLAIN = "autoregressive"
 WARM_UP_TOKENS = 8
 METHOD = 1
-"""Its lane in a round; that of plain decoding is 0."""
+"""The lane of the method in a round; lane 0 is plain decoding."""
 REPEATS, ROUNDS = protocol.ROUNDS, 8
-"""Repeats that count, and rounds at most: one on a busy machine does not count."""
+"""Repeats that count, and the limit of rounds: a round on a busy machine does not count."""
 SLOWER = 1.15
-"""If passes of plain decoding take this multiple of the least that a pass over one row takes, the
-machine was busy; and it did not keep its pace if anything took more than this multiple of what is
-equal to it."""
+"""Largest ratio of equal times on a machine that is idle and keeps its pace."""
 PROBES, PATIENCE, WAIT = 6, 12, 5.0
-"""Passes of a look at the machine, looks at most, and seconds between them."""
-
-TIMED, DRAFT_TIMED, TURNS = 8, 24, 24
-"""Passes over each number of rows that are timed on either side of a round; the median counts. The
-draft's are short, so that a few say little. And steps of both models in turn."""
-
-
-@dataclass(frozen=True)
-class PassesBeside(PassCosts):
-    """What passes take in the minute of a run.
-
-    behind: of a draft's, seconds more that a pass of the target takes behind them
-    """
-
-    behind: float = 0.0
-
-
-Timed = dict[str, PassesBeside]
-"""What passes take, by `target` and `draft`."""
+"""Passes of a look at the machine, the limit of looks, and seconds between them."""
 
 Facts = dict[str, Any]
 
@@ -83,18 +59,14 @@ def folder() -> Path:
 
 
 def plan() -> Facts:
-    found: Facts = json.loads((folder() / "gallery.json").read_text(encoding="utf-8"))
-    return found
+    gallery: Facts = json.loads((folder() / "gallery.json").read_text(encoding="utf-8"))
+    return gallery
 
 
 def settings_of(facts: Facts) -> Any:
-    """The settings of a run: fixed ones, so that much is seen, unless `facts` asks for automatic
-    ones."""
-    kind = methods.get(facts["method"])
-    given = facts.get("knobs", {})
-    return kind.Hyperparameters.parse(
-        given if facts.get("automatic") else kind.Hyperparameters.fixed(**given)
-    )
+    """Return the settings of a run: fixed ones, which show more, unless `facts` has `automatic`."""
+    kind, values = methods.get(facts["method"]).Hyperparameters, facts.get("knobs", {})
+    return kind.parse(values if facts.get("automatic") else kind.fixed(**values))
 
 
 def sampling_of(gallery: Facts, facts: Facts) -> Sampling:
@@ -102,7 +74,7 @@ def sampling_of(gallery: Facts, facts: Facts) -> Sampling:
     return Sampling.model_validate(gallery["prompts"][facts["prompt"]].get("sampling", {}) | rule)
 
 
-def _task(gallery: Facts, facts: Facts, count: int | None = None, seen: bool = True) -> Task:
+def _task(gallery: Facts, facts: Facts, count: int | None = None, observed: bool = True) -> Task:
     prompt = gallery["prompts"][facts["prompt"]]
     return Task(
         prompt["text"],
@@ -111,191 +83,72 @@ def _task(gallery: Facts, facts: Facts, count: int | None = None, seen: bool = T
         sampling_of(gallery, facts),
         count or prompt["tokens"],
         prompt.get("chat", True),
-        record=seen,
+        record=observed,
     )
 
 
 def record(pair: Pair, gallery: Facts, facts: Facts, clock: PassClock | None = None) -> Trace:
-    """One run of the gallery, named as the gallery names its models; `after`: with the phrases of
-    that prompt's run. Without a clock the models' probabilities are kept. A clock times the run's
-    draft passes, and nothing is kept: what is read between two steps would make both slower."""
+    """Run one entry of the gallery; with `after`, the run has the phrases of that prompt's run.
+
+    Without a clock the trace keeps the models' probabilities. A clock times the draft passes, and
+    the trace keeps no probabilities, since reading them between two steps makes both slower.
+    """
     pool = None
     if "after" in facts:
-        known = settings_of(facts)
-        pool = PhrasePool(known.ngram_size, known.guess_set_size, fingerprint=pair.fingerprint)
+        values = settings_of(facts)
+        pool = PhrasePool(values.ngram_size, values.guess_set_size, fingerprint=pair.fingerprint)
         Generation(pair, _task(gallery, facts | {"prompt": facts["after"]}), pool).run()
     with clock.running() if clock else nullcontext():
-        trace = Generation(pair, _task(gallery, facts, seen=clock is None), pool).run()
-    named = gallery["pairs"][gallery["prompts"][facts["prompt"]].get("pair", "embedded")]
+        trace = Generation(pair, _task(gallery, facts, observed=clock is None), pool).run()
+    names = gallery["pairs"][gallery["prompts"][facts["prompt"]].get("pair", "embedded")]
     assert pair.draft is not None
-    draft = named.get("draft") if trace.draft == pair.draft.name else None
-    return replace(trace, target=named.get("target", trace.target), draft=draft or trace.draft)
+    draft = names.get("draft") if trace.draft == pair.draft.name else None
+    return replace(trace, target=names.get("target", trace.target), draft=draft or trace.draft)
 
 
-class PassClock:
-    """Adds up the seconds inside the passes of a pair's drafters. A trace holds those of all
-    proposing, and the number of passes."""
-
-    PASSES = "evaluate", "extend", "superpose"
-
-    def __init__(self, pair: Pair) -> None:
-        drafters = pair.draft, pair.head, pair.self_draft, *pair.heads.values()
-        self._drafters = [one for one in drafters if one is not None]
-        self._inside = False
-        self.seconds = 0.0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Meanwhile every pass is timed."""
-        timed = [
-            (one, name) for one in self._drafters for name in self.PASSES if hasattr(one, name)
-        ]
-        for one, name in timed:
-            setattr(one, name, self._timed(getattr(one, name)))
-        try:
-            yield
-        finally:
-            for one, name in timed:
-                delattr(one, name)
-
-    def _timed(self, passing: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*given: Any) -> Any:
-            if self._inside:  # one kind of pass makes use of another
-                return passing(*given)
-            self._inside, begun = True, time.perf_counter()
-            try:
-                found = passing(*given)
-                if torch.cuda.is_available():  # there, a pass returns before it is computed
-                    torch.cuda.synchronize()
-                return found
-            finally:
-                self.seconds += time.perf_counter() - begun
-                self._inside = False
-
-        return run
+def plain_pass(round_: Round) -> float:
+    """Return the median seconds of a pass of plain decoding without drawing a token."""
+    steps = (step.seconds for step in round_.plain.steps)
+    return median(seconds.verify - seconds.verify_sampling for seconds in steps)
 
 
-def proposing(trace: Trace, passes: float) -> float:
-    """What proposing takes in the steps with draft passes beside these, of which all together took
-    `passes` seconds, and beside drawing at random."""
-    steps = (step.seconds for step in trace.steps if step.draft_passes)
-    return sum(taken.draft - taken.draft_sampling for taken in steps) - passes
-
-
-def costs_beside(pair: Pair, trace: Trace) -> Timed:
-    """What passes take now: median seconds over as many rows as a run had, behind a context as long
-    as in its middle. They are timed apart from it."""
-    work = what_if.work_of(trace)
-    length = round(median(one.context for one in work))
-    rows = {1, *(round(one.rows) for one in work if one.rows)}
-    found = {"target": _timed(rows, lambda count: pass_of(pair.target, count, length), TIMED)}
-    drafting = [one.draft_rows for one in work if one.draft_passes]
-    if drafting and not what_if.skipping(trace):
-        most, level = ceil(max(drafting)), _level_of(pair, trace)
-        counts = {most, *(count for count in (1, 2, 4, 8, 16) if count < most)}
-        pass_of(pair.target, 1, length)()  # a head reads what the target made of the context
-        passes = round(median(one.draft_passes for one in work if one.draft_passes))
-        check = pass_of(pair.target, round(median(one.rows for one in work)), length)
-        alone = _timed(counts, lambda count: level(count, length), DRAFT_TIMED)
-        slower, behind = _in_turns(check, level(1, length), passes)
-        seconds = tuple(round(slower * one, 6) for one in alone.seconds)
-        found["draft"] = replace(alone, seconds=seconds, behind=behind)
-    return found
-
-
-def _in_turns(
-    check: Callable[[], float], draft: Callable[[], float], passes: int
-) -> tuple[float, float]:
-    """How many times longer a drafter's pass takes where `passes` of them follow one of the target
-    than where nothing comes between them, and seconds more that a pass of the target takes behind
-    them. Each model drives the other's weights out of the processor's caches."""
-
-    def step() -> tuple[float, float]:
-        check()
-        return sum(draft() for _ in range(passes)), check()
-
-    steps = [step() for _ in range(TURNS)]
-    checks = [check() for _ in range(TURNS + 1)][1:]
-    drafts = [draft() for _ in range(DRAFT_TIMED + 1)][1:]
-    drafted, checked = (median(one[place] for one in steps) for place in (0, 1))
-    slower = max(1.0, drafted / (passes * median(drafts)))
-    return slower, round(max(0.0, checked - median(checks)), 6)
-
-
-def _timed(
-    rows: Collection[int], timed: Callable[[int], Callable[[], float]], passes: int
-) -> PassesBeside:
-    counts = sorted(rows)
-    taken = in_turn([timed(count) for count in counts], passes, inf)
-    return PassesBeside(tuple(counts), tuple(round(median(one), 6) for one in taken))
-
-
-def _level_of(pair: Pair, trace: Trace) -> Callable[[int, int], Callable[[], float]]:
-    """Times a pass of what wrote a run's drafts, by its rows and the tokens before them."""
-    if not what_if.by_head(trace):
-        assert pair.draft is not None
-        return partial(pass_of, pair.draft)
-    kinds = [TRAINED[need] for need in methods.get(trace.method).needs if need in TRAINED]
-    head = pair.heads[kinds[0]] if kinds else pair.head
-    assert head is not None
-    return partial(level_of, head)
-
-
-def plain_pass(one: Round) -> float:
-    """Seconds of a pass of plain decoding without the drawing of a token, the median."""
-    seconds = (step.seconds for step in one.plain.steps)
-    return median(taken.verify - taken.verify_sampling for taken in seconds)
-
-
-def kept_pace(one: Round, before: Timed, after: Timed) -> bool:
-    """Whether the machine had the same pace before a round, in its plain run, and after it: by
-    passes over one row, and by all passes of a model together."""
+def kept_pace(round_: Round, before: Timed, after: Timed) -> bool:
+    """Return whether the machine had the same pace before a round, in its plain run, and after it:
+    by passes over one row, and by the sum of a model's passes."""
     sides = before, after
-    equal = [[plain_pass(one), *(side["target"].of(1) for side in sides)]]
-    equal += [[sum(side[model].seconds) for side in sides] for model in before]
-    return all(max(taken) <= SLOWER * min(taken) for taken in equal)
-
-
-def between(before: Timed, after: Timed) -> Timed:
-    """What passes took in between: the mean."""
-    return {
-        model: PassesBeside(
-            costs.rows,
-            tuple(
-                round(mean(pair), 6)
-                for pair in zip(costs.seconds, after[model].seconds, strict=True)
-            ),
-            behind=round(mean((costs.behind, after[model].behind)), 6),
-        )
-        for model, costs in before.items()
-    }
+    equal_times = [[plain_pass(round_), *(side["target"].of(1) for side in sides)]]
+    equal_times += [[sum(side[model].seconds) for side in sides] for model in before]
+    return all(max(times) <= SLOWER * min(times) for times in equal_times)
 
 
 def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Trace, Timed, float]:
-    """Rounds that count, by speedup; the run of the method in the middle one with what a recorder
-    keeps; what passes cost around it, and what proposing took beside them. Raises RuntimeError if
-    the machine stays busy, or if a run does not repeat."""
+    """Measure an entry of the gallery.
+
+    Returns the rounds that count, by speedup; the method's run in the middle round with the models'
+    probabilities; the costs of passes around it; and its seconds of proposing without draft passes.
+    Raises RuntimeError if the machine stays busy or a run does not repeat.
+    """
     lanes = {"prompt": facts["prompt"], "method": PLAIN}, facts
     Generation(pair, _task(gallery, lanes[0], WARM_UP_TOKENS)).run()
-    known = record(pair, gallery, facts)
+    observed = record(pair, gallery, facts)
     sides: list[tuple[Timed, Timed]] = []
     before: Timed = {}
-    beside: list[float] = []
+    host_seconds: list[float] = []
 
     def run(number: int, lane: int) -> Trace:
         nonlocal before
         order = protocol.order(len(lanes), number)
         if lane == order[0]:
             _calm(pair, min((first["target"].of(1) for first, _ in sides), default=inf))
-            before = costs_beside(pair, known)
+            before = costs_beside(pair, observed)
         clock = PassClock(pair)
         trace = record(pair, gallery, lanes[lane], clock)
         if lane == METHOD:
             drafted = any(step.draft_passes for step in trace.steps)
             assert drafted == (clock.seconds > 0), "every draft pass is timed"
-            beside.append(proposing(trace, clock.seconds))
+            host_seconds.append(proposing(trace, clock.seconds))
         if lane == order[-1]:
-            sides.append((before, costs_beside(pair, known)))
+            sides.append((before, costs_beside(pair, observed)))
         return trace
 
     def steady(rounds: Sequence[Round]) -> list[Round]:
@@ -304,44 +157,45 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Trac
     measuring = protocol.measure(
         len(lanes), protocol.at_once(run), rounds=REPEATS, again=ROUNDS - REPEATS, steady=steady
     )
-    found = protocol.last(measuring)
-    if not found.enough:
-        told = (f"{1e3 * plain_pass(one):.1f} ms a pass" for one in found.every)
-        around = ("/".join(f"{1e3 * side['target'].of(1):.1f}" for side in both) for both in sides)
+    measurement = protocol.last(measuring)
+    if not measurement.enough:
+        plain_passes = (f"{1e3 * plain_pass(one):.1f} ms a pass" for one in measurement.every)
+        around = (
+            "/".join(f"{1e3 * side['target'].of(1):.1f}" for side in timings) for timings in sides
+        )
         raise RuntimeError(
             f"the machine is busy: one row takes {', '.join(around)} ms before and after a round, "
-            f"plain decoding {'; '.join(told)}"
+            f"plain decoding {'; '.join(plain_passes)}"
         )
     for number, name in enumerate(("plain", "method's")):
-        if len({trace.tokens for trace in found.traces(number)}) > 1:
+        if len({trace.tokens for trace in measurement.traces(number)}) > 1:
             raise RuntimeError(f"the {name} texts of equal runs differ")
-    plain, trace = found.rounds[0].traces
+    plain, trace = measurement.rounds[0].traces
     if "acceptance" not in facts and plain.tokens != trace.tokens:
         where = metrics.first_difference(plain.tokens, trace.tokens)
         raise RuntimeError(f"the text is not that of plain decoding from token {where} on")
-    rounds = sorted(found.rounds, key=lambda one: one.speedup(METHOD))
+    rounds = sorted(measurement.rounds, key=lambda one: one.speedup(METHOD))
     middle = rounds[len(rounds) // 2]
-    number = next(n for n, one in enumerate(found.every) if one is middle)
-    return rounds, timed_as(known, middle.traces[METHOD]), between(*sides[number]), beside[number]
+    number = next(n for n, one in enumerate(measurement.every) if one is middle)
+    trace = timed_as(observed, middle.traces[METHOD])
+    return rounds, trace, between(*sides[number]), host_seconds[number]
 
 
 def _done(step: Step) -> tuple[Any, ...]:
-    """What a step did."""
+    """Return everything of a step that does not depend on time."""
     return step.tree, step.path, step.target_token, step.draft_passes
 
 
-def timed_as(seen: Trace, timed: Trace) -> Trace:
-    """A run that was recorded, with the seconds of an equal one that was only timed. Raises
-    RuntimeError if they are not equal."""
-    if [*map(_done, seen.steps)] != [*map(_done, timed.steps)]:
+def timed_as(observed: Trace, timed: Trace) -> Trace:
+    """Return a run with the seconds of an equal one; raises RuntimeError if their steps differ."""
+    if [*map(_done, observed.steps)] != [*map(_done, timed.steps)]:
         raise RuntimeError("the steps of equal runs differ")
-    steps = zip(seen.steps, timed.steps, strict=True)
-    return replace(seen, steps=tuple(replace(one, seconds=two.seconds) for one, two in steps))
+    steps = zip(observed.steps, timed.steps, strict=True)
+    return replace(observed, steps=tuple(replace(a, seconds=b.seconds) for a, b in steps))
 
 
 def _calm(pair: Pair, least: float) -> None:
-    """Returns once a pass over one row takes about the least that was seen; after a minute in any
-    case."""
+    """Wait until a pass over one row takes about `least` seconds, for at most a minute."""
     for _ in range(PATIENCE):
         if pass_seconds([(pair.target, 1)], PROBES)[0] <= SLOWER * least:
             break
@@ -349,9 +203,11 @@ def _calm(pair: Pair, least: float) -> None:
 
 
 def _steady(rounds: Sequence[Round], sides: Sequence[tuple[Timed, Timed]]) -> list[Round]:
-    """Those on an idle machine that kept its pace. sides: what passes took before each and after
-    it."""
-    singles = (side["target"].of(1) for both in sides for side in both)
+    """Return the rounds on an idle machine that kept its pace.
+
+    sides  costs of passes before and after each round
+    """
+    singles = (side["target"].of(1) for timings in sides for side in timings)
     least = min([*singles, *map(plain_pass, rounds)])
     return [
         one
@@ -361,8 +217,8 @@ def _steady(rounds: Sequence[Round], sides: Sequence[tuple[Timed, Timed]]) -> li
 
 
 def stale(gallery: Facts, name: str) -> bool:
-    """Whether a run is missing, or another one than the gallery says. Of a setting that was not
-    there when it was recorded, it has the default."""
+    """Return whether a run is missing or differs from the gallery; a setting that is newer than the
+    run has its default."""
     file, facts = folder() / f"{name}.json", gallery["runs"][name]
     if not file.exists() or (facts["method"] != PLAIN and name not in measured()):
         return True
@@ -381,25 +237,24 @@ def stale(gallery: Facts, name: str) -> bool:
 
 def measured() -> Facts:
     file = folder() / "measured.json"
-    found: Facts = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return found
+    measurements: Facts = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return measurements
 
 
-def _keep(name: str, found: Facts | None) -> None:
-    """What was measured of one run, a line each; None drops it."""
-    kept = {key: value for key, value in measured().items() if key in plan()["runs"]}
-    kept.pop(name, None)
-    every = kept | ({name: found} if found else {})
-    lines = (f"{json.dumps(key)}: {json.dumps(every[key])}" for key in sorted(every))
+def _keep(name: str, measurement: Facts) -> None:
+    """Add a measurement to the file, which has a line for each run of the gallery."""
+    runs = {key: value for key, value in measured().items() if key in plan()["runs"]}
+    runs[name] = measurement
+    lines = (f"{json.dumps(key)}: {json.dumps(runs[key])}" for key in sorted(runs))
     (folder() / "measured.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def _micro(seconds: Seconds) -> list[float]:
-    """To the microsecond, without the zeros at the end."""
-    found = [round(one, 6) for one in astuple(seconds)]
-    while found and not found[-1]:
-        found.pop()
-    return found
+    """Round to microseconds and leave out the zeros at the end."""
+    rounded = [round(value, 6) for value in astuple(seconds)]
+    while rounded and not rounded[-1]:
+        rounded.pop()
+    return rounded
 
 
 def _write(name: str, trace: Trace) -> None:
@@ -409,7 +264,7 @@ def _write(name: str, trace: Trace) -> None:
 
 
 def make(pair: Pair, gallery: Facts, name: str) -> None:
-    """Record one run, and the plain run of its prompt where that is missing."""
+    """Record one run, and the plain run of its prompt if it is missing."""
     facts = gallery["runs"][name]
     if facts["method"] == PLAIN:
         Generation(pair, _task(gallery, facts, WARM_UP_TOKENS)).run()
@@ -421,7 +276,7 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
             f"{name}: {len(trace.tokens)} tokens, {metrics.tokens_per_second(trace):.1f} a second"
         )
         return
-    rounds, trace, costs, beside = repeats(pair, gallery, facts)
+    rounds, trace, costs, host_seconds = repeats(pair, gallery, facts)
     middle = rounds[len(rounds) // 2]
     plain = next(
         run
@@ -444,7 +299,7 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
                 model: [cost.rows, cost.seconds, *([cost.behind] if model == "draft" else [])]
                 for model, cost in costs.items()
             },
-            "proposing": round(beside, 6),
+            "proposing": round(host_seconds, 6),
         },
     )
     length = metrics.mean_acceptance_length(trace)
@@ -459,34 +314,28 @@ def main() -> None:
         action="append",
         default=[],
         metavar="PAIR=TARGET,DRAFT",
-        help="where the models of a pair lie; without it they are those of the Hub",
+        help="folders of the models of a pair (default: from the Hub)",
     )
-    parser.add_argument("--pair", help="only runs of this pair")
-    parser.add_argument(
-        "--seconds", type=float, default=float("inf"), help="begin no run later than this"
-    )
-    given = parser.parse_args()
-    places = {
-        name: where.split(",") for name, _, where in (one.partition("=") for one in given.local)
+    arguments = parser.parse_args()
+    folders = {
+        name: models.split(",")
+        for name, _, models in (text.partition("=") for text in arguments.local)
     }
-    begun, gallery = time.monotonic(), plan()
+    gallery = plan()
 
     @cache
     def load(name: str) -> Pair:
-        named = gallery["pairs"][name]
-        target, draft = places.get(name, (named.get("target"), named.get("draft")))
-        return load_pair(target, draft, dtype=named["dtype"])
+        entry = gallery["pairs"][name]
+        target, draft = folders.get(name, (entry.get("target"), entry.get("draft")))
+        return load_pair(target, draft, dtype=entry["dtype"])
 
-    for name in given.names or [name for name in gallery["runs"] if stale(gallery, name)]:
+    names = arguments.names or [name for name in gallery["runs"] if stale(gallery, name)]
+    for name in names:
         pair = gallery["prompts"][gallery["runs"][name]["prompt"]].get("pair", "embedded")
-        if given.pair in (None, pair):
-            if time.monotonic() - begun > given.seconds:
-                print("time is up; the same command goes on")
-                return
-            try:
-                make(load(pair), gallery, name)
-            except RuntimeError as error:
-                print(f"{name} is refused: {error}", flush=True)
+        try:
+            make(load(pair), gallery, name)
+        except RuntimeError as error:
+            print(f"{name} is refused: {error}", flush=True)
 
 
 if __name__ == "__main__":

@@ -31,12 +31,11 @@ from visualize.watch.tab import RECORDED
 PICTURES = ((1440, 900, "light"), (1440, 900, "dark"), (390, 844, "light"))
 """Width, height and colour scheme of each set of pictures."""
 FRAME, FRAMES, COLOURS, LAST_MS = (1120, 700), 32, 256, 4000
-"""The animated picture: size of a frame, how many there are, their colours, and how long the last
-one stays."""
+"""The animation: size of a frame, number of frames and colours, milliseconds of the last frame."""
 FEWEST, WIDE = 5, 12
-"""Accepted guesses of a step that is shown, and of one whose token is pointed at, at least."""
+"""Least accepted guesses of the step that is shown, and of the step with the card."""
 EXACT = 96
-"""Colours of the animated picture that are kept as they are."""
+"""Colours of the animation that stay unchanged."""
 MOST_BYTES = 3_000_000
 SEEK = """(seconds) => document.dispatchEvent(
   new CustomEvent('ouro:seek', { detail: { run: 'recorded', seconds } })
@@ -46,8 +45,6 @@ TYPEFACE = """async () => {
   await Promise.all(fonts.map((font) => document.fonts.load(font)));
   await document.fonts.ready;
 }"""
-
-
 SUBJECTS = {
     "watch": ("#token-view .ouro-text", "#token-view .ouro-legend"),
     "card": (".ouro-card", ".ouro-card"),
@@ -59,25 +56,21 @@ SUBJECTS = {
     "learn": (".ouro-learn-run .ouro-text", ".ouro-learn-run .ouro-legend"),
     "sweep": ("#chart-recorded", "#chart-recorded"),
 }
-"""What of a picture on a phone the README shows small: from one element to another, without those
-that follow."""
+"""Parts of phone pictures that the README shows small: first element, last, elements left out."""
 SMALL, SHARP = (300, 390), 2
-"""Width and height of a small picture, and dots of the file for each dot of it. What it shows
-stands in its middle."""
+"""Width and height of a small picture, and its dots per pixel."""
 STYLES = {
     "watch": ".ouro-text { height: 194px !important }",
     "card": ".ouro-card { width: 300px !important; border-radius: 0 !important }",
 }
-"""What is made smaller for a small picture."""
+"""Rules that make elements smaller for a small picture."""
 END = """() => {
   const tokens = document.querySelectorAll('#token-view .ouro-step[data-stage] .ouro-token');
   const last = [...tokens].at(-1);
   if (last) last.style.scrollMarginBottom = '6px';
   last?.scrollIntoView({ block: 'end' });
 }"""
-"""Brings the end of the step into the text, where that was made smaller."""
-
-
+"""Scrolls to the end of the step in a text that was made smaller."""
 BARE = """(subject) => {
   for (const node of document.querySelectorAll('*')) {
     const apart = !node.contains(subject) && !subject.contains(node);
@@ -85,7 +78,7 @@ BARE = """(subject) => {
       node.style.visibility = 'hidden';
   }
 }"""
-"""Hides the bars that stay in their place over the page."""
+"""Hides fixed and sticky bars."""
 SHOWN = """() => {
   for (const node of document.querySelectorAll('[style*=visibility]')) node.style.visibility = '';
 }"""
@@ -125,9 +118,9 @@ def main(names: Sequence[str]) -> None:
 
 
 def _small(page: Any, name: str, folder: Path) -> None:
-    """The part of the page from the top of one element to the bottom of another."""
+    """Take the page from the top of one element to the bottom of another."""
     first, last, *without = SUBJECTS[name]
-    rules = [f"{one} {{ display: none !important }}" for one in without]
+    rules = [f"{selector} {{ display: none !important }}" for selector in without]
     sheet = page.add_style_tag(content="\n".join(["", *rules, STYLES.get(name, "")]))
     subject = page.locator(first).first
     page.evaluate(END)
@@ -144,16 +137,15 @@ def _small(page: Any, name: str, folder: Path) -> None:
 
 def _fit(picture: bytes, path: Path) -> None:
     """Put a picture into the middle of a small one, made smaller where it is too large."""
-    found = Image.open(io.BytesIO(picture)).convert("RGB")
+    image = Image.open(io.BytesIO(picture)).convert("RGB")
     canvas = Image.new("RGB", (SMALL[0] * SHARP, SMALL[1] * SHARP), "white")
-    found.thumbnail(canvas.size, Image.Resampling.LANCZOS)
-    left, top = (canvas.width - found.width) // 2, (canvas.height - found.height) // 2
-    canvas.paste(found, (left, top))
+    image.thumbnail(canvas.size, Image.Resampling.LANCZOS)
+    canvas.paste(image, ((canvas.width - image.width) // 2, (canvas.height - image.height) // 2))
     canvas.quantize(COLOURS).save(path, optimize=True)
 
 
 def _watch(page: Any, shoot: Callable[..., None]) -> None:
-    """Late in the run, at the end of a step with guesses, and of the step of a token."""
+    """Show the end of a late step with guesses, and the card of a token."""
     trace = gallery.trace(RECORDED)
     last = max(n for n, step in enumerate(trace.steps) if len(step.path) >= FEWEST)
     reached = [0, *itertools.accumulate(len(step.tokens) for step in trace.steps)]
@@ -175,11 +167,8 @@ def _in_its_typeface(page: Any) -> None:
 
 
 def _animate(browser: Any, url: str, path: Path) -> None:
-    """The first run as it plays, at its own speed: the moments of its clock, evenly spaced. What
-    this machine takes for a picture does not matter.
-
-    Raises ValueError where the file is larger than `MOST_BYTES`.
-    """
+    """Animate the first run at its own speed; raises ValueError if the file is larger than
+    `MOST_BYTES`."""
     width, height = PICTURES[0][:2]
     size = {"width": width, "height": height}
     page = browser.new_page(viewport=size, reduced_motion="reduce")
@@ -205,13 +194,13 @@ def _animate(browser: Any, url: str, path: Path) -> None:
 
 
 def _palette(frames: Sequence[Any]) -> Any:
-    """The colours of the whole run: those of most pixels as they are, so that the tints of two
-    sources stay two, and what is between them."""
-    some = frames[:: -(len(frames) // 4)]
+    """Return the colours of a run: the most frequent ones unchanged, so that the tints of two
+    sources stay apart, and blended ones."""
+    sample = frames[:: -(len(frames) // 4)]
     width, height = FRAME
-    strip: Any = Image.new("RGB", (width, height * len(some)))
-    for place, frame in enumerate(some):
-        strip.paste(frame, (0, height * place))
+    strip: Any = Image.new("RGB", (width, height * len(sample)))
+    for row, frame in enumerate(sample):
+        strip.paste(frame, (0, height * row))
     counted = sorted(strip.getcolors(strip.width * strip.height), reverse=True)
     exact = [colour for _, colour in counted[:EXACT]]
     blended = strip.quantize(COLOURS - EXACT, method=Image.Quantize.FASTOCTREE).getpalette()
@@ -219,16 +208,16 @@ def _palette(frames: Sequence[Any]) -> Any:
 
 
 def _in_colours(frame: Any, palette: Any) -> Any:
-    """A frame in the nearest colours of a palette [colours, 3]. Pillow's own search is quicker and
-    takes one tint for another that is near."""
+    """Return a frame in the nearest colours of a palette [colours, 3]; Pillow's search is quicker,
+    but confuses near tints."""
     pixels = np.asarray(frame, dtype=np.int64)
     packed: Any = pixels @ np.array([65536, 256, 1])
-    known, where = np.unique(packed, return_inverse=True)
-    colours = np.stack([known >> 16, known >> 8 & 255, known & 255], -1)
+    unique, index = np.unique(packed, return_inverse=True)
+    colours = np.stack([unique >> 16, unique >> 8 & 255, unique & 255], -1)
     nearest = [int(((palette - colour) ** 2).sum(-1).argmin()) for colour in colours]
-    found = Image.fromarray(np.array(nearest, dtype=np.uint8)[where].reshape(packed.shape), "P")
-    found.putpalette(palette.astype(np.uint8).tobytes())
-    return found
+    image = Image.fromarray(np.array(nearest, dtype=np.uint8)[index].reshape(packed.shape), "P")
+    image.putpalette(palette.astype(np.uint8).tobytes())
+    return image
 
 
 def _frame(page: Any, moment: float) -> Any:
@@ -289,37 +278,37 @@ PLACES = {
 
 
 def _benchmark(browser: Any, folder: Path) -> None:
-    """The figure of docs/benchmarks.md, from the file that `make bench` wrote, and small for the
+    """The figure of docs/benchmarks.md, from the file of `make bench`, and a small one for the
     README."""
-    found = Benchmark.read(assets() / "benchmark.json")
-    bars = result_figures.few(found.bars(Over.PLAIN))
+    benchmark = Benchmark.read(assets() / "benchmark.json")
+    bars = result_figures.few(benchmark.bars(Over.PLAIN))
+    machine = f"{benchmark.target} on {benchmark.where}, {benchmark.questions} prompts"
+    title = {"text": machine, "font": {"size": 13}, "y": 0.98, "yanchor": "top"}
+    margin = {"l": 16, "r": 60, "t": 90, "b": 16}
+    picture = _bars(browser, bars, (1000, 560), 1, title=title, margin=margin)
+    (folder / "benchmark.png").write_bytes(picture)
+    bars = [bar for bar in bars if bar.family is not Family.PEER]
+    margin = {"l": 8, "r": 44, "t": 8, "b": 8}
+    picture = _bars(browser, bars, SMALL, SHARP, height=SMALL[1] - 30, margin=margin)
+    _fit(picture, folder / "small-results.png")
+
+
+def _bars(browser: Any, bars: Any, size: tuple[int, int], sharp: int, **layout: Any) -> bytes:
+    """Return a picture of a bar chart."""
     figure = go.Figure(result_figures.speedups(bars, Over.PLAIN))
-    title = f"{found.target} on {found.where}, {found.questions} prompts"
-    figure.update_layout(template="plotly_white", margin={"l": 16, "r": 60, "t": 90, "b": 16})
-    figure.update_layout(title={"text": title, "font": {"size": 13}, "y": 0.98, "yanchor": "top"})
+    figure.update_layout(template="plotly_white", **layout)
     figure.update_xaxes(title="speedup over plain decoding")
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "benchmark.html"
         record_figures.write_page(figure, path)
-        page = browser.new_page(viewport={"width": 1000, "height": 560})
+        viewport = {"width": size[0], "height": size[1]}
+        page = browser.new_page(viewport=viewport, device_scale_factor=sharp)
         page.goto(path.as_uri())
         page.wait_for_selector(".main-svg")
         page.wait_for_timeout(500)
-        page.screenshot(path=folder / "benchmark.png")
-        own = [bar for bar in bars if bar.family is not Family.PEER]
-        figure = go.Figure(result_figures.speedups(own, Over.PLAIN))
-        figure.update_layout(template="plotly_white", margin={"l": 8, "r": 44, "t": 8, "b": 8})
-        figure.update_layout(height=SMALL[1] - 30)
-        figure.update_xaxes(title="speedup over plain decoding")
-        record_figures.write_page(figure, path)
+        picture: bytes = page.screenshot()
         page.close()
-        size = {"width": SMALL[0], "height": SMALL[1]}
-        page = browser.new_page(viewport=size, device_scale_factor=SHARP)
-        page.goto(path.as_uri())
-        page.wait_for_selector(".main-svg")
-        page.wait_for_timeout(500)
-        _fit(page.screenshot(), folder / "small-results.png")
-        page.close()
+    return picture
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ settings.register_profile(
 )
 settings.load_profile("project")
 
-# Under `make check` a `make` that a test starts would report as a part of it: "make[2]: ***".
+# Under `make check`, a `make` that a test starts would report itself as nested: "make[2]: ***".
 for name in ("MAKELEVEL", "MAKEFLAGS", "MFLAGS"):
     os.environ.pop(name, None)
 
@@ -38,7 +38,7 @@ WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 CORES = int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0))))
 torch.set_num_threads(max(1, CORES // WORKERS))
 
-SERVING = ("tests.browser", "tests.visitor", "scripts.soak", "scripts.fuzz")
+SERVING = ("tests.browser", "tests.visitor")
 
 
 FIXTURES = {"url", "browser", "page"}
@@ -46,20 +46,20 @@ FIXTURES = {"url", "browser", "page"}
 
 @cache
 def serves(module: ModuleType) -> bool:
-    """Whether a module of tests has imported what starts the page or a browser."""
-    used = vars(module).values()
+    """Return whether a test module imports a function that starts the page or a browser."""
     return any(
-        getattr(one, "__module__", None) in SERVING or getattr(one, "__name__", None) in SERVING
-        for one in used
+        getattr(value, "__module__", None) in SERVING or getattr(value, "__name__", None) in SERVING
+        for value in vars(module).values()
     )
 
 
 LONGEST = (
     *("test_methods", "test_distribution", "test_contributing", "test_native", "test_training"),
-    *("test_embedded", "test_multi_candidate", "test_benchmark", "test_pretended", "test_notebook"),
+    *("test_embedded", "test_multi_candidate", "test_benchmark", "test_simulated_gpu"),
+    "test_notebook",
 )
-"""Files whose tests take minutes, those first that take the most: begun late, one of them would
-keep a single process busy at the end."""
+"""Files with tests that take minutes, the longest first: a long file that starts late keeps a
+single process busy at the end."""
 
 
 def _turn(item: pytest.Item) -> int:
@@ -67,8 +67,10 @@ def _turn(item: pytest.Item) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first. The page and a browser need all cores: tests that have them, and the
-    others of a module that starts them, run apart from the rest."""
+    """Run the longest files first, and mark tests that need the page or a browser as `served`.
+
+    The page and a browser need all cores. All tests of a module that starts them run separately.
+    """
     items.sort(key=_turn)
     for item in items:
         if isinstance(item, pytest.Function) and (
@@ -79,7 +81,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_verdict_on_speed() -> Iterator[None]:
-    """What computes a pass never depends on how busy the machine is."""
+    """Keep the choice of engine independent of the machine's load."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ouroboros_core.loading.speed.slowness", lambda _: 1.0)
         yield
@@ -87,18 +89,17 @@ def no_verdict_on_speed() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def url() -> Iterator[str]:
-    """The page, as most tests have it, with prompts that wait for Stop; a test that needs another
-    starts its own."""
-    from tests import waiting
+    """The address of a page that most tests share; two of its prompts run until Stop."""
+    from tests import endless_runs
     from tests.browser import server
 
-    with server("--dtype", "float32", program=waiting.PROGRAM) as address:
+    with server("--dtype", "float32", program=endless_runs.PROGRAM) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A browser, closed with the module: outside of it others may start their own."""
+    """A browser, closed at the end of the module so that other modules can start one."""
     from tests.browser import chromium
 
     with chromium() as started:
@@ -107,7 +108,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any, url: str) -> Iterator[Any]:
-    """A fresh visitor."""
+    """The page of a new visitor."""
     from tests.visitor import visit
 
     yield from visit(browser, url)

@@ -1,8 +1,9 @@
 """Run a Python program that may connect to this machine only: python -m tests.loopback PROGRAM
 [ARGUMENT ...]
 
-With ONE_ROUND in the environment, a run or race on the page it serves is measured in one round:
-that rounds are repeated has tests without a browser (test_studio) and one with (test_first_runs).
+With ONE_ROUND in the environment, a run or race on the page it serves is measured in one round.
+Repeated rounds are tested without a browser in tests/visualize/watch/test_job.py and with one in
+tests/journeys/test_first_runs.py.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ if __name__ == "__main__":
     sys.argv = sys.argv[1:]
     sys.path.insert(0, ".")
     if os.environ.get("ONE_ROUND"):
-        from visualize.server.runner import Runner
+        from visualize.run.live import TimedJob
 
-        Runner._seconds_of = lambda *_: 0.0  # type: ignore[method-assign]
+        TimedJob.seconds = lambda *_: 0.0  # type: ignore[method-assign]
     runpy.run_path(sys.argv[0], run_name="__main__")

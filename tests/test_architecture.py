@@ -11,35 +11,36 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
-from visualize.kit import bundle
 
 GROUND = {
+    "bounds",
     "interfaces",
     "sources",
     "tree",
-    "verify",
+    "rules",
     "sampling",
-    "hyperparameters",
+    "settings",
     "errors",
     "environment",
     "locations",
     "progress",
-    "words",
+    "messages",
     "version",
 }
-STEP = {"methods.parts.base", "methods.parts.adjustable"}
+STEP = {"methods.parts.base"}
 """The interface between a method and the controller around it."""
 _DECODING = GROUND | {"lookup", "methods", "adaptive", "models", "loading", "decoding", "trace"}
 MAY_USE = {
+    "rules": GROUND,
     "lookup": GROUND | {"lookup"},
     "models": GROUND | {"models"},
     "methods": GROUND | {"lookup", "methods.parts"},
     "adaptive": GROUND | STEP | {"adaptive"},
     "loading": GROUND | {"lookup", "models", "adaptive", "loading"},
-    "trace": GROUND | {"lookup", "methods", "loading", "trace", "integrations.notebook"},
+    "trace": GROUND | {"lookup", "methods", "loading", "trace"},
     "decoding": _DECODING,
-    "benchmark": _DECODING | {"benchmark", "integrations.notebook_tables"},
-    "sweeps": _DECODING | {"benchmark", "sweeps", "integrations.notebook_tables"},
+    "benchmark": _DECODING | {"benchmark"},
+    "sweeps": _DECODING | {"benchmark", "sweeps"},
     "what_if": _DECODING | {"what_if"},
     "training": GROUND | {"models", "loading", "training"},
     "integrations": _DECODING | {"benchmark", "sweeps", "integrations"},
@@ -55,32 +56,38 @@ def modules(folder: str) -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
 
 
-def imports(path: Path, *, top_level_only: bool = False) -> set[str]:
-    """Every absolute module name a file imports; those under TYPE_CHECKING bind nothing at run time
-    and do not count. Of `from a import b` they are a and a.b."""
-    found: set[str] = set()
-    for module, name in statements(path, top_level_only=top_level_only):
-        found |= {module, f"{module}.{name}"} if name else {module}
-    return found
+def imports(path: Path, *, bound_at_import: bool = False) -> set[str]:
+    """Return every absolute module name that a file imports. Of `from a import b` they are a and
+    a.b.
+
+    bound_at_import  only those that are loaded with the file: not in functions, and not under
+                     TYPE_CHECKING
+    """
+    return {
+        name
+        for module, member in statements(path, bound_at_import=bound_at_import)
+        for name in ((module, f"{module}.{member}") if member else (module,))
+    }
 
 
-def statements(path: Path, *, top_level_only: bool = False) -> set[tuple[str, str]]:
-    """What a file imports: (a, b) of `from a import b`, and (a, "") of `import a`."""
-    found: set[tuple[str, str]] = set()
+def statements(path: Path, *, bound_at_import: bool = False) -> set[tuple[str, str]]:
+    """Return the imports of a file: (a, b) of `from a import b`, and (a, "") of `import a`."""
+    imported: set[tuple[str, str]] = set()
 
     def visit(node: ast.AST, inside: bool) -> None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                visit(child, True)
                 continue
-            if isinstance(child, ast.Import) and not (inside and top_level_only):
-                found.update((alias.name, "") for alias in child.names)
-            elif isinstance(child, ast.ImportFrom) and not (inside and top_level_only):
+            if isinstance(child, ast.Import) and not (inside and bound_at_import):
+                imported.update((alias.name, "") for alias in child.names)
+            elif isinstance(child, ast.ImportFrom) and not (inside and bound_at_import):
                 assert child.level == 0, f"{path}: imports are absolute"
-                found.update((child.module or "", alias.name) for alias in child.names)
+                imported.update((child.module or "", alias.name) for alias in child.names)
             visit(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
     visit(ast.parse(path.read_text(encoding="utf-8")), False)
-    return found
+    return imported
 
 
 def within(name: str, allowed: set[str]) -> bool:
@@ -123,14 +130,17 @@ def circles(graph: dict[str, set[str]]) -> set[str]:
     return set(left)
 
 
-def test_no_module_of_the_core_reaches_itself_by_its_imports_lazy_ones_included() -> None:
+def test_no_module_reaches_itself_by_its_imports_lazy_ones_and_those_of_types_included() -> None:
     def name(path: Path) -> str:
         parts = path.relative_to(ROOT).with_suffix("").parts
         return ".".join(parts).removesuffix(".__init__")
 
-    paths = {name(path): path for path in modules("ouroboros_core")}
-    graph = {one: imported_modules(path, paths.keys() - {one}) for one, path in paths.items()}
-    assert "ouroboros_core.integrations.notebook" in graph["ouroboros_core.trace.trace"], "lazily"
+    paths = {name(path): path for path in modules("ouroboros_core") + modules("visualize")}
+    graph = {
+        module: imported_modules(path, paths.keys() - {module}) for module, path in paths.items()
+    }
+    assert "ouroboros_core.loading.pairs" in graph["ouroboros_core.benchmark.comparison"], "typing"
+    assert "visualize.launch" in graph["ouroboros_core.cli.serve"], "lazily"
     assert circles(graph) == set()
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {"b", "c"}
 
@@ -140,7 +150,7 @@ def test_torch_stays_in_its_packages(path: Path) -> None:
     parts = path.relative_to(ROOT / "ouroboros_core").with_suffix("").parts
     heavy = {
         n
-        for n in imports(path, top_level_only=True)
+        for n in imports(path, bound_at_import=True)
         if within(n, {"torch", "transformers", "accelerate"})
     }
     if heavy:
@@ -148,17 +158,18 @@ def test_torch_stays_in_its_packages(path: Path) -> None:
         assert parts[-1] != "__init__"
 
 
-GRADIO = {"run/ouroboros_view.py", "run/demo.py", "run/saving.py", "watch/warm_start.py"}
-"""Files that are neither tabs nor kit and may import gradio."""
-
-
 @pytest.mark.parametrize("path", modules("visualize"), ids=lambda p: str(p.relative_to(ROOT)))
-def test_only_tabs_the_kit_and_what_serves_the_page_know_gradio(path: Path) -> None:
+def test_only_tabs_the_kit_and_the_page_know_gradio(path: Path) -> None:
     name = path.relative_to(ROOT / "visualize").as_posix()
-    names = imports(path)
-    folder = name.split("/")[0]
-    if not (folder in ("kit", "server", "page.py") or name.endswith("/tab.py") or name in GRADIO):
-        assert not {n for n in names if within(n, {"gradio", "torch", "transformers"})}
+    if not (name.startswith("kit/") or name.endswith("/tab.py") or name == "page.py"):
+        assert not {n for n in imports(path) if within(n, {"gradio", "torch", "transformers"})}
+
+
+@pytest.mark.parametrize("path", modules("visualize/server"), ids=lambda p: p.name)
+def test_the_server_knows_no_feature(path: Path) -> None:
+    """Type annotations count, too."""
+    code = path.read_text(encoding="utf-8")
+    assert set(re.findall(r"\bvisualize\.(\w+)", code)) <= {"server"}
 
 
 @pytest.mark.parametrize(
@@ -196,56 +207,6 @@ def test_the_public_names_exist_and_are_typed() -> None:
         assert getattr(ouroboros_core, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         ouroboros_core.nonsense  # noqa: B018
-
-
-def test_nothing_of_a_visitor_is_ever_markup() -> None:
-    """The page's scripts write text through textContent alone."""
-    for path in sorted((ROOT / "visualize").glob("*/*.js")):
-        source = path.read_text(encoding="utf-8")
-        for trap in (
-            "innerHTML",
-            "outerHTML",
-            "insertAdjacentHTML",
-            "document.write",
-            "eval(",
-            "new Function",
-        ):
-            assert trap not in source, f"{path.name} uses {trap}"
-
-
-SCRIPTS = {path.stem: path.read_text("utf-8") for path in (ROOT / "visualize").glob("*/*.js")}
-WRITTEN = re.compile(r"//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|^import .*$", re.MULTILINE)
-"""Of a script: comments, texts, and what it imports."""
-
-
-@pytest.mark.parametrize("name", sorted(SCRIPTS))
-def test_a_script_uses_of_the_others_what_it_imports_and_leaves_nothing_on_window(
-    name: str,
-) -> None:
-    source = SCRIPTS[name]
-    code = WRITTEN.sub("", source)
-    taken = {
-        one.split(" as ")[-1] for names, _ in bundle.imports(source) for one in names.split(", ")
-    }
-    exported = {one for other in SCRIPTS.values() for one in bundle.EXPORT.findall(other)}
-    declared = set(re.findall(r"\b(?:class|function|const|let)\s+(\w+)", code))
-    for some in re.findall(r"\b(?:const|let) [^;]*;|\([^()]*\) (?:=>|\{)", code):
-        declared |= set(re.findall(r"[({,]\s*(\w+)\s*(?=[,=})])", some))
-    own = {one for one in exported if re.search(rf"(?<![\w.-]){one}\b(?=[(.,;)])", code)}
-    assert own - declared - taken == set()
-    assert {one for one in taken if not re.search(rf"\b{one}\b", code)} == set()
-    assert set(re.findall(r"\b(?:window|globalThis)\.(\w+)", code)) <= {"Plotly"}
-
-
-@pytest.mark.parametrize("folder", ["js", "css"])
-def test_lines_of_scripts_and_styles_have_100_columns(folder: str) -> None:
-    wide = [
-        f"{path.name}:{number}"
-        for path in sorted((ROOT / "visualize").glob(f"*/*.{folder}"))
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if len(line) > 100
-    ]
-    assert not wide, f"wider than 100 columns: {', '.join(wide)} (npx prettier --print-width 100)"
 
 
 NUMBER_BEFORE = {"read_text": 0, "write_text": 1}

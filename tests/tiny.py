@@ -26,15 +26,15 @@ from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.decoding.recorder import Recorder
+from ouroboros_core.loading.heads import drafter_class
 from ouroboros_core.loading.pairs import Pair
-from ouroboros_core.loading.trained import KINDS
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.parts.base import Resources
-from ouroboros_core.methods.parts.needs import ASSISTED, TRAINED, Need
+from ouroboros_core.methods.parts.needs import ASSISTED, HEAD_KINDS, Need
 from ouroboros_core.models import candidates
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.heads.eagle import EagleDrafter
+from ouroboros_core.models.heads.recipes import EAGLE, RECIPES
 from ouroboros_core.models.self_draft import SelfDraft
 from ouroboros_core.models.skips import Skips
 from ouroboros_core.sampling import Sampler, Sampling, process
@@ -255,13 +255,12 @@ def head(architecture: str, depths: tuple[int, ...] = (), kind: str = "eagle") -
     from accelerate import Accelerator
 
     from ouroboros_core.training.loop import Trainer
-    from ouroboros_core.training.session import RECIPES, make_student
+    from ouroboros_core.training.session import make_student
 
     data, model = written(architecture, kind)
     more: dict[str, Any] = {"depths": depths} if kind == "eagle" else {}
     recipe = RECIPES[kind](
-        architecture,
-        (),
+        target=architecture,
         outputs=0,
         tokens=TRAINING[kind],
         batch_tokens=768,
@@ -301,9 +300,10 @@ def corpus(architecture: str) -> Corpus:
     return Corpus.build([*written, *(prompt(40, seed=seed) for seed in range(50, 60))])
 
 
-def drafter(model: CausalLM, depths: tuple[int, ...] = ()) -> EagleDrafter:
+def drafter(model: CausalLM, depths: tuple[int, ...] = (), kind: str = EAGLE) -> Any:
     """The trained head of a target that is named after its architecture, in the target's dtype."""
-    return EagleDrafter(head_in(model.dtype, model.name, depths), model)
+    made: Any = drafter_class(kind)
+    return made(head_in(model.dtype, model.name, depths, kind), model)
 
 
 def self_draft(model: CausalLM) -> SelfDraft:
@@ -332,10 +332,8 @@ def candidate_generators(models: tuple[CausalLM, CausalLM]) -> dict[str, Any]:
 
 
 def drafters(model: CausalLM, kinds: Iterable[str]) -> dict[str, Any]:
-    """Heads of other kinds of such a target, trained and in its dtype."""
-    return {
-        kind: KINDS[kind][1](head_in(model.dtype, model.name, kind=kind), model) for kind in kinds
-    }
+    """Heads of several kinds of such a target."""
+    return {kind: drafter(model, kind=kind) for kind in kinds}
 
 
 def writer(models: tuple[CausalLM, CausalLM], method: str) -> CausalLM:
@@ -424,15 +422,13 @@ def run(
         **(settings if automatic else kind.Hyperparameters.fixed(**settings))
     )
     needed = methods.needed(kind, chosen)
-    head = drafter(models[0]) if Need.HEAD in needed else None
-    heads = drafters(models[0], (TRAINED[need] for need in needed if need in TRAINED))
+    heads = drafters(models[0], (HEAD_KINDS[need] for need in needed if need in HEAD_KINDS))
     texts = corpus(models[0].name) if retrieve and models[0].name in EIGHT else None
     resources = Resources(
         sampler,
         models[1],
         stop,
         memory,
-        head,
         texts,
         sizing=costs.sizing,
         self_draft=self_draft(models[0]) if Need.SELF_DRAFT in kind.needs else None,

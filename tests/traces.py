@@ -11,6 +11,7 @@ from ouroboros_core.trace.trace import Prompt, Seconds, Step, Trace
 from ouroboros_core.tree import Learned, Provenance, TreeBuilder, chain
 from tests import tiny
 
+DRAFT = Provenance(Source.DRAFT, step=0, confidence=0.64)
 PLACE = Environment("cpu", "float64", 2, "a processor", "3.11", "2.13", "5.23", "0.1")
 
 
@@ -64,3 +65,12 @@ def typed_trace() -> Trace:
         Step(2, chain(22, [30, 31], draft), (1, 2), None, 3, Seconds(verify=0.2), 2, 9),
     ]
     return make_trace(steps)
+
+
+def plain_trace() -> Trace:
+    """Ten steps of plain decoding by hand, each of a tenth of a second."""
+    steps = [
+        Step(n, chain(n, [], DRAFT), (), n + 1, 1, Seconds(prefill=0.5 * (n == 0), verify=0.1))
+        for n in range(10)
+    ]
+    return make_trace(steps, "autoregressive")

@@ -1,5 +1,4 @@
-"""The page over HTTP: its routes, its limits, and how it starts and ends. The flags are those of
-`ouroboros serve`."""
+"""The page over HTTP: routes, limits, start and end. `ouroboros serve` has its flags."""
 
 from __future__ import annotations
 
@@ -19,18 +18,18 @@ from visualize import page
 from visualize.kit.fonts import FONTS_PATH, font
 from visualize.kit.modules import module, modules_path
 from visualize.kit.plot_view import PLOTLY, library
-from visualize.server import zero_gpu as lent
+from visualize.server import zero_gpu
 from visualize.server.limits import PUBLIC, Limits
 from visualize.server.models import Models
 from visualize.server.runner import Runner
 from visualize.server.service import Gate, Opening, Packed, malformed, write_log
 
-LENT = lent.ZERO
+LENT = zero_gpu.ZERO
 """Whether the GPU belongs to others, so that nothing is computed while the models are loaded."""
 
 
 def health(runner: Runner) -> JSONResponse:
-    """For monitoring: 200 while the page serves, 503 if the models could not be loaded."""
+    """Answer 200 while the page serves, 503 if the models could not be loaded; for monitoring."""
     state = runner.models.health
     return JSONResponse({"status": state}, 503 if state == "failed" else 200)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from visualize.draft_game.tab import PlayPanel
+from visualize.draft_game.tab import DraftGamePanel
 from visualize.drafts.tab import DraftsPanel
 from visualize.gallery import runs as gallery
 from visualize.gallery.tab import WATCH, TracesPanel
@@ -20,12 +20,11 @@ from visualize.learn.tab import LearnPanel
 from visualize.proof.tab import ProofPanel
 from visualize.race.tab import RacePanel
 from visualize.results.tab import ResultsPanel
-from visualize.server.endpoint import add_endpoint
 from visualize.server.models import Models
 from visualize.server.runner import Runner
 from visualize.sweep.tab import SweepPanel
-from visualize.watch.opening import opening as written
-from visualize.watch.tab import RECORDED, WatchPanel
+from visualize.watch import opening as opening_page
+from visualize.watch.tab import RECORDED, WatchPanel, add_endpoint
 
 PLACES = {WATCH: "Watch", "race": "Race", "learn": "Learn", "lab": "Lab"}
 """The labels of the places by their ids, which their addresses name, in their order."""
@@ -37,17 +36,18 @@ LAB = {
     "runs": "Recorded runs",
     "drafts": "Drafts and models",
 }
-"""The labels of what lies in the Lab, likewise; each has an address of its own."""
+"""The labels of the Lab's pages by their ids; each page has an address."""
 ADDRESSES = Addresses(tuple(PLACES), dict.fromkeys(LAB, "lab"))
 FIRST = (
-    "address",
-    "token_view",
-    "ask_view",
-    "method_cards",
-    "link_view",
-    "save_view",
-    "details_view",
-    "plot_view",
+    "kit/address.js",
+    "run/token_view.js",
+    "kit/ask_view.js",
+    "watch/method_cards.js",
+    "run/link_view.js",
+    "run/save_view.js",
+    "run/details_view.js",
+    "kit/plot_view.js",
+    "kit/page_storage.js",
 )
 """The modules of what the page shows at first."""
 SESSIONS = 200
@@ -78,7 +78,7 @@ def theme() -> Any:
 
 
 def build(runner: Runner, max_queue: int) -> gr.Blocks:
-    """The page, not yet launched; of runs so many may wait."""
+    """Return the page, not yet launched; at most `max_queue` runs may wait."""
     with gr.Blocks(
         title="Ouroboros: speculative decoding, seen token by token",
         analytics_enabled=False,
@@ -106,14 +106,14 @@ def build(runner: Runner, max_queue: int) -> gr.Blocks:
                 with proof:
                     ProofPanel(runner, pair)
                 with game:
-                    PlayPanel(runner, pair)
+                    DraftGamePanel(runner, pair)
                 with runs:
                     TracesPanel(panel, places, runs)
                 with drafts:
                     DraftsPanel()
         add_endpoint(runner)
-        shown = (watch, race, learn, lab, swept, results, proof, game, runs, drafts)
-        opened = dict(zip((*PLACES, *LAB), shown, strict=True))
+        tabs = (watch, race, learn, lab, swept, results, proof, game, runs, drafts)
+        opened = dict(zip((*PLACES, *LAB), tabs, strict=True))
         address_tabs(page, header, (places, pages), opened)
         panel.attach_loading(page)
         sweep.attach(page)
@@ -123,8 +123,8 @@ def build(runner: Runner, max_queue: int) -> gr.Blocks:
 def address_tabs(
     page: gr.Blocks, header: PageHeader, tabs: Sequence[Any], each: Mapping[str, Any]
 ) -> None:
-    """Open what the address names, and write into the address what is open; all of it in the
-    browser."""
+    """Open the tab that the address names, and write the open tab into the address; all of it in
+    the browser."""
     here: dict[str, Any] = {"fn": None, **PRIVATE}
     for name, tab in each.items():
         tab.select(js=ADDRESSES.opened(name), **here)
@@ -133,32 +133,32 @@ def address_tabs(
 
 
 def choose_pair(models: Models) -> Any:
-    """Where a visitor chooses the models, for all tabs; hidden where there is no choice."""
+    """Return the choice of the models for all tabs; it is hidden if there is only one."""
     names = list(models.choices)
-    shown = models.own or len(models.choices) > 1
-    more: dict[str, Any] = {
-        "visible": shown,
+    visible = models.own or len(models.choices) > 1
+    options: dict[str, Any] = {
+        "visible": visible,
         "allow_custom_value": models.own,
         "elem_id": "pair",
         "min_width": 0,
         "show_label": False,
         "container": False,
     }
-    return gr.Dropdown(names, value=models.first, label="Models of new runs", **more)
+    return gr.Dropdown(names, value=models.first, label="Models of new runs", **options)
 
 
 def head() -> str:
-    """What the head of the page's own HTML has: fonts and modules that are fetched at once. Gradio
-    has it, too, and brings it later, where another server of its own (SSR) writes the HTML."""
-    return f"{faces()}\n{preloaded(*FIRST, 'kept')}\n"
+    """Return HTML for the page's head: fonts and modules that are fetched at once. With SSR, a
+    server of Gradio writes the HTML and adds the same later."""
+    return f"{faces()}\n{preloaded(*FIRST)}\n"
 
 
 def opening() -> str:
-    """What is painted until the page is built, see `visualize.watch.opening`."""
-    return written(gallery.trace(RECORDED))
+    """Return the HTML that is painted until the page is built, see `visualize.watch.opening`."""
+    return opening_page.opening(gallery.trace(RECORDED))
 
 
 def launch_options() -> dict[str, Any]:
-    """What belongs to launch() in Gradio 6: theme, styles, no traffic to anybody."""
-    shown = {"theme": theme(), "css": palette.style(), "head": head(), "footer_links": []}
-    return {**shown, "show_error": True, "run_history": False, "state_session_capacity": SESSIONS}
+    """Return the options of `launch()`: theme, styles, no traffic to other servers."""
+    look = {"theme": theme(), "css": palette.style(), "head": head(), "footer_links": []}
+    return {**look, "show_error": True, "run_history": False, "state_session_capacity": SESSIONS}

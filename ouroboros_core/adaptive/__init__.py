@@ -1,2 +1,1 @@
-"""How much to draft and to check, where that is 'auto': a controller around a method, priced by
-what passes cost here."""
+"""A controller around a method that chooses 'auto' amounts to draft and check by measured costs."""

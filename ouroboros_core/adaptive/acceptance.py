@@ -1,9 +1,9 @@
-"""How often does the target agree? Running estimates of one run, by who proposed a token.
+"""Running estimates of one run, by source, of how often the target accepts a token.
 
-An estimate begins at what is known of every pair of models: `Provenance.prior`, round numbers by a
-draft's own probability, the length of a match or the rank among candidates. What the run shows
-corrects it by one factor for each source: tokens accepted over tokens expected. Evidence fades with
-every step, so that an estimate follows the text, and a source that was given up is tried again.
+An estimate begins with `Provenance.prior`: round numbers for every pair of models, from the draft's
+probability, the length of a match or the rank among candidates. The run corrects it by one factor
+for each source: accepted tokens over expected tokens. Evidence fades with every step. So an
+estimate follows the text, and an abandoned source is tried again.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree
 
 MEMORY = 0.97
-"""What the evidence of a step still counts for at the next one."""
+"""Weight of a step's evidence at the next step."""
 
 WEIGHT = 1.0
-"""Accepted tokens that the prior counts for."""
+"""Weight of the prior, in accepted tokens."""
 
 HIT, HIT_WEIGHT = 0.75, 2.0
-"""How often one of a draft's tokens is accepted where it is asked, as long as nothing is known, and
-the steps that counts for. Hopeful on purpose: a draft that is not asked can teach nothing."""
+"""Prior probability that one of a draft's tokens is accepted, and its weight in steps. It is high
+on purpose: a draft that does not run yields no evidence."""
 
-SUREST = 0.98
+HIGHEST_CHANCE = 0.98
 
 
 class Acceptance:
-    """One run's estimates."""
+    """The estimates of one run."""
 
     def __init__(self) -> None:
         self._accepted: defaultdict[Source, float] = defaultdict(float)
@@ -36,75 +36,77 @@ class Acceptance:
         self._hits = self._asked = 0.0
 
     def factor(self, source: Source) -> float:
-        """How much more, or less, a source's tokens are accepted than their priors say."""
+        """Return the ratio of a source's acceptance to its priors."""
         return (self._accepted[source] + WEIGHT) / (self._expected[source] + WEIGHT)
 
     @property
     def hit(self) -> float:
-        """The probability that one of a draft's tokens is accepted behind a node that is."""
+        """The probability that one of a draft's tokens is accepted after an accepted node."""
         return (self._hits + HIT_WEIGHT * HIT) / (self._asked + HIT_WEIGHT)
 
     def node_chances(self, tree: TokenTree) -> list[float]:
-        """For each node the probability that it is accepted if its parent is; of several who agree,
-        that one is right."""
+        """Return for each node the probability that it is accepted if its parent is. A node of
+        several sources is accepted if at least one of them is right."""
         factors = {source: self.factor(source) for source in Source}
-        found = [1.0] * len(tree)
+        chances = [1.0] * len(tree)
         for node in tree.proposals:
             depth, wrong = tree.depths[node], 1.0
-            for one in _one_each(tree, node):
-                wrong *= 1.0 - min(SUREST, one.prior(depth) * factors[one.source])
-            found[node] -= wrong
-        return found
+            for origin in _first_origins(tree, node):
+                wrong *= 1.0 - min(HIGHEST_CHANCE, origin.prior(depth) * factors[origin.source])
+            chances[node] -= wrong
+        return chances
 
     def path_chances(self, tree: TokenTree) -> list[float]:
-        """For each node the probability that its whole path is accepted; 1 for the root, 0 in the
-        window."""
+        """Return for each node the probability that its whole path is accepted: 1 for the root, 0
+        for window nodes."""
         chances = self.node_chances(tree)
-        among = [0.0] * len(tree)
+        sum_of_children = [0.0] * len(tree)
         for node in tree.proposals:
-            among[tree.parents[node]] += chances[node]
-        whole = [1.0] + [0.0] * (len(tree) - 1)
+            sum_of_children[tree.parents[node]] += chances[node]
+        path_chances = [1.0] + [0.0] * (len(tree) - 1)
         for node in tree.proposals:
-            above = tree.parents[node]
-            # Of siblings one at most is right: where their probabilities add up to more than that,
-            # they share.
-            whole[node] = whole[above] * chances[node] / max(1.0, among[above])
-        return whole
+            parent = tree.parents[node]
+            # At most one sibling is right: scale down probabilities with a sum above 1.
+            chance = chances[node] / max(1.0, sum_of_children[parent])
+            path_chances[node] = path_chances[parent] * chance
+        return path_chances
 
     def learn(
         self, tree: TokenTree, path: Sequence[int], checked: Collection[int] | None = None
     ) -> None:
-        """Take note of a step: every child of the root and of the nodes on the accepted `path` was
-        tested.
+        """Record a step, which tested every child of the root and of the nodes on the accepted
+        `path`.
 
-        tree     what was proposed
-        checked  its nodes that the target has judged; None: all
+        tree     proposal
+        checked  nodes of the proposal that the target judged; None for all
         """
         for counts in (self._accepted, self._expected):
             for source in counts:
                 counts[source] *= MEMORY
         tested = _tested(tree, path)
         for node in tested if checked is None else set(tested).intersection(checked):
-            for origin in _one_each(tree, node):
+            for origin in _first_origins(tree, node):
                 self._expected[origin.source] += origin.prior(tree.depths[node])
                 self._accepted[origin.source] += node in path
-        # A drafted token that was not worth checking cost a draft pass, too, and gave nothing.
+        # A drafted token that was not checked also cost a draft pass, and yielded nothing.
         drafted = [
-            node for node in tested if any(one.source is Source.DRAFT for one in tree.origins(node))
+            node
+            for node in tested
+            if any(origin.source is Source.DRAFT for origin in tree.origins(node))
         ]
         self._asked = MEMORY * self._asked + len({tree.parents[node] for node in drafted})
         self._hits = MEMORY * self._hits + sum(node in path for node in drafted)
 
 
 def _tested(tree: TokenTree, path: Sequence[int]) -> list[int]:
-    """The children of the root and of the nodes on the path."""
+    """Return the children of the root and of the nodes on the path."""
     accepted = {0, *path}
     return [node for node in tree.proposals if tree.parents[node] in accepted]
 
 
-def _one_each(tree: TokenTree, node: int) -> Iterable[Provenance]:
-    """A node's origins, of each source the first."""
+def _first_origins(tree: TokenTree, node: int) -> Iterable[Provenance]:
+    """Return a node's first origin of each source."""
     origins = tree.origins(node)
     if len(origins) == 1:
         return origins
-    return {one.source: one for one in reversed(origins)}.values()
+    return {origin.source: origin for origin in reversed(origins)}.values()

@@ -1,11 +1,9 @@
-"""The controller: around a method it decides how much is drafted and checked, wherever an amount is
-'auto'.
+"""The controller: it wraps a method and chooses the amounts to draft and check that are 'auto'.
 
-Decoding is a fraction to be maximised: tokens over seconds. At the best rate there is, every part
-of a step stands for itself: it is worth having exactly if the tokens it can be expected to add
-exceed that rate times the seconds it takes (Dinkelbach 1967, "On nonlinear fractional
-programming"). So one number, the throughput, prices everything: another draft pass, a wider tree,
-nothing.
+Decoding maximises a fraction: tokens over seconds. At the optimal rate each part of a step can be
+judged separately: it pays exactly if the tokens that it is expected to add exceed the rate times
+its seconds (Dinkelbach 1967, "On nonlinear fractional programming"). So one number, the throughput,
+prices every choice: another draft pass, a wider tree, or no proposal.
 """
 
 from __future__ import annotations
@@ -17,48 +15,51 @@ from itertools import accumulate
 from ouroboros_core.adaptive.acceptance import Acceptance
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.interfaces import MakesPasses
-from ouroboros_core.methods.parts.adjustable import Adjustable, Decision, Reason
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
+    Decision,
     Method,
+    Reason,
     StepBudget,
+    StepNotes,
     TokenizedPrompt,
     VerificationResult,
 )
 from ouroboros_core.tree import TokenTree
 
 PRIOR_STEPS = 8
-"""Weight of autoregressive decoding's rate, in steps, before a run has a rate of its own."""
+"""Weight of autoregressive decoding's rate at the beginning of a run, in steps."""
 
 TRIAL = 16
-"""After so many steps without a proposal checked, the likeliest node is checked whatever it
-costs."""
+"""Steps without a checked proposal after which the likeliest node is checked at any cost."""
 
 
 class Throughput:
     """Tokens per second of one run, in the seconds of the cost model."""
 
     def __init__(self, target: PassCosts) -> None:
-        self.target, self._known = target, list[float]()
+        self.target, self._seconds_by_rows = target, list[float]()
         self._tokens, self._seconds = float(PRIOR_STEPS), PRIOR_STEPS * target.of(1)
 
     @property
     def rate(self) -> float:
-        """Never below autoregressive decoding's, which is always to be had."""
+        """The rate, at least autoregressive decoding's, which is always available."""
         return max(self._tokens / self._seconds, 1 / self.target.of(1))
 
     def note(self, tokens: int, rows: int, drafting: float) -> None:
-        """A step emitted `tokens` after a target pass over `rows` rows and `drafting` seconds
-        before it."""
+        """Record a step that emitted `tokens` in a target pass over `rows` rows, after `drafting`
+        seconds."""
         self._tokens += tokens
         self._seconds += self.target.of(rows) + drafting
 
     def best_size(self, chances: Sequence[float], least: int = 0, window: int = 0) -> int:
-        """How many nodes to check, the likeliest first: the most tokens beyond what their time is
-        worth.
+        """Return the number of nodes to check, the likeliest first, that maximises expected tokens
+        minus the rate times seconds.
 
-        chances: that each node's whole path is accepted, falling. At least `least` of them are
-        taken, beside `window` rows of a lookahead window.
+        chances  probabilities that each node's whole path is accepted, in descending order
+        least    smallest number of nodes
+        window   rows of a lookahead window in the same pass
         """
         rate, first = self.rate, 1 + window
         worth = [
@@ -68,16 +69,16 @@ class Throughput:
         return least + worth.index(max(worth))
 
     def _of(self, rows: int) -> float:
-        """Seconds of a pass of the target, looked up."""
-        while len(self._known) <= rows:
-            self._known.append(self.target.of(len(self._known)))
-        return self._known[rows]
+        """Return the seconds of a target pass from a table."""
+        while len(self._seconds_by_rows) <= rows:
+            self._seconds_by_rows.append(self.target.of(len(self._seconds_by_rows)))
+        return self._seconds_by_rows[rows]
 
 
 @dataclass(frozen=True)
 class PricedBudget(StepBudget):
-    """What one step may spend: draft passes that promise more tokens than the throughput makes of
-    their seconds."""
+    """The budget of one step: a draft pass is allowed if it is expected to add more tokens than
+    plain progress at the current throughput in the same seconds."""
 
     throughput: Throughput
     acceptance: Acceptance
@@ -92,10 +93,10 @@ class PricedBudget(StepBudget):
 
 
 class Controller(Method):
-    """Makes a method whose amounts are 'auto' one that the loop can run like any other.
+    """A wrapper that lets the loop run a method with 'auto' amounts like any other method.
 
-    Its member proposes; the part of that which is worth checking goes on to the target, and the
-    member is told what became of it in the numbers that its nodes had.
+    The member proposes. The controller passes the nodes that are worth checking to the target, and
+    reports the result to the member in the member's node numbers.
     """
 
     def __init__(self, member: Method, costs: Costs) -> None:
@@ -110,23 +111,27 @@ class Controller(Method):
         self.throughput, self.acceptance = Throughput(self._target), Acceptance()
         self._idle = self._passes = self._rows = 0
         self._proposed: tuple[TokenTree, tuple[int, ...]] | None = None
+        self._decision: Decision | None = None
 
     @property
     def drafter(self) -> MakesPasses | None:
         return self.member.drafter
 
+    @property
+    def notes(self) -> StepNotes:
+        return replace(self.member.notes, decision=self._decision)
+
     def _costs_of_drafter(self, costs: Costs) -> PassCosts | None:
-        own, heads = self.resources.self_draft, self.resources.heads
-        if own is not None and self.drafter is own:
-            return costs.target.part(own.share)
+        self_draft, heads = self.resources.self_draft, self.resources.heads
+        if self_draft is not None and self.drafter is self_draft:
+            return costs.target.scaled(self_draft.share)
         if kind := next((kind for kind in heads if heads[kind] is self.drafter), None):
-            return costs.heads.get(kind, costs.head)
-        return costs.head if self.drafter is self.resources.head else costs.draft
+            return costs.of_head(kind)
+        return costs.draft
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self._begin()
         self.member.start(prompt, max_new_tokens)
-        self.pool, self.columns, self.decision = self.member.pool, self.member.columns, None
 
     def propose(self, context: Context) -> TokenTree:
         if self.drafter:
@@ -135,27 +140,26 @@ class Controller(Method):
             budget = PricedBudget(self.throughput, self.acceptance, self._draft_costs)
             context = replace(context, budget=budget)
         tree = self.member.propose(context)
-        self.draft_rows_saved = self.member.draft_rows_saved
         may_ask = self._plan.drafting and context.deepest > 0 and self.drafter
-        kept = self._choose(tree, self._made()[0] > 0 if may_ask else None)
-        self._proposed = tree, tree.nodes_of(kept)
-        return tree if len(kept) == len(tree.proposals) else tree.only(kept)
+        checked = self._choose(tree, self._draft_passes()[0] > 0 if may_ask else None)
+        self._proposed = tree, tree.nodes_of(checked)
+        return tree if len(checked) == len(tree.proposals) else tree.only(checked)
 
-    def _made(self) -> tuple[int, int]:
-        """Draft passes of the last proposal, and their rows."""
+    def _draft_passes(self) -> tuple[int, int]:
+        """Return the number of draft passes of the last proposal, and of their rows."""
         drafter = self.drafter
         return (drafter.passes - self._passes, drafter.rows - self._rows) if drafter else (0, 0)
 
-    def _choose(self, tree: TokenTree, asked: bool | None) -> list[int]:
-        """The nodes that are worth checking, ascending; notes what was decided, and why.
+    def _choose(self, tree: TokenTree, drafted: bool | None) -> list[int]:
+        """Return the nodes to check, ascending, and record the decision with its reason.
 
-        So is everything that was drawn at random: under rejection sampling it must not depend on
-        the token that was drawn whether it is judged.
+        Nodes drawn at random are always checked: under rejection sampling the choice whether to
+        judge a token must not depend on the token.
         """
         plan, proposals = self._plan, tree.proposals
-        # Each node's prior (`Provenance.prior`), corrected by what the run has shown, multiplied
-        # along its path.
-        whole = self.acceptance.path_chances(tree)
+        # The prior of each node (`Provenance.prior`), corrected by the run and multiplied along its
+        # path.
+        chances = self.acceptance.path_chances(tree)
         required = [
             node
             for node in proposals
@@ -164,29 +168,32 @@ class Controller(Method):
             or tree.drawn_from(node) is not None
         ]
         always = {above for node in required for above in tree.path_to(node)}
-        # The likeliest first; sorting is stable, so that of equals the parent comes first.
-        nodes = sorted(proposals, key=lambda node: (node not in always, -whole[node]))
+        # The likeliest first. Sorting is stable, so on a tie the parent comes first.
+        nodes = sorted(proposals, key=lambda node: (node not in always, -chances[node]))
         trial = self._idle >= TRIAL and bool(nodes)
         least = max(len(always), int(trial))
         window = len(tree) - tree.proposals.stop
-        size = plan.size or self.throughput.best_size([whole[n] for n in nodes], least, window)
-        kept = sorted(nodes[: max(least, size)])
-        reason: Reason = "worth it" if kept else "plain is faster"
+        size = plan.size or self.throughput.best_size([chances[n] for n in nodes], least, window)
+        checked = sorted(nodes[: max(least, size)])
+        reason: Reason = "worth it" if checked else "plain is faster"
         if not nodes:
             reason = "nothing proposed"
         elif plan.size or not plan.checking:
             reason = "fixed"
         elif trial:
             reason = "trial"
-        expected = round(1 + sum(whole[node] for node in kept), 2)
+        expected = round(1 + sum(chances[node] for node in checked), 2)
         rate = round(self.throughput.rate, 1)
-        self.decision = Decision(len(nodes), len(kept), expected, rate, reason, self.columns, asked)
-        return kept
+        columns = self.member.notes.columns
+        self._decision = Decision(
+            len(nodes), len(checked), expected, rate, reason, columns, drafted
+        )
+        return checked
 
     def learn(self, result: VerificationResult) -> None:
         assert self._proposed is not None
         tree, nodes = self._proposed
-        passes, rows = self._made()
+        passes, rows = self._draft_passes()
         drafting = 0.0
         if self._draft_costs and passes:
             drafting = passes * self._draft_costs.of(rows / passes)
@@ -199,5 +206,5 @@ class Controller(Method):
 
 
 def controlled(method: Method, costs: Costs) -> Method:
-    """The method with a controller around it where an amount is 'auto'; otherwise itself."""
+    """Return the method, in a controller if an amount is 'auto'."""
     return method if method.adjustable is None else Controller(method, costs)

@@ -7,80 +7,83 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ouroboros_core.methods.parts.adjustable import Sizing
+from ouroboros_core.methods.parts.base import Sizing
 
 CONTEXT = 400
-"""Tokens of the context behind which passes are timed."""
+"""Tokens of the context of timed passes."""
 
-LITTLE = 1.1
-"""The most that a pass over a cheap number of rows takes, as a multiple of a pass over one row."""
+CHEAP = 1.1
+"""Longest pass over a cheap number of rows, as a multiple of a pass over one row."""
 
 
 @dataclass(frozen=True)
 class PassCosts:
-    """Seconds of a model's pass, measured at some row counts, ascending; fewer take as long as the
-    first."""
+    """Seconds of a model's pass at some ascending row counts; fewer rows take as long as the first
+    count."""
 
     rows: tuple[int, ...]
     seconds: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Raise ValueError for what nobody has measured."""
+        """Raise ValueError if the costs cannot be measured ones."""
         if not self.rows or len(self.seconds) != len(self.rows):
             raise ValueError(f"each row count has its seconds, and there is one at least: {self}")
         if sorted({*self.rows}) != [*self.rows]:
             raise ValueError(f"row counts must ascend: {self}")
-        if not all(0 < one < math.inf for one in self.seconds):
+        if not all(0 < seconds < math.inf for seconds in self.seconds):
             raise ValueError(f"seconds of a pass must be finite and above 0: {self}")
 
     def of(self, rows: float) -> float:
-        """Seconds of a pass over `rows` rows. Interpolates linearly between measured row counts and
-        extrapolates beyond them."""
+        """Return the seconds of a pass over `rows` rows, interpolated linearly between measured row
+        counts and extrapolated beyond them."""
         if len(self.rows) == 1 or rows <= self.rows[0]:
             return self.seconds[0]
         at = min(bisect_left(self.rows, rows), len(self.rows) - 1)
-        (before, after), (less, more) = self.rows[at - 1 : at + 1], self.seconds[at - 1 : at + 1]
-        return less + (more - less) * (rows - before) / (after - before)
+        (before, after), (low, high) = self.rows[at - 1 : at + 1], self.seconds[at - 1 : at + 1]
+        return low + (high - low) * (rows - before) / (after - before)
 
-    def part(self, share: float) -> PassCosts:
-        """The costs of passes that read this share of the weights, taken to be in proportion to it:
-        a pass over few rows takes as long as reading its weights."""
-        return PassCosts(self.rows, tuple(share * one for one in self.seconds))
+    def scaled(self, share: float) -> PassCosts:
+        """Return the costs of passes that read this share of the weights, in proportion to it: a
+        pass over few rows takes as long as reading its weights."""
+        return PassCosts(self.rows, tuple(share * seconds for seconds in self.seconds))
 
     @property
     def cheap_rows(self) -> int:
-        """The most rows, as far as was measured, whose pass takes at most LITTLE times a pass over
-        one row."""
-        most = LITTLE * self.seconds[0]
-        return max(rows for rows in range(1, self.rows[-1] + 1) if self.of(rows) <= most)
+        """The most rows within the measured range for which a pass takes at most CHEAP times as
+        long as a pass over one row."""
+        limit = CHEAP * self.seconds[0]
+        return max(rows for rows in range(1, self.rows[-1] + 1) if self.of(rows) <= limit)
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of the passes of the target and, if present, of the draft model, the EAGLE head, and
-    what else is trained for the target, by kind."""
+    """Costs of the passes of the target, the draft model and the heads, by kind of head."""
 
     target: PassCosts
     draft: PassCosts | None = None
-    head: PassCosts | None = None
     heads: Mapping[str, PassCosts] = field(default_factory=dict)
 
     @property
     def by_kind(self) -> dict[str, PassCosts]:
-        """All there are: of `target`, `draft`, `head` and the kinds of `heads`."""
-        known = {"target": self.target, "draft": self.draft, "head": self.head, **self.heads}
-        return {kind: costs for kind, costs in known.items() if costs}
+        """Return all costs, under `target`, `draft` and the kinds of head."""
+        models = {"target": self.target, "draft": self.draft, **self.heads}
+        return {kind: costs for kind, costs in models.items() if costs}
+
+    def of_head(self, kind: str) -> PassCosts | None:
+        """Return the costs of a head, of another head if this kind was not timed, or None."""
+        return self.heads.get(kind) or next(iter(self.heads.values()), None)
 
     @property
     def sizing(self) -> Sizing:
-        """Which amounts are cheap on this machine, for a method that chooses them when it
-        starts."""
+        """The amounts that are cheap on this machine, for a method that chooses them at its
+        start."""
         return Sizing(self.target.cheap_rows, self.draft.cheap_rows if self.draft else 1)
 
 
 TYPICAL = Costs(
     target=PassCosts((1, 8, 16, 32, 64), (20.0, 22.0, 24.0, 28.0, 36.0)),
     draft=PassCosts((1, 16, 64), (3.0, 3.4, 4.6)),
-    head=PassCosts((1, 16, 64), (2.0, 2.3, 3.2)),
+    heads={"eagle": PassCosts((1, 16, 64), (2.0, 2.3, 3.2))},
 )
-"""Used where nothing was measured: round numbers in the proportions of small models on a CPU."""
+"""Default costs without a measurement: round numbers in the proportions of small models on a
+CPU."""

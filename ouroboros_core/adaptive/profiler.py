@@ -1,4 +1,4 @@
-"""Times what passes cost here; `loading.costs` keeps it."""
+"""Measurement of the seconds of passes on this machine; `loading.costs` stores the result."""
 
 from __future__ import annotations
 
@@ -14,48 +14,47 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import ROOT, Provenance, TokenTree, TreeBuilder, chain
 
 Timer = Callable[[], float]
-"""Does something, and says how many seconds it took."""
+"""A function that runs an operation and returns its seconds."""
 
 Kind = tuple[Callable[[Any, int, int], Timer], Any, tuple[int, ...]]
-"""Who times a drafter's passes: by drafter, rows and tokens before it; the drafter; and the rows,
-ascending."""
+"""A function from model, rows and context tokens to a timer; the model; ascending row counts."""
 
 TARGET_ROWS, DRAFT_ROWS, HEAD_ROWS = (1, 2, 4, 8, 16, 32), (1, 4, 16, 32), (4, 8)
 
 SECONDS = 6.0
-"""How long all of it may take, at least two rounds provided."""
+"""Longest duration of a measurement after its first two rounds."""
 
 ROUNDS, SHORT = 12, 100
-"""Rounds at most, and tokens of the context behind which tables of passes are made."""
+"""Most rounds, and tokens of the context for tables of passes."""
 
 
 def in_turn(timers: Sequence[Timer], rounds: int, seconds: float) -> list[list[float]]:
-    """What each measures, in turn for some rounds, the first of which does not count; fewer if time
-    is up."""
-    taken: list[list[float]] = [[] for _ in timers]
+    """Return the measurements of each timer, alternating between the timers for up to `rounds`
+    rounds and `seconds` seconds. The first round does not count, the next two always run."""
+    measurements: list[list[float]] = [[] for _ in timers]
     begun = time.perf_counter()
     for turn in range(rounds + 1):
         if turn > 2 and time.perf_counter() - begun > seconds:
             break
-        for measure, found in zip(timers, taken, strict=True):
+        for measure, values in zip(timers, measurements, strict=True):
             value = measure()
-            found.extend([value] if turn else [])
-    return taken
+            values.extend([value] if turn else [])
+    return measurements
 
 
 def tree_of(rows: int, root: int) -> TokenTree:
-    """A chain of so many rows, the root included."""
+    """Return a chain of `rows` rows, with the root."""
     return chain(root, [root] * (rows - 1), Provenance(Source.DRAFT))
 
 
 def siblings_of(rows: int, root: int, vocabulary: int) -> TokenTree:
-    """So many rows below a root; a vocabulary that has fewer tokens is gone through again."""
+    """Return `rows` siblings below a root; tokens repeat if the vocabulary is smaller."""
     tokens = (root, *(row % vocabulary for row in range(rows)))
     return TokenTree(tokens, (-1, *[0] * rows), (ROOT, *[Provenance(Source.DRAFT)] * rows))
 
 
 def pass_of(model: LanguageModel, rows: int, length: int) -> Timer:
-    """Times a pass over a chain of so many rows, behind a context of so many tokens."""
+    """Return a timer of a pass over a chain of `rows` rows after a context of `length` tokens."""
     context = _text(length, model.vocabulary)
     tree = tree_of(rows, context[-1])
 
@@ -68,15 +67,15 @@ def pass_of(model: LanguageModel, rows: int, length: int) -> Timer:
 
 
 def pass_seconds(models: Sequence[tuple[LanguageModel, int]], repeats: int = 24) -> list[float]:
-    """Median seconds of a pass of each (model, rows), timed in turn behind the same context of
-    SHORT tokens."""
+    """Return the median seconds of a pass of each (model, rows), alternating between them, after
+    the same context of SHORT tokens."""
     timers = [pass_of(model, rows, SHORT) for model, rows in models]
-    return [statistics.median(found) for found in in_turn(timers, repeats, float("inf"))]
+    return [statistics.median(seconds) for seconds in in_turn(timers, repeats, float("inf"))]
 
 
 def level_of(head: Drafter, rows: int, length: int) -> Timer:
-    """Times a pass of a head over so many rows, siblings below the root; one row: the pass that
-    reads the last token."""
+    """Return a timer of a head's pass over `rows` siblings below the root, or for one row of the
+    pass that reads the last token."""
     context = _text(length, head.vocabulary)
     root, tree = TreeBuilder(context[-1]).build(), siblings_of(rows, context[-1], head.vocabulary)
 
@@ -96,59 +95,59 @@ def level_of(head: Drafter, rows: int, length: int) -> Timer:
 def measure(
     target: LanguageModel,
     draft: LanguageModel | None,
-    head: Drafter | None,
     heads: Mapping[str, Drafter] | None = None,
     seconds: float = SECONDS,
     counts: int | None = None,
 ) -> Costs:
-    """Time the passes of a pair, in rounds that end after so many seconds, but not before the
-    third; of each model over the first so many row `counts`.
+    """Time the passes of a pair in rounds of up to `seconds` seconds, but at least three rounds.
 
-    More rows never count as cheaper than fewer. A drafter's passes are timed behind its first one
-    of a step.
+    counts: use only the first `counts` row counts of each model. More rows never count as cheaper
+    than fewer. A drafter's passes are timed after its first pass of a step.
     """
-    trained = {"head": head, **(heads or {})}
     kinds: dict[str, Kind] = {"target": (pass_of, target, TARGET_ROWS[:counts])}
     kinds |= {"draft": (pass_of, draft, DRAFT_ROWS[:counts])} if draft else {}
-    kinds |= {kind: (level_of, one, HEAD_ROWS[:counts]) for kind, one in trained.items() if one}
+    kinds |= {
+        kind: (level_of, drafter, HEAD_ROWS[:counts]) for kind, drafter in (heads or {}).items()
+    }
     length = length_for(target, draft)
     plain = pass_of(target, 1, length)
     timers: dict[tuple[str, int], Timer] = {}
     for kind, (timed, model, several) in kinds.items():
         for rows in several:
-            timers[kind, rows] = one = timed(model, rows, length)
+            timers[kind, rows] = timer = timed(model, rows, length)
             if kind != "target":
-                # Before each level of a head there is its first pass, see `level_of`.
+                # The first pass of a head comes before each of its levels, see `level_of`.
                 first = timed(model, 1, length) if timed is pass_of else plain
-                timers[kind, rows] = _behind(first, one)
-    # The least of each, and of all with more rows: other work on the machine only adds to a time.
-    taken = in_turn([*timers.values()], ROUNDS, seconds)
-    least = dict(zip(timers, map(min, taken), strict=True))
+                timers[kind, rows] = _behind(first, timer)
+    # Other work on the machine only adds to a time: take the minimum of each count and all larger.
+    measurements = in_turn([*timers.values()], ROUNDS, seconds)
+    least = dict(zip(timers, map(min, measurements), strict=True))
     costs = {}
     for kind, (_, model, several) in kinds.items():
-        mine = [*accumulate((least[kind, rows] for rows in reversed(several)), min)][::-1]
-        costs[kind] = PassCosts(several, tuple(mine))
+        minima = [*accumulate((least[kind, rows] for rows in reversed(several)), min)][::-1]
+        costs[kind] = PassCosts(several, tuple(minima))
         model.forget()
         model.passes = model.rows = 0
-    return Costs(costs.pop("target"), costs.pop("draft", None), costs.pop("head", None), costs)
+    return Costs(costs.pop("target"), costs.pop("draft", None), costs)
 
 
 def length_for(target: LanguageModel, draft: LanguageModel | None) -> int:
-    """CONTEXT, or what is left of a shorter model's positions."""
-    most = min(model.max_length for model in (target, draft) if model) - TARGET_ROWS[-1]
-    return min(CONTEXT, most)
+    """Return CONTEXT, or less if a model has too few positions."""
+    longest = min(model.max_length for model in (target, draft) if model) - TARGET_ROWS[-1]
+    return min(CONTEXT, longest)
 
 
 def _behind(first: Timer, timed: Timer) -> Timer:
-    """What is timed right after something else, which leaves the processor's caches as it does."""
+    """Return a timer that runs `first` before `timed`, for the same state of the processor's
+    caches as in a step."""
 
-    def both() -> float:
+    def second() -> float:
         first()
         return timed()
 
-    return both
+    return second
 
 
 def _text(length: int, vocabulary: int) -> list[int]:
-    """So many token ids of a vocabulary, which may be smaller than the 50 that alternate else."""
+    """Return `length` token ids: 50 alternating ones, or fewer in a smaller vocabulary."""
     return [(7 + n % 50) % vocabulary for n in range(length)]

@@ -1,23 +1,23 @@
-"""Methods on one prompt, each measured several times in turn: what the page's race is for one
-run."""
+"""A comparison of methods on one prompt, each measured several times, alternating; a race on the
+page measures them once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark import entrants, protocol
-from ouroboros_core.benchmark.protocol import ROUNDS, Measured, Speedup
+from ouroboros_core.benchmark.protocol import ROUNDS, Measured
 from ouroboros_core.benchmark.runner import WARM_UP_TOKENS
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.integrations import notebook_tables as notebook
-from ouroboros_core.progress import following
+from ouroboros_core.progress import progress_bar
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import divergence
+from ouroboros_core.trace.summary import Speedup
 from ouroboros_core.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` measured; a notebook shows it as a race. The first lane is plain decoding."""
+    """The result of `compare`; a notebook shows it as a race. The first lane is plain decoding."""
 
     prompt: str
     target: str
@@ -94,12 +94,6 @@ class Comparison:
     @property
     def fastest(self) -> Lane:
         return max(self.lanes, key=lambda lane: lane.speedup)
-
-    def _repr_html_(self) -> str:
-        return notebook.comparison_html(self)
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(notebook.comparison_text(self))
 
 
 def compare(
@@ -141,8 +135,8 @@ def compare(
     for lane in lanes:
         lane.run(prompt, (), min(WARM_UP_TOKENS, max_new_tokens))
     measured = _follow(lanes, prompt, max_new_tokens, rounds)
-    found = tuple(_lane(pair, lane, n, measured) for n, lane in enumerate(lanes))
-    return Comparison(prompt, pair.target.name, pair.environment, found)
+    result_lanes = tuple(_lane(pair, lane, n, measured) for n, lane in enumerate(lanes))
+    return Comparison(prompt, pair.target.name, pair.environment, result_lanes)
 
 
 def _specs(methods: Sequence[str] | str, sampling: Sampling) -> list[entrants.Spec]:
@@ -165,7 +159,7 @@ def _follow(
     """Run all rounds; the bar moves when a run begins, and stands while a round is measured
     again."""
     total, begun = rounds * len(lanes), 0
-    with following("comparing", total) as tell:
+    with progress_bar("comparing", total) as tell:
 
         def run(_: int, lane: int) -> Trace:
             nonlocal begun
@@ -173,13 +167,13 @@ def _follow(
             begun += 1
             return lanes[lane].trace(prompt, (), count)
 
-        found = protocol.last(protocol.measure(len(lanes), protocol.at_once(run), rounds=rounds))
+        measured = protocol.last(protocol.measure(len(lanes), protocol.at_once(run), rounds=rounds))
         tell(total, "done")
-    return found
+    return measured
 
 
 def _lane(pair: Pair, entrant: entrants.MethodEntrant, number: int, measured: Measured) -> Lane:
-    """The numbers of a lane, and how its texts compare with those of plain decoding."""
+    """The numbers of a lane, and how its texts compare with the texts of plain decoding."""
     compared = entrant.repeats_plain_text
     wrong = _wrong(pair, measured, number) if compared else ""
     middle = measured.middle(number)
@@ -197,9 +191,9 @@ def _lane(pair: Pair, entrant: entrants.MethodEntrant, number: int, measured: Me
 def _wrong(pair: Pair, measured: Measured, lane: int) -> str:
     """How the first text that is another one than plain decoding's differs, ties of rounding
     apart."""
-    for one in measured.rounds:
-        trace, plain = one.traces[lane], one.plain
-        found = divergence(pair.target, trace, plain)
-        if found is not None and not found.tie:
-            return found.sentence(trace.pieces | plain.pieces)
+    for round_ in measured.rounds:
+        trace, plain = round_.traces[lane], round_.plain
+        difference = divergence(pair.target, trace, plain)
+        if difference is not None and not difference.tie:
+            return difference.sentence(trace.pieces | plain.pieces)
     return ""

@@ -1,5 +1,4 @@
-"""What this machine has for the project, and whether it works: facts as findings, each with its
-reason and, where something is amiss, the remedy."""
+"""Findings about this machine: each has a fact, its reason and, after a fault, the remedy."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ REFUSED = (
     f"{pages.ENABLED} says never; large pages make passes over few rows faster",
     f"echo madvise | sudo tee {pages.ENABLED}",
 )
-"""Why weights lie in ordinary pages where Linux has large ones, and the remedy."""
+"""The reason for weights in ordinary pages, and the remedy."""
 TEST_PROMPTS = (
     "The quick brown fox jumps over the lazy dog. The quick brown fox",
     "def add(a, b):\n    return a + b\n\ndef sub(a, b):\n",
@@ -64,9 +63,9 @@ TEST_TOKENS = 24
 class Finding:
     """One line of the report.
 
-    fact    what is there
-    reason  why it counts as this state, or what follows from it
-    remedy  what to do; empty where nothing is amiss
+    fact    a version, a size, a measurement
+    reason  the reason for its state, or a consequence
+    remedy  empty without a fault
     """
 
     section: str
@@ -98,41 +97,44 @@ def machine() -> Iterator[Finding]:
 
 
 def _threads() -> Finding:
-    mine, all_of_them = available_threads(), os.cpu_count() or 1
-    used = min(torch.get_num_threads(), mine)
-    fact = f"{used} of {all_of_them} processors"
+    own_threads, all_threads = available_threads(), os.cpu_count() or 1
+    used = min(torch.get_num_threads(), own_threads)
+    fact = f"{used} of {all_threads} processors"
     limit = os.getenv("OMP_NUM_THREADS")
-    if used < mine:
+    if used < own_threads:
         why = f"OMP_NUM_THREADS is {limit}" if limit else f"torch computes with {used}"
-        remedy = f"set OMP_NUM_THREADS to {mine} to use all that this process may"
+        remedy = f"set OMP_NUM_THREADS to {own_threads} to use all that this process may"
         return Finding("machine", "threads", "note", fact, why, remedy)
-    why = "" if mine == all_of_them else "the process or its container may use no more"
+    why = "" if own_threads == all_threads else "the process or its container may use no more"
     return Finding("machine", "threads", "ok", fact, why)
 
 
 def _versions() -> Iterator[Finding]:
     try:
-        needed = {one.name: one for one in map(Requirement, requires("ouroboros-core") or [])}
+        needed = {
+            requirement.name: requirement
+            for requirement in map(Requirement, requires("ouroboros-core") or [])
+        }
         yield Finding("packages", "ouroboros", "ok", f"{VERSION}, installed")
     except PackageNotFoundError:
         needed = {}
         yield Finding("packages", "ouroboros", "ok", f"{VERSION}, a checkout")
     for name in PACKAGES:
         try:
-            found = version(name)
+            installed = version(name)
         except PackageNotFoundError:
             remedy = f"pip install {needed.get(name, name)}"
             yield Finding("packages", name, "broken", "missing", "it is required", remedy)
             continue
-        wanted = needed.get(name)
-        fits = wanted is None or wanted.specifier.contains(found, prereleases=True)
-        reason = "" if fits else f"{wanted} is what was tested"
-        remedy = "" if fits else f"pip install '{wanted}'"
-        yield Finding("packages", name, "ok" if fits else "note", found, reason, remedy)
+        needs = needed.get(name)
+        fits = needs is None or needs.specifier.contains(installed, prereleases=True)
+        reason = "" if fits else f"{needs} is what was tested"
+        remedy = "" if fits else f"pip install '{needs}'"
+        yield Finding("packages", name, "ok" if fits else "note", installed, reason, remedy)
 
 
 def passes(device: str = "auto", kind: DType = "auto") -> Iterator[Finding]:
-    """What computes here, and in what; raises InvalidInput for a device that is not there."""
+    """Report device, dtype and engine; raises InvalidInput for a missing device."""
     where = choose_device(device)
     yield _gpu()
     yield Finding(
@@ -153,17 +155,17 @@ def passes(device: str = "auto", kind: DType = "auto") -> Iterator[Finding]:
 
 
 def _native(dtype: torch.dtype) -> Finding:
-    found = _why_not_native(dtype)
-    if found is None:
+    obstacle = _why_not_native(dtype)
+    if obstacle is None:
         fact = f"compiled for this processor, weights in {pages.kind()}"
         if pages.refused():
             return Finding("passes", "native", "note", fact, *REFUSED)
         return Finding("passes", "native", "ok", fact)
-    return Finding("passes", "native", "note", "torch computes instead", *found)
+    return Finding("passes", "native", "note", "torch computes instead", *obstacle)
 
 
 def _why_not_native(dtype: torch.dtype) -> tuple[str, str] | None:
-    """A reason and its remedy; None where the native pass computes in that dtype."""
+    """Return reason and remedy, or None if the native pass computes in that dtype."""
     missing = build.missing()
     if missing:
         if os.environ.get(build.SWITCH) == "0":
@@ -223,20 +225,20 @@ def weights() -> Iterator[Finding]:
 
 
 def _cache(folder: Path, needed: int) -> Finding:
-    """The cache folder, which needs so many bytes."""
-    lies = next(one for one in (folder, *folder.parents) if one.exists())
-    free, why = shutil.disk_usage(lies).free, ""
-    if not os.access(lies, os.W_OK):
-        why = f"{lies} cannot be written to"
+    """Report the cache folder, which needs `needed` bytes."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free, why = shutil.disk_usage(existing).free, ""
+    if not os.access(existing, os.W_OK):
+        why = f"{existing} cannot be written to"
     elif free < needed:
         why = f"the target needs {needed / 1e6:.0f} MB"
-    remedy = f"choose another folder with {embedded.ELSEWHERE}" if why else ""
+    remedy = f"choose another folder with {embedded.CACHE_VARIABLE}" if why else ""
     fact = f"{folder}, {free / 1e9:.1f} GB free"
     return Finding("weights", "cache", "broken" if why else "ok", fact, why, remedy)
 
 
 def models(pair: Pair) -> Iterator[Finding]:
-    """What a loaded pair computes with, and what its passes cost here."""
+    """Report the engines of a loaded pair and the costs of its passes."""
     roles = {"target": pair.target, "draft": pair.draft}
     foreign = pair.foreign_draft
     for role, model in roles.items():
@@ -256,25 +258,25 @@ def models(pair: Pair) -> Iterator[Finding]:
         }[model.engine]
         fact = f"{model.name}, {model.engine} passes in {dtype} on {model.device}"
         yield Finding("models", role, "ok", fact, why)
-        found = pair.costs.target if role == "target" else pair.costs.draft
-        if found is not None:
-            times = zip(found.rows, found.seconds, strict=True)
+        costs = pair.costs.target if role == "target" else pair.costs.draft
+        if costs is not None:
+            times = zip(costs.rows, costs.seconds, strict=True)
             fact = ", ".join(f"{rows}: {1000 * seconds:.1f}" for rows, seconds in times)
-            why = f"up to {found.cheap_rows} rows cost about what one does"
+            why = f"up to {costs.cheap_rows} rows cost about what one does"
             yield Finding("models", f"{role}'s ms by rows", "ok", fact, why)
     if pair.generation_config:
         why = "generate, chat and the page apply them, as transformers does; bench and sweep do not"
         fact = metrics.in_words(pair.generation_config)
         yield Finding("models", "its generation_config.json", "ok", fact, why)
-    others = [one for one in pair.beside if not one.startswith("draft ")]
-    yield Finding("models", "beside them", "ok", ", ".join(others) or "nothing")
+    drafters = [label for label in pair.beside if not label.startswith("draft ")]
+    yield Finding("models", "beside them", "ok", ", ".join(drafters) or "nothing")
 
 
 def self_test(
     pair: Pair, prompts: Sequence[str] = TEST_PROMPTS, tokens: int = TEST_TOKENS
 ) -> Iterator[Finding]:
-    """Whether union writes what plain decoding writes, and on the native pass whether the rows of a
-    tree equal those of passes over one token, to the bit."""
+    """Report whether union writes the text of plain decoding, and whether the native pass computes
+    the rows of a tree as it computes single tokens, to the bit."""
     begun = time.perf_counter()
     for number, prompt in enumerate(prompts, 1):
         try:
@@ -311,13 +313,15 @@ def compared(pair: Pair, plain: Trace, method: str, name: str) -> Finding:
     """Greedy text by a method beside a run of plain decoding; a difference that rounding explains
     is a note, any other is broken."""
     trace = run_raw(pair, plain.prompt.text, method, plain.max_new_tokens)
-    found = divergence(target_of(pair, trace), trace, plain)
+    difference = divergence(target_of(pair, trace), trace, plain)
     passes = f"{len(trace.tokens)} tokens by {method} in {len(trace.steps)} passes"
-    if found is None:
+    if difference is None:
         return Finding("exactness", name, "ok", passes, "equal to plain decoding")
-    sentence = found.sentence(trace.pieces | plain.pieces)
-    remedy = "" if found.tie else "report it with this output; --dtype float32 is exact"
-    return Finding("exactness", name, "note" if found.tie else "broken", passes, sentence, remedy)
+    sentence = difference.sentence(trace.pieces | plain.pieces)
+    remedy = "" if difference.tie else "report it with this output; --dtype float32 is exact"
+    return Finding(
+        "exactness", name, "note" if difference.tie else "broken", passes, sentence, remedy
+    )
 
 
 def own_texts(count: int) -> list[str]:

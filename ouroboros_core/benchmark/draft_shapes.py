@@ -1,5 +1,5 @@
-"""A table of draft shapes: what each trained draft costs and yields; `scripts.shapes` measures
-it."""
+"""Draft shapes: the cost and the yield of each trained draft, as assets/models/shapes.json has
+them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def table(rows: Sequence[Measured]) -> str:
 
 
 def read(path: Path) -> list[Measured]:
-    """What an earlier run measured."""
+    """Return the measurements of a file."""
     return TypeAdapter(list[Measured]).validate_python(
         json.loads(path.read_text(encoding="utf-8"))["drafts"]
     )

@@ -1,9 +1,9 @@
-"""What can run in a benchmark: our methods, and what a run of one leaves behind.
+"""Entrants of a benchmark: our methods, and the records of their runs.
 
 A method is named as on the command line, with its settings in brackets:
-`ouroboros[gamma=6,top_k_suffixes=3]`; `ouroboros[published]` has those of its paper, and others
-may follow. Besides the method's own settings there are `warm=true`, which keeps what the method
-learns from prompt to prompt, and `acceptance=rejection`. The baseline's rule is always `match`: it
+`ouroboros[gamma=6,top_k_suffixes=3]`; `ouroboros[published]` has the settings of its paper, and
+others may follow. Besides the method's settings there are `warm=true`, which keeps the method's
+memory from prompt to prompt, and `acceptance=rejection`. The baseline's rule is always `match`: it
 proposes nothing, and its text is the one that others are compared with.
 """
 
@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
-from ouroboros_core import methods
+from ouroboros_core import methods, rules
 from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import Hyperparameters
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Seconds, Step, Trace
@@ -35,9 +35,9 @@ def left_out(pair: Pair) -> str:
     where it has none."""
     if not pair.generation_config:
         return ""
-    own = metrics.in_words(pair.generation_config)
+    words = metrics.in_words(pair.generation_config)
     return (
-        f"the generation_config.json of {pair.target.name} ({own}) is left out, for every method "
+        f"the generation_config.json of {pair.target.name} ({words}) is left out, for every method "
         "and peer alike"
     )
 
@@ -55,7 +55,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Spent:
-    """What one step has written, and what it took: tokens that arrive together."""
+    """Tokens and costs of one step."""
 
     tokens: int
     passes: int
@@ -105,7 +105,7 @@ class Outcome:
         as the last one of every text does."""
         steps: list[Spent] = []
         for step in self.steps:
-            left = count - sum(one.tokens for one in steps)
+            left = count - sum(earlier.tokens for earlier in steps)
             if left <= 0:
                 break
             steps.append(replace(step, tokens=min(step.tokens, left)))
@@ -118,8 +118,8 @@ class Entrant(Protocol):
     label: str
     """The name of its rows."""
     setting: str
-    """What distinguishes it from other entrants with the same label, of which the best counts;
-    empty if it is the only one."""
+    """Its difference from other entrants with the same label, among which the best counts; empty
+    if it is the only one."""
     repeats_plain_text: bool
     """Whether its text must equal the baseline's."""
     lossless: bool
@@ -128,28 +128,30 @@ class Entrant(Protocol):
     def run(
         self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
     ) -> Outcome:
-        """Continue the prompt, which follows `history` (user and assistant in turn). prediction:
-        the text that is expected, for whoever can use one; empty if nothing is."""
+        """Continue the prompt after `history` (user and assistant alternating).
+
+        prediction  the expected text, for an entrant that can use one
+        """
         ...
 
 
 def split(text: str) -> list[str]:
     """The parts of a list with commas; those inside brackets do not split."""
-    parts, depth, current = [], 0, ""
+    items, depth, current = [], 0, ""
     for letter in text:
         depth += (letter == "[") - (letter == "]")
         if letter == "," and depth == 0:
-            parts.append(current)
+            items.append(current)
             current = ""
         else:
             current += letter
-    return [part.strip() for part in (*parts, current) if part.strip()]
+    return [item.strip() for item in (*items, current) if item.strip()]
 
 
 def parse(text: str, sampling: Sampling) -> list[Spec]:
-    """The methods of a list, the baseline first; raises InvalidInput for what is no method or no
-    setting of it."""
-    specs = [read_spec(part, sampling) for part in split(text)]
+    """Return the methods of a list with the baseline first; raises InvalidInput for an unknown
+    method or setting."""
+    specs = [read_spec(item, sampling) for item in split(text)]
     if BASELINE not in {spec.text for spec in specs}:
         specs.insert(0, read_spec(BASELINE, sampling))
     names = [spec.text for spec in specs]
@@ -180,9 +182,8 @@ def read_spec(text: str, sampling: Sampling) -> Spec:
         raise InvalidInput(
             f"{text}: {kind.id} keeps nothing that could be warm; {methods.able(Need.MEMORY)} do"
         )
-    rule = settings.pop("acceptance", "match" if text == BASELINE else sampling.acceptance)
+    rule = settings.pop("acceptance", rules.DEFAULT if text == BASELINE else sampling.acceptance)
     chosen = Sampling.parse({**sampling.model_dump(), "acceptance": rule})
-    assert isinstance(chosen, Sampling)
     return Spec(text, kind.id, kind.Hyperparameters.parse(settings), chosen, warm == "true")
 
 
@@ -197,8 +198,8 @@ class MethodEntrant:
 
         need = lacking(pair, kind, spec.hyperparameters)
         if need is not None:
-            what = methods.wanting(need, pair.foreign, f"name one with {need.flag}")
-            raise InvalidInput(f"{spec.text} needs {what}, or leave the method out")
+            wanting = methods.wanting(need, pair.foreign, f"name one with {need.flag}")
+            raise InvalidInput(f"{spec.text} needs {wanting}, or leave the method out")
         self.label = spec.text
         checked = kind.writer is Source.TARGET
         self.repeats_plain_text = checked and spec.sampling.repeats_plain_text
@@ -240,15 +241,15 @@ class MethodEntrant:
 
 
 def prompt_ids(pair: Pair, prompt: str, history: Sequence[str], max_new_tokens: int) -> list[int]:
-    """What a peer is given: the prompt as our methods get it, with the chat template where there is
-    one. Raises InvalidInput where it leaves no room for the new tokens."""
+    """Return the prompt as our methods get it, with the chat template if there is one. Raises
+    InvalidInput if it leaves no room for the new tokens."""
     tokens = pair.encode(prompt, chat=bool(pair.tokenizer.chat_template), history=history)
     check_length(tokens, max_new_tokens, pair.target)
     return tokens
 
 
 def outcome_of(trace: Trace) -> Outcome:
-    """What a benchmark keeps of a trace."""
+    """Return the record of a trace."""
     return Outcome(trace.tokens, tuple(map(_spent, trace.steps)))
 
 

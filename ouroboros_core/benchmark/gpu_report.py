@@ -1,5 +1,4 @@
-"""What the first person with a GPU checks in ten minutes, as a report to paste: exactness, costs by
-rows, peers, memory, and what ZeroGPU needs."""
+"""A report about a GPU, in ten minutes: exactness, costs by rows, peers, memory, ZeroGPU."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from ouroboros_core.adaptive.profiler import pass_seconds
 from ouroboros_core.benchmark import doctor as checkup
 from ouroboros_core.benchmark.doctor import Finding
 from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome, parse
-from ouroboros_core.benchmark.peak_memory import MemoryPeak
 from ouroboros_core.benchmark.peers import peers
+from ouroboros_core.benchmark.runner import MemoryPeak
 from ouroboros_core.decoding.generation import lacking
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.sampling import Sampling
@@ -34,11 +33,15 @@ def report(pair: Pair, *, quick: bool = False) -> Iterator[Finding]:
     prompts = checkup.own_texts(count)
     peak = MemoryPeak(pair.target.device.type)
     peak.reset()
-    able = [one for one in (("autoregressive", "union") if quick else METHODS) if _runs(pair, one)]
+    able = [
+        method
+        for method in (("autoregressive", "union") if quick else METHODS)
+        if _runs(pair, method)
+    ]
     yield from exactness(pair, prompts, tokens, able[1:])
     yield from costs(pair, ROWS[:3] if quick else ROWS, 2 if quick else 24)
-    others = PEERS[:1] if quick or pair.draft is None else PEERS
-    yield from speeds(pair, prompts[: 1 if quick else 4], tokens, able, others)
+    peers = PEERS[:1] if quick or pair.draft is None else PEERS
+    yield from speeds(pair, prompts[: 1 if quick else 4], tokens, able, peers)
     yield Finding(
         "memory",
         "peak",
@@ -58,13 +61,13 @@ def exactness(
     pair: Pair, prompts: Sequence[str], tokens: int, ids: Sequence[str]
 ) -> Iterator[Finding]:
     """Every method's greedy text beside plain decoding's, on every prompt."""
-    plain = [checkup.run_raw(pair, one, BASELINE, tokens) for one in prompts]
+    plain = [checkup.run_raw(pair, run, BASELINE, tokens) for run in prompts]
     for method in ids:
-        found = [checkup.compared(pair, one, method, method) for one in plain]
-        equal = sum(one.state == "ok" for one in found)
-        fact = f"{equal} of {len(found)} texts equal plain decoding's"
-        worst = next((one for one in found if one.state == "broken"), None)
-        worst = worst or next((one for one in found if one.state == "note"), None)
+        findings = [checkup.compared(pair, run, method, method) for run in plain]
+        equal = sum(run.state == "ok" for run in findings)
+        fact = f"{equal} of {len(findings)} texts equal plain decoding's"
+        worst = next((run for run in findings if run.state == "broken"), None)
+        worst = worst or next((run for run in findings if run.state == "note"), None)
         if worst is None:
             yield Finding("exactness", method, "ok", fact)
         else:
@@ -98,9 +101,9 @@ def speeds(
             done[number].append(entrant.run(prompt, (), tokens))
     for number, entrant in enumerate(entrants):
         counted = done[number][1:]
-        written = sum(len(one.tokens) for one in counted)
-        seconds = sum(one.seconds.decode for one in counted)
-        passes = sum(one.passes for one in counted)
+        written = sum(len(outcome.tokens) for outcome in counted)
+        seconds = sum(outcome.seconds.decode for outcome in counted)
+        passes = sum(outcome.passes for outcome in counted)
         setting = getattr(entrant, "setting", "")
         name = f"{entrant.label} ({setting})" if setting else entrant.label
         fact = f"{written / seconds:.1f} tokens/s" if seconds else "nothing was written"
@@ -112,7 +115,7 @@ def zero() -> Finding:
     if importlib.util.find_spec("spaces") is None:
         why = "the package spaces is there only on Spaces: make space HARDWARE=zero writes one"
         return Finding("zerogpu", "spaces", "ok", "not installed", why)
-    lent = os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
-    where = "a GPU is lent by the minute" if lent else "installed, but no GPU is lent here"
-    seen = "torch sees one outside of a loan" if torch.cuda.is_available() else ""
-    return Finding("zerogpu", "spaces", "ok", where, seen)
+    on_zero_gpu = os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
+    where = "a GPU is lent by the minute" if on_zero_gpu else "installed, but no GPU is lent here"
+    remark = "torch sees one outside of a loan" if torch.cuda.is_available() else ""
+    return Finding("zerogpu", "spaces", "ok", where, remark)

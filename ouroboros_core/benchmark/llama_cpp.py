@@ -79,7 +79,7 @@ class LlamaCpp:
     ) -> Outcome:
         pair = self._pair
         tokens = prompt_ids(pair, prompt, history, max_new_tokens)
-        wanted = {
+        request = {
             "prompt": tokens,
             "n_predict": max_new_tokens,
             "temperature": 0.0,
@@ -90,17 +90,17 @@ class LlamaCpp:
         }
         chunks: list[Any] = []
         time.sleep(REST_S)
-        self._server.handle_completions(wanted, chunks.append)
+        self._server.handle_completions(request, chunks.append)
         time.sleep(REST_S)
         return Outcome((), tuple(steps([c for c in chunks if isinstance(c, dict)])))
 
 
 def steps(chunks: Sequence[dict[str, Any]]) -> list[Spent]:
-    """What its own clock says of each token; raises InvalidInput for its error.
+    """Return the seconds of each token by its own clock; raises InvalidInput for its error.
 
     A chunk may bring several tokens, where the first ones are no whole letter.
     """
-    found: list[Spent] = []
+    tokens_spent: list[Spent] = []
     count, spent = 0, 0.0
     for chunk in chunks:
         error = chunk.get("error") or ("code" in chunk and chunk)
@@ -113,13 +113,15 @@ def steps(chunks: Sequence[dict[str, Any]]) -> list[Spent]:
         timings = chunk.get("timings", {})
         new = timings.get("predicted_n", 0) - count
         if new > 0:
-            prefill = 0.0 if found else timings["prompt_ms"] / 1000
+            prefill = 0.0 if tokens_spent else timings["prompt_ms"] / 1000
             seconds = timings["predicted_ms"] / 1000
-            found.append(Spent(new, new, new, 0, Seconds(prefill=prefill, verify=seconds - spent)))
+            tokens_spent.append(
+                Spent(new, new, new, 0, Seconds(prefill=prefill, verify=seconds - spent))
+            )
             count, spent = count + new, seconds
-    if not found:
+    if not tokens_spent:
         raise InvalidInput(f"{NAME} wrote nothing for a prompt: leave the peer out")
-    return found
+    return tokens_spent
 
 
 def _file(name: str, pair: Pair) -> Path:
@@ -141,14 +143,14 @@ def _file(name: str, pair: Pair) -> Path:
 
 
 def _server(library: Any, path: Path, pair: Pair) -> Any:
-    wanted = library.CommonParams()
-    wanted.model.path = os.fspath(path)
-    wanted.n_ctx = min(
+    parameters = library.CommonParams()
+    parameters.model.path = os.fspath(path)
+    parameters.n_ctx = min(
         CONTEXT, getattr(pair.target.model.config, "max_position_embeddings", CONTEXT)
     )
-    wanted.n_parallel, wanted.n_gpu_layers, wanted.verbosity = 1, 0, QUIET
-    wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = pair.environment.threads
+    parameters.n_parallel, parameters.n_gpu_layers, parameters.verbosity = 1, 0, QUIET
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = pair.environment.threads
     try:
-        return library.Server(wanted)
+        return library.Server(parameters)
     except Exception as error:  # whatever the bindings make of an error in C++
         raise InvalidInput(f"{NAME} cannot load {path}: {error}") from None

@@ -52,18 +52,18 @@ documentation's."""
 def peers(names: Sequence[str], pair: Pair, sampling: Sampling) -> list[Entrant]:
     """The peers of these names, each in all its settings; raises InvalidInput for a name that is
     none, and for one that cannot run."""
-    found: list[Entrant] = []
+    rivals: list[Entrant] = []
     for name in dict.fromkeys(names):
         if name.partition("[")[0] == llama_cpp.NAME:
-            found.append(llama_cpp.LlamaCpp(name, pair, sampling))
+            rivals.append(llama_cpp.LlamaCpp(name, pair, sampling))
             continue
         if name not in SETTINGS:
-            known = ", ".join((*SETTINGS, llama_cpp.NAME))
-            raise InvalidInput(f"peers must be among {known}, got {name}")
+            allowed = ", ".join((*SETTINGS, llama_cpp.NAME))
+            raise InvalidInput(f"peers must be among {allowed}, got {name}")
         if name == "hf-assisted" and pair.draft is None:
             raise InvalidInput(_no_draft(pair))
-        found += [Peer(name, setting, pair, sampling) for setting in SETTINGS[name]]
-    return found
+        rivals += [Peer(name, setting, pair, sampling) for setting in SETTINGS[name]]
+    return rivals
 
 
 def _no_draft(pair: Pair) -> str:
@@ -116,7 +116,7 @@ class Passes:
 
 
 class Steps:
-    """A streamer that notes whenever `generate` has written tokens: how many, and what it took."""
+    """A streamer that notes number and cost of the tokens whenever `generate` has written some."""
 
     def __init__(self, target: Passes, draft: Passes | None, prompt: int) -> None:
         """prompt: its tokens, whose rows but the last are no part of decoding."""
@@ -134,7 +134,7 @@ class Steps:
             self._prompt = None
 
     def _note(self, tokens: int) -> None:
-        now, target, draft = time.perf_counter(), self._target, self._draft
+        time_now, target, draft = time.perf_counter(), self._target, self._draft
         done = (
             target.count,
             target.rows,
@@ -145,13 +145,13 @@ class Steps:
         )
         passes, rows, drafts, *phases = (a - b for a, b in zip(done, self._before, strict=True))
         prefill, drafting, verifying = phases
-        host = max(0.0, now - self._began - sum(phases))
+        host = max(0.0, time_now - self._began - sum(phases))
         seconds = Seconds(prefill, drafting, verifying, host=host)
         self.found.append(Spent(tokens, int(passes), int(rows), int(drafts), seconds))
-        self._before, self._began = done, now
+        self._before, self._began = done, time_now
 
     def end(self) -> None:
-        """What is done behind the last tokens belongs to them."""
+        """Add the work after the last tokens to them."""
         self._note(0)
         *steps, last, rest = self.found
         phases = {f.name for f in fields(Seconds)}

@@ -1,9 +1,9 @@
-"""Prompts in Spec-Bench's format, and in those of the benchmarks that Ouroboros was measured on.
+"""Prompts in the formats of Spec-Bench and of the benchmarks that Ouroboros was measured on.
 
 Spec-Bench (hemingkx/Spec-Bench, `question.jsonl`): one JSON object a line with question_id,
 category and turns. MT-bench's eight categories are one group, `mt_bench`; every other category is
-its own. A question may have a `prediction`, too: the text that is expected, such as the old version
-of a file that is to be edited.
+its own. A question may have a `prediction`: the expected text, such as the old version of an edited
+file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MT_BENCH = (
 SPEC_BENCH = ("mt_bench", "translation", "summarization", "qa", "math_reasoning", "rag")
 GROUPS = (*SPEC_BENCH, "code", "edit", "similar")
 """Spec-Bench's groups; functions from a docstring; files to edit, each with its old version; and a
-series of alike questions, for what a warm method learns from one for the next."""
+series of similar questions, from which a warm method learns for the next one."""
 FIELDS = {
     "turns": "Spec-Bench",
     "prompt": "HumanEval",
@@ -60,7 +60,7 @@ class Question:
 
     @property
     def group(self) -> str:
-        """What Spec-Bench reports it under."""
+        """Return the group in which Spec-Bench reports it."""
         return "mt_bench" if self.category in MT_BENCH else self.category
 
     def expected_by(self, kind: type[Method]) -> str:
@@ -69,7 +69,7 @@ class Question:
 
 
 def own_prompts(limit: int | None = None) -> list[Question]:
-    """The project's own prompts, at most `limit`, from all groups alike."""
+    """Return at most `limit` of the project's own prompts, from all groups equally."""
     return spread(read(assets() / "prompts.jsonl"), limit)
 
 
@@ -98,7 +98,7 @@ def read(path: Path, field: str | None = None) -> list[Question]:
 
     field: where the prompt stands (`translation.de` for one inside another); None finds turns
     (Spec-Bench), prompt (HumanEval), text (MBPP), question (GSM8K), article (CNN/DM) and
-    translation (WMT, its first language) by itself. For the last two an instruction is put before
+    translation (WMT, its first language). For the last two an instruction is put before
     the text; a field that is named is taken as it is. The predicted output, where there is one,
     stands in `prediction`.
 
@@ -125,10 +125,10 @@ def read(path: Path, field: str | None = None) -> list[Question]:
             except InvalidInput as error:
                 raise InvalidInput(f"{path.name}, line {number}: {error}") from None
             except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
-                wanted = f"the field {field}" if field else f"any of the fields {', '.join(FIELDS)}"
-                there = ", ".join(data) if isinstance(data, dict) else "no object"
+                fields = f"the field {field}" if field else f"any of the fields {', '.join(FIELDS)}"
+                names = ", ".join(data) if isinstance(data, dict) else "no object"
                 raise InvalidInput(
-                    f"{path.name}, line {number}: no prompt in {wanted}; there is {there}. Name a "
+                    f"{path.name}, line {number}: no prompt in {fields}; there is {names}. Name a "
                     "field with --field"
                 ) from None
     if not questions:
@@ -140,20 +140,20 @@ def read(path: Path, field: str | None = None) -> list[Question]:
 
 
 def _question(data: dict[str, Any], number: int, field: str | None) -> Question:
-    found = field or next(name for name in FIELDS if name in data)
+    path = field or next(name for name in FIELDS if name in data)
     value: Any = data
-    for part in found.split("."):
-        value = value[part]
+    for key in path.split("."):
+        value = value[key]
     turns = value if isinstance(value, list) else [value]
     if field is None:
-        turns = [_instruct(found, turn) for turn in turns]
+        turns = [_instruct(path, turn) for turn in turns]
     if not turns or not all(isinstance(turn, str) and turn for turn in turns):
         raise TypeError("expected text")
     prediction = data.get("prediction") or ""
     if not isinstance(prediction, str):
         raise InvalidInput(f"prediction must be a text, got {str(prediction)[:40]}")
     id_ = next((data[name] for name in ("question_id", "task_id", "id") if name in data), number)
-    category = data.get("category") or FIELDS.get(found, found)
+    category = data.get("category") or FIELDS.get(path, path)
     id_ = id_ if isinstance(id_, int) else str(id_)
     return Question(id_, str(category), tuple(turns), prediction)
 

@@ -1,6 +1,6 @@
 """The protocol of every speedup that is measured on one prompt: recorded, raced or compared.
 
-Plain decoding and the methods run in turn. A round runs each of them once, and begins with another
+Plain decoding and the methods alternate. A round runs each of them once, and begins with another
 one than the round before, so that a machine that becomes slower slows all of them. A speedup
 belongs to one round: both of its runs stand beside each other in time. The median of three rounds
 is shown, with the least and the largest. A round on a busy machine does not count and is measured
@@ -13,51 +13,19 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from math import inf
-from statistics import median_low
 from typing import TypeVar
 
+from ouroboros_core.messages import counted
 from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Speedup
 from ouroboros_core.trace.trace import Trace
-from ouroboros_core.words import counted
 
 ROUNDS, AGAIN = 3, 2
 """Rounds that count, and rounds on a busy machine that are measured again."""
 
 T = TypeVar("T")
 RunLane = Callable[[int, int], Generator[T, None, Trace]]
-"""Runs a lane of a round, both counted from 0; what it yields goes to whoever asked."""
-
-
-@dataclass(frozen=True)
-class Speedup:
-    """A speedup over plain decoding. each: of every round that counts, in their order."""
-
-    each: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        """One that was measured: of two in the middle the lower one."""
-        return median_low(self.each)
-
-    @property
-    def spread(self) -> tuple[float, float]:
-        """The least and the largest."""
-        return min(self.each), max(self.each)
-
-    @property
-    def between(self) -> str:
-        """`(1.30–1.41)`; empty for a single round, which has no spread."""
-        least, most = self.spread
-        return f"({least:.2f}–{most:.2f})" if len(self.each) > 1 else ""
-
-    @property
-    def remark(self) -> str:
-        """What stands beside the median: `(1.30–1.41), 3 rounds`, or `1 round`."""
-        return ", ".join(filter(None, (self.between, counted(len(self.each), "round"))))
-
-    def __str__(self) -> str:
-        gap = " " if self.between else ", "
-        return f"{self.median:.2f}{gap}{self.remark}"
+"""Runs a lane of a round, both counted from 0; the caller gets the values that it yields."""
 
 
 @dataclass(frozen=True)
@@ -86,16 +54,16 @@ Steady = Callable[[Sequence[Round]], Sequence[Round]]
 
 def idle(rounds: Sequence[Round]) -> Sequence[Round]:
     """Those without a sign that the machine was busy."""
-    return [one for one in rounds if not one.busy]
+    return [round_ for round_ in rounds if not round_.busy]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured so far.
+    """The rounds that were measured so far.
 
     every   all rounds, in their order
-    steady  those on an idle machine
-    wanted  how many are to count
+    steady  rounds on an idle machine
+    wanted  number of rounds that count
     more    whether another round follows
     """
 
@@ -112,8 +80,8 @@ class Measured:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """Those that count: on an idle machine; all where it was never idle, and then a warning is
-        due."""
+        """Return the rounds on an idle machine, or all rounds if it was never idle: a warning must
+        say so."""
         return self.steady[: self.wanted] or self.every
 
     @property
@@ -122,21 +90,21 @@ class Measured:
 
     @property
     def doing(self) -> str:
-        """What follows, as a status says it."""
+        """Return a status about the next round."""
         busy = len(self.every) - len(self.steady)
         aside = f"; the machine was busy in {counted(busy, 'round')}" if busy else ""
         return f"measuring again, {len(self.steady) + 1} of {self.wanted}{aside}"
 
     def traces(self, lane: int) -> tuple[Trace, ...]:
-        return tuple(one.traces[lane] for one in self.rounds)
+        return tuple(round_.traces[lane] for round_ in self.rounds)
 
     def speedup(self, lane: int = 1) -> Speedup:
-        return Speedup(tuple(one.speedup(lane) for one in self.rounds))
+        return Speedup(tuple(round_.speedup(lane) for round_ in self.rounds))
 
     def middle(self, lane: int = 1) -> Round:
         """The round that has the lane's median speedup."""
-        shown = self.speedup(lane).median
-        return next(one for one in self.rounds if one.speedup(lane) == shown)
+        speedup = self.speedup(lane).median
+        return next(round_ for round_ in self.rounds if round_.speedup(lane) == speedup)
 
     def run(self, lane: int) -> Trace:
         """The run whose seconds are the median; of two in the middle the slower one."""
@@ -148,8 +116,8 @@ def order(lanes: int, number: int) -> list[int]:
     """The lanes in the order in which round `number`, from 0 on, runs them. The third of three goes
     backwards, so that of several lanes none is behind the same other one in every round, in caches
     that this one has left."""
-    way = -1 if number % 3 == 2 else 1
-    return [(number + way * place) % lanes for place in range(lanes)]
+    direction = -1 if number % 3 == 2 else 1
+    return [(number + direction * offset) % lanes for offset in range(lanes)]
 
 
 def at_once(run: Callable[[int, int], Trace]) -> RunLane[T]:
@@ -173,34 +141,34 @@ def measure(
     steady: Steady = idle,
     clock: Callable[[], float] = time.monotonic,
 ) -> Generator[T | Measured, None, None]:
-    """Measure all lanes round by round; yields what the runs yield, and after every round what was
-    measured so far. To close it ends the measurement.
+    """Measure all lanes round by round; yields the values that the runs yield, and after each round
+    the rounds so far. Closing it ends the measurement.
 
-    rounds   how many are to count
-    again    rounds beyond these, in place of those on a busy machine; of a single round that is
-             wanted there is no other
+    rounds   number of rounds that count
+    again    limit of further rounds, which replace rounds on a busy machine; a single round is
+             never replaced
     first    the lane that begins the first round
-    seconds  another round begins only if it ends within so many from the begin on, were it as slow
-             as the slowest so far
+    seconds  limit of the whole measurement: another round begins only if it ends in time when it
+             is as slow as the slowest so far
     """
-    most = rounds + again if rounds > 1 else 1
+    limit = rounds + again if rounds > 1 else 1
     done: list[Round] = []
-    began, slowest, more = clock(), 0.0, True
-    while more:
+    began, slowest, again_needed = clock(), 0.0, True
+    while again_needed:
         start, traces = clock(), {}
         for lane in order(lanes, first + len(done)):
             traces[lane] = yield from run(len(done), lane)
         done.append(Round(tuple(traces[lane] for lane in range(lanes))))
-        now = clock()
-        slowest = max(slowest, now - start)
-        found = tuple(steady(done))
-        in_time = now + slowest - began <= seconds
-        more = len(found) < rounds and len(done) < most and in_time
-        yield Measured(tuple(done), found, rounds, more)
+        time_now = clock()
+        slowest = max(slowest, time_now - start)
+        steady_rounds = tuple(steady(done))
+        in_time = time_now + slowest - began <= seconds
+        again_needed = len(steady_rounds) < rounds and len(done) < limit and in_time
+        yield Measured(tuple(done), steady_rounds, rounds, again_needed)
 
 
 def last(measuring: Generator[T | Measured, None, None]) -> Measured:
     """Measure to the end."""
-    *_, found = measuring
-    assert isinstance(found, Measured)
-    return found
+    *_, measured = measuring
+    assert isinstance(measured, Measured)
+    return measured

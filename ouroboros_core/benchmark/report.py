@@ -20,18 +20,18 @@ from ouroboros_core.benchmark import llama_cpp
 from ouroboros_core.benchmark.entrants import BASELINE, split
 from ouroboros_core.benchmark.prompts import GROUPS
 from ouroboros_core.benchmark.store import Measurement
+from ouroboros_core.messages import counted
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Seconds
-from ouroboros_core.words import counted
 
 OVERALL = "overall"
 PEER = "hf-"
-"""What the names of transformers' own modes of decoding begin with."""
+"""Prefix of the names of transformers' modes of decoding."""
 HF_GREEDY = f"{PEER}greedy"
 PEERS = PEER, llama_cpp.NAME
-"""What the names of all peers begin with."""
+"""Prefixes of the names of all peers."""
 WARM = "warm=true"
-"""The setting of a method that keeps what it learns from prompt to prompt."""
+"""The setting of a method that keeps its memory from prompt to prompt."""
 ABSENT = "–"
 """In a table, for a number that was not measured or does not apply."""
 RESAMPLES = 2000
@@ -50,12 +50,12 @@ class Row:
     rows_per_token          rows in target passes / emitted tokens: the price
     draft_passes_per_token  draft model passes / emitted tokens
     tokens_per_second       emitted tokens / seconds, prefill included (as Spec-Bench)
-    decode_tokens_per_second  tokens behind those of the first step / seconds from then on; in a
-                            file of an earlier version tokens / seconds without prefill
-    speedup                 tokens per second / those of our own autoregressive decoding, in the
-                            same run
-    speedup_hf              tokens per second / those of transformers' greedy generation, where it
-                            ran
+    decode_tokens_per_second  tokens after the first step / seconds after it; in a file of an
+                            earlier version tokens / seconds without prefill
+    speedup                 tokens per second / tokens per second of our autoregressive decoding,
+                            in the same run
+    speedup_hf              tokens per second / tokens per second of transformers' greedy
+                            generation, if it ran
     ci95                    95% confidence interval of speedup, from resampling the questions
     equal, ties, differences  texts equal to the baseline's, first differing at a rounding tie, and
                               beyond; null if the text
@@ -101,10 +101,10 @@ class Row:
 
 
 def read_rows(data: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """The rows of a file, of an earlier version, too: what can be had from its other numbers is
-    filled in, and what a later version adds is left out."""
-    found = TypeAdapter(list[Row]).validate_python(data)
-    decoding = {(row.method, row.group): row.decode_tokens_per_second for row in found}
+    """Return the rows of a file, which may be of an earlier version: numbers that follow from
+    others are filled in, and numbers that a later version adds are left out."""
+    rows_read = TypeAdapter(list[Row]).validate_python(data)
+    decoding = {(row.method, row.group): row.decode_tokens_per_second for row in rows_read}
 
     def over(row: Row, other: str) -> float | None:
         theirs = decoding.get((other, row.group))
@@ -116,7 +116,7 @@ def read_rows(data: Sequence[Mapping[str, Any]]) -> list[Row]:
         else replace(
             row, decode_speedup=over(row, BASELINE), decode_speedup_hf=over(row, HF_GREEDY)
         )
-        for row in found
+        for row in rows_read
     ]
 
 
@@ -154,8 +154,8 @@ def _speeds(runs: Iterable[Measurement]) -> Speeds:
 
 
 def _decoding(runs: Iterable[Measurement]) -> Speeds:
-    """What comes behind the first step. It is the same for all: transformers and llama.cpp find the
-    first token within prefill, our loop one pass later."""
+    """Return the speeds after the first step. They compare all entrants equally: transformers and
+    llama.cpp find the first token within prefill, our loop one pass later."""
     return Speeds.of(
         (
             (run.question, run.turn),
@@ -167,7 +167,7 @@ def _decoding(runs: Iterable[Measurement]) -> Speeds:
 
 
 def first_seconds(run: Measurement) -> float:
-    """Seconds to the first token; of a run in an older file, those of prefill."""
+    """Return the seconds to the first token; for a run in an older file, the seconds of prefill."""
     return run.seconds.prefill if run.first_seconds is None else run.first_seconds
 
 
@@ -195,7 +195,7 @@ def _in_order(measurements: Sequence[Measurement]) -> list[Measurement]:
 
 
 def cold_name(name: str) -> str:
-    """What a method that is warm is called where it is cold; the name itself of one that is not.
+    """Return the name of a warm method without `warm=true`.
 
     `sam[warm=true]` is `sam`, and `ouroboros[gamma=3,warm=true]` is `ouroboros[gamma=3]`.
     """
@@ -203,15 +203,15 @@ def cold_name(name: str) -> str:
     settings = split(rest.removesuffix("]"))
     if WARM not in settings:
         return name
-    others = ",".join(setting for setting in settings if setting != WARM)
-    return f"{method}[{others}]" if others else method
+    rest_of_settings = ",".join(setting for setting in settings if setting != WARM)
+    return f"{method}[{rest_of_settings}]" if rest_of_settings else method
 
 
 def _warm_beside_cold(names: Iterable[str]) -> list[str]:
     """In the given order, but a warm method directly behind the same one cold, where that ran."""
-    there = list(names)
-    rank = {name: number for number, name in enumerate(there)}
-    return sorted(there, key=lambda name: (rank.get(cold_name(name), rank[name]), rank[name]))
+    order = list(names)
+    rank = {name: number for number, name in enumerate(order)}
+    return sorted(order, key=lambda name: (rank.get(cold_name(name), rank[name]), rank[name]))
 
 
 def _best_settings(measurements: Sequence[Measurement]) -> list[Measurement]:
@@ -221,57 +221,57 @@ def _best_settings(measurements: Sequence[Measurement]) -> list[Measurement]:
         by_setting.setdefault((run.method, run.setting), []).append(run)
     best: dict[str, str] = {}
     for (method, setting), runs in by_setting.items():
-        known = best.get(method)
+        best_setting = best.get(method)
         if (
-            known is None
-            or _speeds(runs).per_second() > _speeds(by_setting[method, known]).per_second()
+            best_setting is None
+            or _speeds(runs).per_second() > _speeds(by_setting[method, best_setting]).per_second()
         ):
             best[method] = setting
     return [run for run in measurements if run.setting == best[run.method]]
 
 
 def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
-    mine = [run for run in runs if run.method == method]
-    speeds = _speeds(mine)
+    own_runs = [run for run in runs if run.method == method]
+    speeds = _speeds(own_runs)
     plain = _speeds(run for run in runs if run.method == BASELINE)
     greedy = _speeds(run for run in runs if run.method == HF_GREEDY)
     decoding, plain_decoding, greedy_decoding = (
         _decoding(run for run in runs if run.method == name).per_second()
         for name in (method, BASELINE, HF_GREEDY)
     )
-    waits = [run.first_seconds for run in mine if run.first_seconds is not None]
-    cuts = {(run.question, run.turn): run.cut for run in mine}
-    tokens = sum(run.tokens for run in mine)
-    passes = sum(run.passes for run in mine)
-    compared = bool(mine) and all(run.compared for run in mine)
-    differing = [run.difference for run in mine if run.difference is not None]
+    waits = [run.first_seconds for run in own_runs if run.first_seconds is not None]
+    cuts = {(run.question, run.turn): run.cut for run in own_runs}
+    tokens = sum(run.tokens for run in own_runs)
+    passes = sum(run.passes for run in own_runs)
+    compared = bool(own_runs) and all(run.compared for run in own_runs)
+    differing = [run.difference for run in own_runs if run.difference is not None]
     ties = sum(difference.tie for difference in differing)
-    phases = [f.name for f in fields(mine[0].seconds)] if mine else []
+    phases = [f.name for f in fields(own_runs[0].seconds)] if own_runs else []
     return Row(
         method=method,
         group=group,
-        setting=mine[0].setting if mine else "",
+        setting=own_runs[0].setting if own_runs else "",
         questions=len(speeds.tokens),
         tokens=tokens,
         tokens_per_pass=ratio(tokens, passes),
-        rows_per_token=ratio(sum(run.rows for run in mine), tokens),
-        draft_passes_per_token=ratio(sum(run.draft_passes for run in mine), tokens),
+        rows_per_token=ratio(sum(run.rows for run in own_runs), tokens),
+        draft_passes_per_token=ratio(sum(run.draft_passes for run in own_runs), tokens),
         tokens_per_second=speeds.per_second(),
         decode_tokens_per_second=decoding,
         speedup=ratio(speeds.per_second(), plain.per_second()),
         speedup_hf=ratio(speeds.per_second(), greedy.per_second()) if greedy.tokens else None,
         ci95=confidence(speeds, plain),
-        equal=len(mine) - len(differing) if compared else None,
+        equal=len(own_runs) - len(differing) if compared else None,
         ties=ties if compared else None,
         differences=len(differing) - ties if compared else None,
         largest_ulps=max((difference.ulps for difference in differing), default=None),
-        seconds={name: sum(getattr(run.seconds, name) for run in mine) for name in phases},
-        peak_memory_mb=max((run.peak_memory_mb for run in mine), default=0.0),
+        seconds={name: sum(getattr(run.seconds, name) for run in own_runs) for name in phases},
+        peak_memory_mb=max((run.peak_memory_mb for run in own_runs), default=0.0),
         decode_speedup=ratio(decoding, plain_decoding),
         decode_speedup_hf=ratio(decoding, greedy_decoding) if greedy.tokens else None,
         first_token_seconds=median(waits) if waits else None,
         cut=None if None in cuts.values() else sum(bool(cut) for cut in cuts.values()),
-        lossless=all(run.lossless for run in mine),
+        lossless=all(run.lossless for run in own_runs),
     )
 
 
@@ -291,8 +291,10 @@ def confidence(speeds: Speeds, plain: Speeds) -> tuple[float, float]:
         for which in measured
     ]
     picks = np.random.default_rng(0).integers(0, len(questions), (RESAMPLES, len(questions)))
-    mine, seconds, theirs, plain_seconds = (np.array(column)[picks].sum(1) for column in columns)
-    low, high = np.percentile((mine / seconds) / (theirs / plain_seconds), [2.5, 97.5])
+    tokens, seconds, plain_tokens, plain_seconds = (
+        np.array(column)[picks].sum(1) for column in columns
+    )
+    low, high = np.percentile((tokens / seconds) / (plain_tokens / plain_seconds), [2.5, 97.5])
     return float(low), float(high)
 
 
@@ -372,15 +374,15 @@ def loops(table: Sequence[Row]) -> str:
     """How many texts run into a repetition loop, by group, in a sentence or two; empty where an
     earlier version measured, which cut none."""
     plain = {row.group: row for row in table if row.method == BASELINE}
-    whole = plain.get(OVERALL)
-    if whole is None or whole.cut is None:
+    total = plain.get(OVERALL)
+    if total is None or total.cut is None:
         return ""
-    if not whole.cut:
-        return f"None of {counted(whole.questions, 'text')} runs into a repetition loop."
-    found = [f"{name} {row.cut}" for name, row in plain.items() if row.cut and name != OVERALL]
+    if not total.cut:
+        return f"None of {counted(total.questions, 'text')} runs into a repetition loop."
+    cuts = [f"{name} {row.cut}" for name, row in plain.items() if row.cut and name != OVERALL]
     return (
-        f"{whole.cut} of {counted(whole.questions, 'text')} ({whole.cut / whole.questions:.0%}: "
-        f"{', '.join(found)}) run into a repetition loop: they end with one sequence "
+        f"{total.cut} of {counted(total.questions, 'text')} ({total.cut / total.questions:.0%}: "
+        f"{', '.join(cuts)}) run into a repetition loop: they end with one sequence "
         f"that is repeated at least {metrics.LOOP_ROUNDS} times and fills at least "
         f"{metrics.LOOP_TOKENS} tokens. They are cut where it begins, for every method alike; all "
         "numbers cover only the text before it."
@@ -401,19 +403,19 @@ class Compared(Protocol):
 
 
 NOT_LOSSLESS = "its own, not lossless"
-"""What is said of a text that nobody has checked token by token, such as the draft model's."""
+"""The remark on a text that no target has checked token by token, such as the draft model's."""
 
 
 def equality(row: Compared) -> str:
     """How the texts compare with the baseline's, in a few words."""
     if row.equal is None:
         return "its own" if row.lossless else NOT_LOSSLESS
-    parts = [f"{row.equal} equal"]
+    texts = [f"{row.equal} equal"]
     if row.ties:
-        parts.append(counted(row.ties, "tie"))
+        texts.append(counted(row.ties, "tie"))
     if row.differences:
-        parts.append(f"{row.differences} DIFFER")
-    return ", ".join(parts)
+        texts.append(f"{row.differences} DIFFER")
+    return ", ".join(texts)
 
 
 def explanations(measurements: Sequence[Measurement]) -> list[str]:
@@ -422,8 +424,12 @@ def explanations(measurements: Sequence[Measurement]) -> list[str]:
     lines = []
     differing = [run for run in measurements if run.difference is not None]
     for method in dict.fromkeys(run.method for run in differing):
-        mine = sorted((run for run in differing if run.method == method), key=_ulps, reverse=True)
-        for run in [run for run in mine if run.difference and not run.difference.tie] or mine[:1]:
+        own_runs = sorted(
+            (run for run in differing if run.method == method), key=_ulps, reverse=True
+        )
+        for run in [
+            run for run in own_runs if run.difference and not run.difference.tie
+        ] or own_runs[:1]:
             lines.append(f"{method}, question {run.question}: {run.explanation}")
     return lines
 

@@ -1,28 +1,29 @@
-"""The benchmark's loop: prompt by prompt, every entrant in turn, the order mixed; what is done is
-kept.
+"""The loop of a benchmark: prompt by prompt, all entrants in a mixed order; results are stored.
 
 Entrants are interleaved so that a machine that gets slower slows all of them, and mixed so that
-none always comes first or behind the same other one: what ran before leaves the processor's caches
-as it needed them. A unit of work is one question in one repeat, with all its turns and all
-entrants; it is stored as soon as it is finished, so that an interrupted benchmark goes on where it
-stopped. Where all amounts are fixed, it then has the counts of an uninterrupted one.
+none always comes first or after the same other one: an earlier run leaves its own data in the
+processor's caches. A unit of work is one question in one repeat, with all its turns and all
+entrants; it is stored as soon as it is finished, so that an interrupted benchmark can continue. If
+all amounts are fixed, it then has the counts of an uninterrupted one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import random
+import resource
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome
-from ouroboros_core.benchmark.peak_memory import MemoryPeak
+from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome, left_out
 from ouroboros_core.benchmark.prompts import Question
-from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store, Stretch, Unit
+from ouroboros_core.benchmark.store import Measurement, Settings, Store, Stretch, Unit
 from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.decoding.text import decode_all
-from ouroboros_core.errors import InvalidInput, WantOfMemory
-from ouroboros_core.lookup.memories import read_memory
+from ouroboros_core.errors import InvalidInput, NotEnoughMemory
+from ouroboros_core.lookup.memory import read_memory
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence, compare
@@ -37,31 +38,71 @@ Ran = tuple[Entrant, Outcome, float]
 """An entrant, its run, and the megabytes that it needed at most."""
 
 
+class MemoryPeak:
+    """Peak memory of some work: the accelerator's if there is one, else this process's resident
+    set. Usage: reset, work, read the peak."""
+
+    def __init__(self, device: str) -> None:
+        """device: a torch device type, such as cpu or cuda."""
+        self._cuda = device == "cuda"
+
+    def reset(self) -> None:
+        """Reset the peak. Only Linux supports this for a process; elsewhere the peak covers the
+        whole run."""
+        if self._cuda:
+            import torch
+
+            for number in range(torch.cuda.device_count()):
+                torch.cuda.reset_peak_memory_stats(number)
+        else:
+            with contextlib.suppress(OSError):
+                Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+
+    def megabytes(self) -> float:
+        """The peak since the last reset, in MB (10**6 bytes)."""
+        if self._cuda:
+            import torch
+
+            return (
+                sum(torch.cuda.max_memory_allocated(n) for n in range(torch.cuda.device_count()))
+                / 1e6
+            )
+        with contextlib.suppress(OSError, StopIteration):
+            lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+            return (
+                int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+                * 1024
+                / 1e6
+            )
+        scale = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale / 1e6
+
+
 @contextlib.contextmanager
 def naming(question: Question, turn: int = 0, who: str = "") -> Iterator[None]:
     """Adds the question's id, and who runs it, to the message of bad input."""
     try:
         yield
     except InvalidInput as error:
-        place = ", ".join(filter(None, (f"question {question.id}, turn {turn + 1}", who)))
-        raise type(error)(f"{place}: {error}") from None
+        location = ", ".join(filter(None, (f"question {question.id}, turn {turn + 1}", who)))
+        raise type(error)(f"{location}: {error}") from None
 
 
 def stretch(outcome: Outcome, plain: Sequence[int], limit: int) -> Stretch:
-    """A run counted as far as plain decoding's text goes, in at most `limit` tokens and without a
-    loop: for whoever writes the same text, and for whoever writes another one, alike."""
+    """Count a run as far as the text of plain decoding reaches, in at most `limit` tokens and
+    without a loop; an entrant that writes another text is counted in the same way."""
     text = plain[:limit]
     start = metrics.loop_start(text)
-    part = outcome.before(len(text) if start is None else start)
+    counted = outcome.before(len(text) if start is None else start)
     return Stretch(
         limit=limit,
-        tokens=part.count,
-        passes=part.passes,
-        rows=part.rows,
-        draft_passes=part.draft_passes,
-        seconds=part.seconds,
-        first_tokens=part.first.tokens,
-        first_seconds=part.first.seconds.prefill + part.first.seconds.decode,
+        tokens=counted.count,
+        passes=counted.passes,
+        rows=counted.rows,
+        draft_passes=counted.draft_passes,
+        seconds=counted.seconds,
+        first_tokens=counted.first.tokens,
+        first_seconds=counted.first.seconds.prefill + counted.first.seconds.decode,
         cut=0 if start is None else len(text) - start,
     )
 
@@ -73,7 +114,7 @@ def _mixed(entrants: Sequence[Entrant], number: int) -> list[Entrant]:
 
 
 class Runner:
-    """Runs what is left of a benchmark."""
+    """Runs the remaining units of a benchmark."""
 
     def __init__(
         self,
@@ -81,7 +122,6 @@ class Runner:
         entrants: Sequence[Entrant],
         questions: Sequence[Question],
         store: Store,
-        mine: Share,
     ) -> None:
         assert any(entrant.label == BASELINE for entrant in entrants), "the baseline always runs"
         assert isinstance(store.settings, Settings)
@@ -93,14 +133,16 @@ class Runner:
         able = self._check(questions)
         repeats = range(self.settings.repeats)
         work = [(repeat, question) for repeat in repeats for question in questions]
-        self.mine = mine
-        self.work = [
-            (n, *unit) for n, unit in enumerate(work) if mine.may(n) and unit[1].id in able
-        ]
+        self.work = [(n, *unit) for n, unit in enumerate(work) if unit[1].id in able]
+        self.host = ""
+        remark = left_out(pair)
+        self.notes = [remark] if remark else []
+        self.remarks = [str(rival.remark) for rival in entrants if hasattr(rival, "remark")]
+        self._warmed_up = False
 
     def _check(self, questions: Sequence[Question]) -> set[int | str]:
         """The ids of the questions whose first turn can run; the others are left out before any
-        work. Raises InvalidInput where there are no others."""
+        work. Raises InvalidInput if there are no others."""
         chat = bool(self.pair.tokenizer.chat_template)
         able = set()
         for question in questions:
@@ -128,10 +170,23 @@ class Runner:
         return ids
 
     @property
+    def total(self) -> int:
+        return len(self.work)
+
+    @property
+    def done(self) -> int:
+        return len(self.work) - len(self.left)
+
+    @property
+    def tasks(self) -> list[int]:
+        """Numbers of the units that are not done."""
+        return [number for number, *_ in self.left]
+
+    @property
     def left(self) -> list[tuple[int, int, Question]]:
         """Units not yet done: number, repeat, question."""
-        done = {*self.store.units, *self.store.elsewhere}
-        barred = {one.question for one in self.store.left_out if one.turn == 0}
+        done = {*self.store.units}
+        barred = {skipped.question for skipped in self.store.left_out if skipped.turn == 0}
         return [
             (n, repeat, question)
             for n, repeat, question in self.work
@@ -150,21 +205,28 @@ class Runner:
                     entrant.memory = read_memory(self.store.memories[entrant.label])
 
     def run(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Unit]:
-        """Do what is left, unit by unit; each is stored before it is yielded. `progress` is told of
-        every run."""
-        if self.left:
+        """Run the remaining units; each is stored before it is yielded. `progress` gets the
+        name of every run."""
+        for number in self.tasks:
+            yield from self.run_task(number, progress)
+
+    def run_task(
+        self, number: int, progress: Callable[[str], None] = lambda _: None
+    ) -> Iterator[Unit]:
+        """Run one unit."""
+        _, repeat, question = next(unit for unit in self.work if unit[0] == number)
+        if not self._warmed_up:
             progress("warming up")
-            self.warm_up(self.left[0][2].turns[0])
-        mine = self.mine.take(self.store, lambda: self.left, lambda unit: unit[0])
-        for number, repeat, question in mine:
-            measured = self._unit(number, repeat, question, progress)
-            memories = {
-                e.label: e.memory.to_json()
-                for e in self.entrants
-                if isinstance(e, MethodEntrant) and e.memory is not None
-            }
-            self.store.add((repeat, question.id), measured, memories)
-            yield repeat, question.id
+            self.warm_up(question.turns[0])
+            self._warmed_up = True
+        measured = self._unit(number, repeat, question, progress)
+        memories = {
+            e.label: e.memory.to_json()
+            for e in self.entrants
+            if isinstance(e, MethodEntrant) and e.memory is not None
+        }
+        self.store.add((repeat, question.id), measured, memories)
+        yield repeat, question.id
 
     def _unit(
         self, number: int, repeat: int, question: Question, progress: Callable[[str], None]
@@ -181,7 +243,7 @@ class Runner:
                 with naming(question, turn):
                     encoded = self._encoded(prompt, history)
                 runs = [self._run(entrant, question, turn, history, progress) for entrant in order]
-            except WantOfMemory:  # another time there may be enough
+            except NotEnoughMemory:  # another time there may be enough
                 raise
             except InvalidInput as error:
                 self.store.leave_out(question.id, turn, str(error))
@@ -224,14 +286,14 @@ class Runner:
         question: Question,
         turn: int,
     ) -> Measurement:
-        """What is kept of a run. plain: the baseline's tokens; encoded: those of the prompt."""
+        """Return the record of a run; `plain` and `encoded` are tokens of baseline and prompt."""
         entrant, outcome, peak = run
         limits = self.settings.max_new_tokens, *self.settings.shorter
         difference = (
             self._difference(encoded, outcome, plain) if entrant.repeats_plain_text else None
         )
-        whole, *shorter = (stretch(outcome, plain, limit) for limit in limits)
-        counted = {name: value for name, value in vars(whole).items() if name != "limit"}
+        full, *shorter = (stretch(outcome, plain, limit) for limit in limits)
+        counted = {name: value for name, value in vars(full).items() if name != "limit"}
         return Measurement(
             **counted,
             method=entrant.label,
@@ -246,7 +308,7 @@ class Runner:
             explanation=None
             if difference is None
             else difference.sentence(self._pieces(difference)),
-            host=self.mine.host,
+            host=self.host,
             shorter=tuple(shorter),
             lossless=entrant.lossless,
         )

@@ -15,7 +15,7 @@ from ouroboros_core.errors import OuroborosError
 from ouroboros_core.locations import as_utf8
 from ouroboros_core.progress import accept_any_text
 
-HELPERS = ("console", "display", "measuring", "options", "skipping", "training_options")
+HELPERS = ("console", "display", "measuring", "options", "skipping")
 
 
 class _Parser(argparse.ArgumentParser):

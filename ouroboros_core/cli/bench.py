@@ -1,24 +1,27 @@
 """Measure methods and transformers' own decoding, interleaved, on prompts in Spec-Bench's format.
 
-The baseline, plain decoding, always runs. With `accelerate launch --multi_gpu -m ouroboros_core
-bench ...`, or torchrun, processes on one machine or several share the questions; one that is lost
-stops nobody.
+The baseline, plain decoding, always runs. With --cluster the GPUs of one machine or of several
+share the questions.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
 from ouroboros_core.cli import measuring, options
+from ouroboros_core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.entrants import Spec
     from ouroboros_core.benchmark.prompts import Question
     from ouroboros_core.benchmark.report import Row
-    from ouroboros_core.benchmark.store import Share, Store
+    from ouroboros_core.benchmark.runner import Runner
+    from ouroboros_core.benchmark.store import Store
     from ouroboros_core.sampling import Sampling
 
 OVERALL_COLUMNS = (
@@ -59,46 +62,56 @@ def add(parser: argparse.ArgumentParser) -> None:
     measuring.add(
         parser,
         "benchmark",
-        own="the project's own 72",
+        own_prompts="the project's own 72",
         tokens=128,
         chart="a chart of the speedups",
-        several=True,
+        several_limits=True,
     )
     options.add_sampling(parser)
     options.add_pair(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    import transformers
+
     from ouroboros_core.benchmark import entrants
 
+    transformers.utils.logging.set_verbosity_error()  # assisted generation warns of its arguments
     sampling = options.read_sampling(arguments)
     specs = entrants.parse(arguments.methods or "", sampling)
+    if arguments.cluster and any(spec.warm for spec in specs):
+        raise InvalidInput(
+            "a method with warm=true learns from prompt to prompt in one process: leave --cluster "
+            "out, or measure it without warm=true"
+        )
     limits = measuring.limits(arguments)
     questions, _, repeats = measuring.read(arguments)
-    return _measure(arguments, sampling, specs, questions, limits, repeats)
+    notes = options.notes()
+    build = partial(_build, arguments, sampling, specs, questions, limits, repeats)
+    work = measuring.open_work(arguments, build, notes)
+    header = measuring.header(work)
+    return measuring.measure(
+        arguments, work, lambda complete: _finish(arguments, work.store, header, complete), notes
+    )
 
 
-def _measure(
+def _build(
     arguments: argparse.Namespace,
     sampling: Sampling,
     specs: list[Spec],
     questions: list[Question],
     limits: list[int],
     repeats: int,
-) -> int:
-    """Load the models, resume from what is stored, and report; the input has been checked. Returns
-    the exit code."""
-    mine, notes = measuring.begin(arguments)
-
+    path: Path | None,
+    resume: bool,
+) -> Runner:
+    """Load the models and open the store; the input has been checked."""
     from ouroboros_core.benchmark import entrants, peers
-    from ouroboros_core.benchmark.conditions import conditions
     from ouroboros_core.benchmark.runner import Runner
-    from ouroboros_core.benchmark.store import Settings
+    from ouroboros_core.benchmark.store import Settings, Store, conditions
     from ouroboros_core.decoding.generation import lacking
 
     pair = options.load_pair(arguments)
-    if remark := entrants.left_out(pair):
-        notes.print(remark, markup=False)
     if arguments.methods is None:
         able = (
             m.id
@@ -106,7 +119,7 @@ def _measure(
             if lacking(pair, m, m.Hyperparameters()) is None
         )
         specs = entrants.parse(",".join(able), sampling)
-    field = [*(entrants.MethodEntrant(pair, spec) for spec in specs)]
+    own_methods = [entrants.MethodEntrant(pair, spec) for spec in specs]
     rivals = peers.peers(entrants.split(arguments.peers), pair, sampling)
     settings = Settings(
         methods=[spec.text for spec in specs],
@@ -115,28 +128,13 @@ def _measure(
         shorter=limits[1:],
         **conditions(pair, questions, sampling, limits[0], repeats),
     )
-    if any(spec.warm for spec in specs):
-        mine = replace(mine, fixed=True)
-    store = mine.open(settings, arguments.json, resume=arguments.resume)
-    work = Runner(pair, [*field, *rivals], questions, store, mine)
-    header = measuring.header(settings.environment, mine)
-    remarks = [str(rival.remark) for rival in rivals if hasattr(rival, "remark")]
-    header |= {"remarks": remarks} if remarks else {}
-    steps = len(work.work), len(work.work) - len(work.left), work.run
-    return measuring.measure(
-        arguments,
-        store,
-        mine,
-        steps,
-        lambda complete: _finish(arguments, store, mine, header, complete),
-        notes,
-    )
+    store = Store.open(settings, path, resume=resume)
+    return Runner(pair, [*own_methods, *rivals], questions, store)
 
 
 def _finish(
     arguments: argparse.Namespace,
     store: Store,
-    mine: Share,
     header: dict[str, Any],
     complete: bool,
 ) -> None:
@@ -149,10 +147,10 @@ def _finish(
         limit: report.rows([run.within(limit) for run in runs])
         for limit in getattr(store.settings, "shorter", ())
     }
-    told = {"rows": [asdict(row) for row in table]}
+    table_rows = {"rows": [asdict(row) for row in table]}
     short = {str(n): [asdict(row) for row in rows] for n, rows in tables.items()}
-    known = {**header, **told, **({"shorter": short} if short else {})}
-    measuring.save(store, mine, known, complete)
+    contents = {**header, **table_rows, **({"shorter": short} if short else {})}
+    measuring.save(store, contents, complete)
     measuring.check_rest(store)
     if arguments.csv:
         arguments.csv.write_text(report.to_csv(table), encoding="utf-8")
@@ -162,8 +160,8 @@ def _finish(
         record_figures.write_page(
             record_figures.speedups_by_group(table, measuring.machine(header)), arguments.figure
         )
-    most = getattr(store.settings, "max_new_tokens", 0)
-    for limit, rows in sorted({**tables, most: table}.items()):
+    largest = getattr(store.settings, "max_new_tokens", 0)
+    for limit, rows in sorted({**tables, largest: table}.items()):
         _print(rows, limit)
     for line in (*header.get("remarks", ()), *report.explanations(runs), *store.lines):
         print(line)
@@ -189,9 +187,9 @@ def _print(table: list[Row], limit: int) -> None:
     by_group.add_column("method")
     for group in groups:
         by_group.add_column(group, justify="right")
-    found = {(row.method, row.group): row for row in table}
+    by_key = {(row.method, row.group): row for row in table}
     for method in dict.fromkeys(row.method for row in table):
-        cells = (report.both_speedups(found[method, group]) for group in groups)
+        cells = (report.both_speedups(by_key[method, group]) for group in groups)
         by_group.add_row(measuring.literal(method), *cells)
     console.print(by_group)
     print(report.loops(table))

@@ -113,7 +113,7 @@ def _reader() -> Callable[[], str]:
 
 
 def _converse(session: Session, read: Callable[[], str], console: Console, notes: Console) -> None:
-    """Read and answer until the end of input; errors are reported and the conversation goes on."""
+    """Read and answer until the end of input; errors are reported in between."""
     from ouroboros_core.cli.console import Quit
 
     while True:
@@ -152,6 +152,7 @@ def _answer(session: Session, text: str, console: Console, notes: Console) -> No
     from ouroboros_core.benchmark.protocol import Measured
     from ouroboros_core.cli import display
     from ouroboros_core.decoding.generation import Generation
+    from ouroboros_core.trace.summary import Summary
 
     answers = session.answers(text)
     traces: list[Trace] = []
@@ -172,7 +173,7 @@ def _answer(session: Session, text: str, console: Console, notes: Console) -> No
             if len(traces) == 1 and session.chat:
                 session.history += [text, _spoken(session, traces[0])]
             if answer.shown:
-                display.report(traces[-1], notes)
+                display.report(Summary(traces[-1]), notes)
     finally:
         session.traces = traces or session.traces
     baseline = next((trace for trace in traces if trace.method == BASELINE), None)

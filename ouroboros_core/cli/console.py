@@ -1,4 +1,4 @@
-"""What the chat console knows and can be told: one method for each command that begins with a
+"""The state and the commands of the chat console: one method for each command, which begins with a
 slash."""
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ class Answer:
 
 @dataclass
 class Session:
-    """The state of a console. `do` runs a command and returns what to say; `answers` are what a
-    line of text asks for.
+    """The state of a console. `do` runs a command and returns its output; `answers` are the tasks
+    of a line of text.
 
-    specs    the methods that answer, in turn
-    target   whether plain decoding answers, too; draft: whether the draft model alone does
+    specs    the methods that answer, one after the other
+    target   whether plain decoding also answers; draft: whether the draft model alone also answers
     compare  whether each answer is compared with plain decoding, which then runs anyway
     chatty   whether texts go through the chat template, where the target has one
     generation_config  whether the checkpoint's own generation settings hold
-    step     whether to wait after every step; debug: whether to show each step on a line of its own
-    history  earlier turns, of which a chat's next answer knows
-    traces   those of the last answers
+    step     whether to wait after every step; debug: whether to show each step on its own line
+    history  earlier turns of the conversation
+    traces   traces of the last answers
     warm     methods that have run on this pair before, so that no clock measures first calls
     """
 
@@ -85,7 +85,7 @@ class Session:
         return self.chatty and bool(self.pair.tokenizer.chat_template)
 
     def answers(self, text: str) -> list[Answer]:
-        """What answers a line of text, in order."""
+        """Return the tasks of a line of text, in order."""
         from ouroboros_core.decoding.generation import Task
 
         specs = [(spec, True) for spec in self.specs]
@@ -107,9 +107,9 @@ class Session:
                     history,
                     generation_config=self.generation_config,
                 ),
-                shown,
+                is_shown,
             )
-            for spec, shown in specs
+            for spec, is_shown in specs
         ]
 
     def do(self, line: str) -> str:
@@ -146,12 +146,14 @@ class Session:
         specs = []
         for spec in self.specs:
             kind = methods.get(spec.method)
-            mine = {
+            own_settings = {
                 name: value
                 for name, value in changes.items()
                 if name in kind.Hyperparameters.settings()
             }
-            settings = kind.Hyperparameters.parse({**spec.hyperparameters.model_dump(), **mine})
+            settings = kind.Hyperparameters.parse(
+                {**spec.hyperparameters.model_dump(), **own_settings}
+            )
             sampling = self.sampling.model_copy(update={"acceptance": spec.sampling.acceptance})
             specs.append(Spec(_named(spec.method, settings), spec.method, settings, sampling))
         self.specs = tuple(specs)
@@ -172,8 +174,8 @@ class Session:
             need = lacking(self.pair, methods.get(spec.method), spec.hyperparameters)
             if need is not None:
                 remedy = f"start the console with {need.flag}"
-                what = methods.wanting(need, self.pair.foreign, remedy)
-                raise InvalidInput(f"{spec.text} needs {what}, or choose another method")
+                wanting = methods.wanting(need, self.pair.foreign, remedy)
+                raise InvalidInput(f"{spec.text} needs {wanting}, or choose another method")
             if spec.warm:
                 raise InvalidInput(
                     f"{spec.text}: the console starts every answer cold; leave warm out"
@@ -225,7 +227,6 @@ class Session:
             chosen = Sampling.parse(
                 {**settings, "seed": self.sampling.seed, "acceptance": self.sampling.acceptance}
             )
-            assert isinstance(chosen, Sampling)
             if name != "greedy" and chosen.temperature == 0:
                 raise InvalidInput(
                     "temperature must be above 0 here, got 0: for greedy decoding say /processor "
@@ -247,7 +248,7 @@ class Session:
     def do_seed(self, value: str = "") -> str:
         """[N]: seed of sampling."""
         if value:
-            self.sampling = Sampling.parse({**self.sampling.model_dump(), "seed": value})  # type: ignore[assignment]
+            self.sampling = Sampling.parse({**self.sampling.model_dump(), "seed": value})
             self._rebuild()
         return f"seed {self.sampling.seed}"
 
@@ -267,18 +268,18 @@ class Session:
                 for spec, need in zip(self.specs, needs, strict=True)
                 if need
             ]
-            kept = tuple(spec for spec, need in zip(self.specs, needs, strict=True) if need is None)
-            self.specs = kept or (read_spec(FALLBACK, self.sampling),)
+            able = tuple(spec for spec, need in zip(self.specs, needs, strict=True) if need is None)
+            self.specs = able or (read_spec(FALLBACK, self.sampling),)
             self.draft = self.draft and pair.draft is not None
             self.pair, self.history, self.warm = pair, [], set()
         names = [self.pair.target.name, *self.pair.beside]
-        said = [
+        lines = [
             f"{names[0]} with {', '.join(names[1:])}" if names[1:] else names[0],
             self._methods(),
         ]
-        said += [f"left out: {'; '.join(dropped)}"] if dropped else []
-        said += ["the conversation starts over"] if target else []
-        return "; ".join(said)
+        lines += [f"left out: {'; '.join(dropped)}"] if dropped else []
+        lines += ["the conversation starts over"] if target else []
+        return "; ".join(lines)
 
     def do_target(self) -> str:
         """Whether plain decoding answers, too."""
@@ -364,7 +365,7 @@ def _on(value: bool) -> str:
 
 
 def usage(name: str) -> str:
-    """A command with what it takes and does."""
+    """Return a line about a command and its arguments."""
     return f"/{name} {inspect.getdoc(Session.commands()[name])}"
 
 
@@ -372,9 +373,9 @@ def _named(method: str, settings: Any) -> str:
     """A method as it would be asked for: its id, and the settings that are not at their defaults in
     brackets."""
     defaults = methods.get(method).Hyperparameters().model_dump()
-    own = ",".join(
+    texts = ",".join(
         f"{name}={value}"
         for name, value in settings.model_dump().items()
         if value != defaults[name]
     )
-    return f"{method}[{own}]" if own else method
+    return f"{method}[{texts}]" if texts else method

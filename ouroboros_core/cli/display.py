@@ -1,10 +1,11 @@
-"""Runs in the terminal: tokens as they come, each in the colour of who wrote it, and what is said
-about a run afterwards."""
+"""Runs in the terminal: tokens as they come, each in the colour of its writer, and the report
+afterwards."""
 
 from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
@@ -17,27 +18,21 @@ from rich.style import Style
 from rich.text import Text
 
 from ouroboros_core import methods
-from ouroboros_core.sampling import Sampling
-from ouroboros_core.sources import LOOKS, Source, key_of
+from ouroboros_core.sources import LOOKS, Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import divergence
+from ouroboros_core.trace.summary import Summary, Verdict
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.protocol import Measured
     from ouroboros_core.decoding.generation import Generation
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.trace.trace import Step, Trace
+    from ouroboros_core.trace.trace import Step
 
 REFRESH = 12
 """Times a second that the live line is drawn."""
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def keys(step: Step) -> list[str]:
-    """The look of each token that a step emitted."""
-    looks = [key_of(step.tree.provenance[node].source) for node in step.path]
-    return looks if step.target_token is None else [*looks, key_of(step.writer, step.kind)]
 
 
 def rejected(step: Step) -> list[int]:
@@ -57,7 +52,7 @@ def safe(text: str) -> str:
     """The text with control characters replaced by pictures, so that a model cannot control the
     terminal."""
     return CONTROL.sub(
-        lambda found: chr(0x2400 + ord(found[0])) if ord(found[0]) < 32 else "\ufffd", text
+        lambda match: chr(0x2400 + ord(match[0])) if ord(match[0]) < 32 else "\ufffd", text
     )
 
 
@@ -67,15 +62,15 @@ def _written(text: str) -> str:
 
 
 def pieces(
-    generation: Generation, step: Step, shown: int, ends: AbstractSet[int] = frozenset()
+    generation: Generation, step: Step, texts_before: int, ends: AbstractSet[int] = frozenset()
 ) -> list[tuple[str, str]]:
-    """(look, text) of what a step emitted, `shown` texts having come before; a token of `ends` is
-    left out at the end."""
-    found = list(zip(keys(step), generation.texts[shown:], strict=True))
+    """Return (look, text) of each token that a step emitted, after `texts_before` texts. A token of
+    `ends` is left out at the end."""
+    emitted = list(zip(step.looks, generation.texts[texts_before:], strict=True))
     if step.tokens[-1] in ends:
-        look, text = found.pop()
-        found.append((look, text.removesuffix(generation.piece(step.tokens[-1]))))
-    return found
+        look, text = emitted.pop()
+        emitted.append((look, text.removesuffix(generation.piece(step.tokens[-1]))))
+    return emitted
 
 
 def stream(
@@ -85,14 +80,14 @@ def stream(
     ends: AbstractSet[int] = frozenset(),
     watch: Callable[[Step], None] = lambda _: None,
 ) -> None:
-    """Print tokens as they come; what a whole character needs arrives with its last token. `watch`
+    """Print tokens as they come; a character of several tokens comes with its last one. `watch`
     sees every step.
 
     In a pipe the text goes out as it is.
     """
-    shown = 0
+    texts_before = 0
     for step in generation:
-        for key, text in pieces(generation, step, shown, ends):
+        for key, text in pieces(generation, step, texts_before, ends):
             if console.is_terminal:
                 console.print(
                     Segments([Segment(safe(text), Style.parse(LOOKS[key].colour))]),
@@ -101,7 +96,7 @@ def stream(
                 )
             else:
                 console.file.write(text)  # as it is: rich would widen tabs
-        shown = len(generation.texts)
+        texts_before = len(generation.texts)
         watch(step)
     console.file.write("\n")
     console.file.flush()
@@ -110,30 +105,30 @@ def stream(
 def live(generation: Generation, console: Console, *, ends: AbstractSet[int] = frozenset()) -> None:
     """Like `stream`, for a terminal: rejected drafts struck through in place, and below it a line
     with the speed so far."""
-    line, began, shown, drawn = Text(), time.perf_counter(), 0, 0.0
+    line, began, texts_before, drawn = Text(), time.perf_counter(), 0, 0.0
     speed = Text()
     try:
         with Live(console=console, auto_refresh=False, transient=True) as picture:
             for step in generation:
-                for part in _styled(generation, step, pieces(generation, step, shown, ends)):
-                    if part is None:
+                for text in _styled(generation, step, pieces(generation, step, texts_before, ends)):
+                    if text is None:
                         picture.update(speed)
                         console.print(line, soft_wrap=True)
                         line = Text()
                     else:
-                        line.append_text(part)
-                shown = len(generation.texts)
-                now = time.perf_counter()
+                        line.append_text(text)
+                texts_before = len(generation.texts)
+                seconds_now = time.perf_counter()
                 speed = Text(
-                    f"tokens: {shown}, steps: {step.index + 1}, {shown / (now - began):.1f} "
-                    "tokens/s",
+                    f"tokens: {texts_before}, steps: {step.index + 1}, "
+                    f"{texts_before / (seconds_now - began):.1f} tokens/s",
                     style="dim",
                 )
-                if now - drawn > 1 / REFRESH:
+                if seconds_now - drawn > 1 / REFRESH:
                     picture.update(Group(_tail(line, console), speed), refresh=True)
-                    drawn = now
+                    drawn = seconds_now
             picture.update(Text(), refresh=True)
-    finally:  # what was written stays, also where the run was stopped
+    finally:  # the text stays, also if the run was stopped
         console.print(line, soft_wrap=True)
 
 
@@ -144,85 +139,79 @@ def _tail(line: Text, console: Console) -> Text:
 
 
 def _styled(
-    generation: Generation, step: Step, found: list[tuple[str, str]]
+    generation: Generation, step: Step, emitted: list[tuple[str, str]]
 ) -> Iterator[Text | None]:
-    """The pieces of a step's text, and None at a line end; what was rejected stands before the
+    """Generate the pieces of a step's text, and None at a line end. Rejected tokens come before the
     target's own token."""
-    for number, (key, text) in enumerate(found, 1):
-        if number == len(found):
+    for number, (key, text) in enumerate(emitted, 1):
+        if number == len(emitted):
             for node in rejected(step):
                 yield Text(_written(generation.piece(step.tree.tokens[node])), style="strike dim")
-        for line, part in enumerate(safe(text).split("\n")):
+        for line, fragment in enumerate(safe(text).split("\n")):
             if line:
                 yield None
-            yield Text(part, style=LOOKS[key].colour)
+            yield Text(fragment, style=LOOKS[key].colour)
 
 
 def step_line(generation: Generation, step: Step, *, coloured: bool) -> Text:
-    """What was proposed in the last step and what became of it: accepted in the colours of their
-    sources, rejected struck through.
+    """Return the proposal of the last step and its fate: accepted tokens in the colours of their
+    sources, rejected ones struck through.
 
-    Without colours, what was rejected stands in [- -].
+    Without colours, rejected tokens stand in [- -].
     """
     line = Text(
         f"{step.index + 1:>4}  {len(step.tree) - 1:>2} proposed, {len(step.tokens):>2} emitted  ",
         style="dim",
     )
     emitted = generation.texts[-len(step.tokens) :]
-    for node, text in zip(step.path, emitted, strict=False):
-        colour = LOOKS[key_of(step.tree.provenance[node].source)].colour
-        line.append(_written(text), style=f"not dim {colour}")
+    for look, text in zip(step.looks[: len(step.path)], emitted, strict=False):
+        line.append(_written(text), style=f"not dim {LOOKS[look].colour}")
     lost = "".join(_written(generation.piece(step.tree.tokens[node])) for node in rejected(step))
     if lost:
         line.append(lost if coloured else f"[-{lost}-]", style="strike")
     if step.target_token is not None:
-        colour = LOOKS[key_of(step.writer, step.kind)].colour
+        colour = LOOKS[step.looks[-1]].colour
         line.append(_written(emitted[-1]), style=f"not dim bold {colour}")
     return line
 
 
-def report(trace: Trace, notes: Console) -> None:
+def report(summary: Summary, notes: Console) -> None:
     """Who wrote how much, and how fast it was."""
-    counts: dict[str, int] = {}
-    for step in trace.steps:
-        for key in keys(step):
-            counts[key] = counts.get(key, 0) + 1
+    trace = summary.trace
     notes.print(
         "  ".join(
-            f"[{LOOKS[k].colour}]{LOOKS[k].glyph} {LOOKS[k].label} {n}[/]"
-            for k, n in counts.items()
+            f"[{LOOKS[look].colour}]{LOOKS[look].glyph} {LOOKS[look].label} {count}[/]"
+            for look, count in Counter(trace.looks).items()
         )
     )
-    rate = metrics.draft_acceptance_rate(trace.steps)
-    parts = [
-        f"{metrics.new_tokens(trace)} tokens in {metrics.total_seconds(trace):.2f} s",
-        f"{metrics.tokens_per_second(trace):.1f} tokens/s",
+    figures = [
+        f"{summary.tokens} tokens in {summary.seconds:.2f} s",
+        f"{summary.tokens_per_second:.1f} tokens/s",
     ]
     if methods.get(trace.method).writer is Source.TARGET:
-        parts += [
-            f"{len(trace.steps)} target passes",
-            f"{metrics.mean_acceptance_length(trace):.2f} tokens per pass",
+        figures += [
+            f"{summary.steps} target passes",
+            f"{summary.tokens_per_pass:.2f} tokens per pass",
         ]
     else:
-        parts += [f"{len(trace.steps)} draft passes", "no target pass"]
-    proposed = metrics.proposal_acceptance_rate(trace.steps)
+        figures += [f"{summary.steps} draft passes", "no target pass"]
+    rate, proposed = summary.acceptance_rate, summary.proposal_acceptance_rate
     if rate is not None and proposed is not None:
-        parts.append(f"accepted {rate:.0%} of tested and {proposed:.0%} of proposed tokens")
+        figures.append(f"accepted {rate:.0%} of tested and {proposed:.0%} of proposed tokens")
     chosen = [step for step in trace.steps if step.choice is not None]
     if chosen:
         nodes = sum(len(step.tree) - 1 for step in chosen) / len(chosen)
         plain = sum(len(step.tree) == 1 for step in chosen)
-        parts.append(f"auto: {nodes:.1f} nodes a step, {plain} plain steps")
-    if without := metrics.skipped(trace):
-        parts.append(without)
+        figures.append(f"auto: {nodes:.1f} nodes a step, {plain} plain steps")
+    if summary.skipped:
+        figures.append(summary.skipped)
     if trace.generation_config:
-        parts.append(
+        figures.append(
             f"under its generation_config.json: {metrics.in_words(trace.generation_config)}"
         )
-    environment = trace.environment
     name = escape(methods.label(trace.method, trace.hyperparameters))
-    name += "" if metrics.lossless(trace) else " (not lossless)"
-    notes.print(f"{name}: " + ", ".join(parts) + f" [dim]({environment.where})[/]")
+    name += "" if summary.lossless else " (not lossless)"
+    notes.print(f"{name}: " + ", ".join(figures) + f" [dim]({trace.environment.where})[/]")
 
 
 def compare(pair: Pair, measured: Measured, notes: Console) -> None:
@@ -231,34 +220,36 @@ def compare(pair: Pair, measured: Measured, notes: Console) -> None:
     from ouroboros_core.decoding.generation import target_of
 
     baseline, trace = measured.middle().traces
-    plain, mine = (f"{metrics.tokens_per_second(run):.1f} tokens/s" for run in (baseline, trace))
-    told = f"autoregressive: {plain}; {trace.method}: {mine}, speedup {measured.speedup()}"
-    notes.print(told)
-    busy = metrics.busy(trace, baseline)
-    if busy is not None:
-        why = metrics.why_busy(*busy)
-        notes.print(f"measured on a busy machine: {why}; measure again when it is idle")
+    summary = Summary(trace, baseline, rounds=measured.speedup())
+    plain, method = (
+        f"{run.tokens_per_second:.1f} tokens/s" for run in (Summary(baseline), summary)
+    )
+    notes.print(f"autoregressive: {plain}; {trace.method}: {method}, speedup {summary.rounds}")
+    if summary.busy:
+        notes.print(
+            f"measured on a busy machine: {summary.why_busy}; measure again when it is idle"
+        )
     if methods.get(trace.method).writer is not Source.TARGET:
         notes.print("the draft model wrote this alone: another text, which nobody checked")
         return
-    if not metrics.lossless(trace):
+    rule = summary.sampling.rule
+    if summary.verdict is Verdict.NOT_LOSSLESS:
         notes.print(
-            "typical acceptance is not lossless: another text, which the target alone need not "
-            "write"
+            f"{rule.name} is not lossless: another text, which the target alone need not write"
         )
         return
-    if Sampling.model_validate(trace.sampling).rejects:
+    if summary.verdict is Verdict.IN_DISTRIBUTION:
         notes.print(
-            "the same distribution as plain sampling, not the same text: that is what rejection "
-            "sampling keeps"
+            "the same distribution as plain sampling, not the same text: that is what "
+            f"{rule.name} keeps"
         )
         return
-    found = divergence(target_of(pair, trace), trace, baseline)
-    if found is None:
+    difference = divergence(target_of(pair, trace), trace, baseline)
+    if difference is None:
         notes.print("identical to plain decoding, token by token")
     else:
         notes.print(
-            found.sentence(trace.pieces | baseline.pieces),
+            difference.sentence(trace.pieces | baseline.pieces),
             markup=False,
-            style="" if found.tie else "bold",
+            style="" if difference.tie else "bold",
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.words import counted
+from ouroboros_core.messages import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,18 +45,20 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for finding in _findings(arguments):
         if not arguments.json:
-            _show(finding, found[-1].section if found else "", console, markdown=arguments.gpu)
-        found.append(finding)
+            _show(
+                finding, findings[-1].section if findings else "", console, markdown=arguments.gpu
+            )
+        findings.append(finding)
     if arguments.json:
-        print(json.dumps([asdict(one) for one in found], indent=1))
+        print(json.dumps([asdict(entry) for entry in findings], indent=1))
     else:
-        states = Counter(one.state for one in found)
+        states = Counter(entry.state for entry in findings)
         worth, broken = counted(states["note"], "thing"), counted(states["broken"], "thing")
         console.print(f"\n{worth} worth knowing, {broken} broken.")
-    return int(any(one.state == "broken" for one in found))
+    return int(any(entry.state == "broken" for entry in findings))
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -94,14 +96,14 @@ def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
 
 
 def _show(finding: Finding, before: str, console: Console, *, markdown: bool) -> None:
-    """One line, below a heading where a section begins; what is amiss on a line of its own."""
+    """One line, below a heading where a section begins; a fault has its own line."""
     mark, colour = MARKS[finding.state]
     if finding.section != before:
         console.print(f"\n## {finding.section}\n" if markdown else f"\n[bold]{finding.section}[/]")
     if markdown:
-        parts = (finding.reason, f"**{finding.remedy}**" if finding.remedy else "")
-        more = "".join(f"; {part}" for part in parts if part)
-        console.print(f"* {mark} {finding.name}: {finding.fact}{more}", markup=False)
+        sentences = (finding.reason, f"**{finding.remedy}**" if finding.remedy else "")
+        details = "".join(f"; {sentence}" for sentence in sentences if sentence)
+        console.print(f"* {mark} {finding.name}: {finding.fact}{details}", markup=False)
         return
     console.print(f"  [{colour}]{mark}[/] {finding.name}: ", end="")
     reason = f" ({finding.reason})" if finding.reason else ""

@@ -123,6 +123,7 @@ def run(arguments: argparse.Namespace) -> None:
     from ouroboros_core.cli import display
     from ouroboros_core.decoding.generation import Generation, Task
     from ouroboros_core.loading import sharding
+    from ouroboros_core.trace.summary import Summary
 
     speaks = sharding.speaks(arguments.device_map)
     console = Console(highlight=False, soft_wrap=True, file=None if speaks else StringIO())
@@ -161,7 +162,7 @@ def run(arguments: argparse.Namespace) -> None:
         if speaks and arguments.memory and memory is not None and trace.steps:
             memory.save(arguments.memory)
     notes.print()
-    display.report(trace, notes)
+    display.report(Summary(trace), notes)
     if arguments.compare and trace.steps:
         display.compare(pair, _measure(pair, trace, task, cold, rounds, notes), notes)
 
@@ -180,20 +181,20 @@ def _measure(
         return Generation(pair, task, copy.deepcopy(memory)).run() if number else trace
 
     measuring = protocol.measure(2, protocol.at_once(run), rounds=rounds, first=METHOD)
-    found = next(measuring)
+    measured = next(measuring)
     try:
         with notes.status("") as status:
-            while found.more:
-                status.update(found.doing)
-                found = next(measuring)
+            while measured.more:
+                status.update(measured.doing)
+                measured = next(measuring)
     except KeyboardInterrupt:
         notes.print("stopped measuring")
-    return found
+    return measured
 
 
 def _open_memory(path: Path | None, pair: Pair, task: Task) -> Memory | None:
-    """What the file holds, or where there is none a new one to be written there."""
-    from ouroboros_core.lookup.memories import load_memory
+    """Return the memory in the file, or a new one if there is no file."""
+    from ouroboros_core.lookup.memory import load_memory
 
     if path is None:
         return None

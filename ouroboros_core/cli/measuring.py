@@ -1,12 +1,12 @@
-"""What the commands that measure share: their options, the progress bar, and what becomes of an
-interrupted measurement."""
+"""Parts that `bench` and `sweep` share: options, progress bar, and interrupted measurements."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,167 +16,189 @@ from ouroboros_core.errors import InvalidInput
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ouroboros_core.benchmark.cluster import Build, Cluster, Work
     from ouroboros_core.benchmark.prompts import Question
-    from ouroboros_core.benchmark.store import R, Share, Store
+    from ouroboros_core.benchmark.store import R, Store
 
 
 LEFT_OUT = 3
-"""The exit code of a measurement that is complete but for questions that could not run."""
+"""The exit code of a complete measurement that had to leave out questions."""
+SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+"""Environment variables in which launchers give the number of processes."""
 
 
 def add(
     parser: argparse.ArgumentParser,
-    what: str,
+    name: str,
     *,
-    own: str,
+    own_prompts: str,
     tokens: int,
     chart: str,
-    several: bool = False,
+    several_limits: bool = False,
     repeats: int = 1,
 ) -> None:
-    """Options for prompts, lengths and files of a measurement that is called `what`. several:
-    whether more than one limit of new tokens can be given; repeats: how often each prompt is run
-    where nothing is said."""
+    """Add the options for prompts, lengths and files of a measurement.
+
+    own_prompts     describes the prompts that are measured without --prompts
+    several_limits  whether several limits of new tokens can be given
+    """
     parser.add_argument(
-        "--prompts", metavar="FILE", type=Path, help=f"JSON lines, may be gzipped (default: {own})"
+        "--prompts",
+        metavar="FILE",
+        type=Path,
+        help=f"JSON lines, may be gzipped (default: {own_prompts})",
     )
     parser.add_argument(
         "--field", metavar="NAME", help="where a line has its prompt (default: found by itself)"
     )
     parser.add_argument(
-        "--limit",
-        metavar="N",
-        help="so many questions, taken from the groups in turn (default: all)",
+        "--limit", metavar="N", help="number of questions, from all groups alike (default: all)"
     )
     parser.add_argument(
         "--max-new-tokens",
         default=str(tokens),
-        metavar="N,N" if several else "N",
+        metavar="N,N" if several_limits else "N",
         help=f"default: {tokens}"
-        + ("; of several limits, as 32,128, each has its own table" if several else ""),
+        + ("; each of several limits, as in 32,128, has its own table" if several_limits else ""),
     )
     parser.add_argument(
         "--repeats",
         default=str(repeats),
         metavar="N",
-        help=f"the median of so many counts (default: {repeats})",
+        help=f"runs of each prompt, of which the median counts (default: {repeats})",
     )
     parser.add_argument(
-        "--json", type=Path, metavar="OUT", help="write everything there, on the way, too"
+        "--json", type=Path, metavar="OUT", help="write all results there, after every unit"
     )
     parser.add_argument("--csv", type=Path, metavar="OUT", help="write the rows there")
     parser.add_argument("--figure", type=Path, metavar="OUT.html", help=f"write {chart} there")
     parser.add_argument(
-        "--resume", action="store_true", help=f"go on with the interrupted {what} in --json"
+        "--resume", action="store_true", help=f"continue the interrupted {name} in --json"
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help=(
+            "share the prompts among the GPUs of a Ray cluster; auto: the cluster that runs here, "
+            "or all GPUs of this machine (pip install 'ouroboros-core[cluster]')"
+        ),
     )
 
 
-def read(arguments: argparse.Namespace, own: int | None = None) -> tuple[list[Question], int, int]:
-    """Questions, new tokens and repeats, all checked. own: so many of the project's own prompts
-    where nothing is said."""
+def read(
+    arguments: argparse.Namespace, own_prompts: int | None = None
+) -> tuple[list[Question], int, int]:
+    """Return questions, new tokens and repeats, all checked.
+
+    own_prompts  number of the project's own prompts that are measured without --prompts
+    """
     from ouroboros_core.benchmark import prompts
 
     limit = None if arguments.limit is None else options.whole_number(arguments.limit, "limit", 1)
     count = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 1)
     repeats = options.whole_number(arguments.repeats, "repeats", 1)
     if arguments.resume and not arguments.json:
-        raise InvalidInput("--resume goes on with what is in a file: name it with --json")
+        raise InvalidInput("--resume continues with the results in a file: name it with --json")
     for path in (arguments.json, arguments.csv, arguments.figure):
         if path is not None and not path.absolute().parent.is_dir():
             raise InvalidInput(f"the folder of {path} does not exist: make it first")
     if arguments.prompts:
-        return (
-            prompts.spread(prompts.read(arguments.prompts, arguments.field), limit),
-            count,
-            repeats,
-        )
-    return prompts.own_prompts(own if limit is None else limit), count, repeats
+        questions = prompts.read(arguments.prompts, arguments.field)
+        return prompts.spread(questions, limit), count, repeats
+    return prompts.own_prompts(own_prompts if limit is None else limit), count, repeats
 
 
 def limits(arguments: argparse.Namespace) -> list[int]:
-    """The limits of new tokens that were given, the largest first, which alone remains in
-    `arguments`; the smaller ones are counted on the same runs."""
-    given = str(arguments.max_new_tokens).split(",")
-    found = {options.whole_number(one.strip(), "max_new_tokens", 1) for one in given}
-    arguments.max_new_tokens = str(max(found))
-    return sorted(found, reverse=True)
+    """Return the limits of new tokens, the largest first.
+
+    Only the largest remains in `arguments`; the smaller ones are counted on the same runs.
+    """
+    texts = str(arguments.max_new_tokens).split(",")
+    counts = {options.whole_number(text.strip(), "max_new_tokens", 1) for text in texts}
+    arguments.max_new_tokens = str(max(counts))
+    return sorted(counts, reverse=True)
 
 
-def begin(arguments: argparse.Namespace) -> tuple[Share, Console]:
-    """This process's share, its device taken over, and the console for notes, silent but in the
-    main process."""
-    import transformers
+def open_work(
+    arguments: argparse.Namespace, build: Build[R], notes: Console
+) -> Work[R] | Cluster[R]:
+    """Load the models here or on the workers of a cluster, and print the notes about them."""
+    counts = [os.environ.get(name, "").strip() for name in SIZES]
+    if any(count.isascii() and count.isdigit() and int(count) > 1 for count in counts):
+        raise InvalidInput(
+            f"a launcher has started several processes of {arguments.command}: start it once, and "
+            "share the work with --cluster auto"
+        )
+    from ouroboros_core.benchmark.cluster import Cluster
 
-    from ouroboros_core.benchmark import store as stores
+    work: Work[R] | Cluster[R]
+    if arguments.cluster:
+        work = Cluster(arguments.cluster, build, arguments.json, arguments.resume)
+    else:
+        work = build(arguments.json, arguments.resume)
+    for note in work.notes:
+        notes.print(note, markup=False)
+    return work
 
-    # Assisted generation warns of its own arguments.
-    transformers.utils.logging.set_verbosity_error()
-    mine = stores.share(arguments.json)
-    arguments.resume = arguments.resume or stores.restarted()
-    if mine.device is not None and arguments.device == "auto":
-        arguments.device = mine.device
-    return mine, options.notes(quiet=not mine.main)
 
-
-def header(environment: dict[str, Any], mine: Share) -> dict[str, Any]:
-    """Command and environment, as they stand in the JSON."""
+def header(work: Work[R] | Cluster[R]) -> dict[str, Any]:
+    """Return command and environment for the JSON."""
     command = shlex.join(["python", "-m", "ouroboros_core", *sys.argv[1:]])
-    return {"command": command, "environment": {**environment, "processes": mine.count}}
+    facts = {**getattr(work.store.settings, "environment", {})}
+    facts["processes"] = getattr(work, "count", 1)
+    return {
+        "command": command,
+        "environment": facts,
+        **({"remarks": work.remarks} if work.remarks else {}),
+    }
 
 
 def machine(header: dict[str, Any]) -> str:
-    """A short description of the machine, for a figure."""
+    """Return a short description of the machine, for a figure."""
     facts = header["environment"]
     return f"{facts['processor']}, {facts['threads']} threads, {facts['dtype']}"
 
 
 def measure(
     arguments: argparse.Namespace,
-    store: Store[R],
-    mine: Share,
-    work: tuple[int, int, Callable[[Callable[[str], None]], Iterator[Any]]],
+    work: Work[R] | Cluster[R],
     finish: Callable[[bool], None],
     notes: Console,
 ) -> int:
-    """Do what is left, then `finish`, told whether all is there; when interrupted, keep what is
-    done and say how to go on. Returns the exit code: LEFT_OUT where a single process left something
-    out; of several, a launcher would take that for a failure.
+    """Run the tasks that are left, then call `finish` with whether the store is complete.
 
-    work: units in all, units done, and what does the others one by one, telling a function what it
-    is at
+    After an interruption the results are kept, and a note says how to continue. Returns the exit
+    code: LEFT_OUT if questions were left out.
     """
-    from ouroboros_core.benchmark import store as stores
+    from ouroboros_core.benchmark.cluster import Cluster
 
-    kind, (total, done, run) = store.settings.kind, work
+    store, kind = work.store, work.store.settings.kind
     if store.complete:
         notes.print(f"{arguments.json} is complete: nothing is measured again")
     elif store.units:
-        notes.print(f"going on after {len(store.units)} of {total} {kind.unit}s")
+        notes.print(f"continuing after {len(store.units)} of {work.total} {kind.unit}s")
     elif arguments.json and arguments.json.exists() and not arguments.resume:
         notes.print(
             f"the finished {kind.name} in {arguments.json} will be replaced after the first "
             f"{kind.unit}"
         )
-    whole = False
     try:
-        _follow(store, total, done, run, notes)
-        if mine.finishes():
-            stores.gather(store)
-            finish(True)
-        whole = True
+        _run(work, notes)
+        finish(True)
     except KeyboardInterrupt:
-        kept = f"; {arguments.json} keeps them: --resume goes on" if arguments.json else ""
-        notes.print(f"stopped after {len(store.units)} of {total} {kind.unit}s{kept}")
-        if mine.main and store.measurements:
+        resume = f"; {arguments.json} keeps them: --resume continues" if arguments.json else ""
+        notes.print(f"stopped after {len(store.units)} of {work.total} {kind.unit}s{resume}")
+        if store.measurements:
             finish(False)
         raise
     finally:
-        mine.leave(done=whole)
-    return LEFT_OUT if store.left_out and mine.count == 1 else 0
+        if isinstance(work, Cluster):
+            work.close()
+    return LEFT_OUT if store.left_out else 0
 
 
 def check_rest(store: Store[R]) -> None:
-    """Raise InvalidInput where there is no question that every method could run."""
+    """Raise InvalidInput if there is no question that every method can run."""
     if store.left_out and not store.fair:
         raise InvalidInput(
             f"no question is left that all can run. {' '.join(store.lines)}. Leave out the method "
@@ -184,49 +206,34 @@ def check_rest(store: Store[R]) -> None:
         )
 
 
-def _follow(
-    store: Store[R],
-    total: int,
-    done: int,
-    run: Callable[[Callable[[str], None]], Iterator[Any]],
-    notes: Console,
-) -> None:
+def _run(work: Work[R] | Cluster[R], notes: Console) -> None:
     from rich.progress import Progress
 
     from ouroboros_core.progress import columns
 
-    kind = store.settings.kind
+    kind, total, done = work.store.settings.kind, work.total, work.done
     with Progress(*columns(), console=notes, disable=notes.quiet) as progress:
         task = progress.add_task(kind.name, total=total, completed=done)
-        for finished, _ in enumerate(
-            run(lambda what: progress.update(task, description=what)), done + 1
-        ):
+        units = work.run(lambda description: progress.update(task, description=description))
+        for finished, _ in enumerate(units, done + 1):
             progress.advance(task)
             if not notes.is_terminal:
                 notes.print(f"{finished} of {total} {kind.unit}s")
         progress.update(task, description="done")
 
 
-def save(store: Store[R], mine: Share, report: dict[str, Any], complete: bool) -> None:
-    """Write the file's last form; a measurement that was complete before keeps its command and
-    date.
-
-    The other processes' files go at once: whatever fails from here on, nobody merges them again.
-    """
-    from ouroboros_core.benchmark import store as stores
-
+def save(store: Store[R], report: dict[str, Any], complete: bool) -> None:
+    """Write the final form of the file; a measurement that was complete keeps its command."""
     hosts = sorted({host for run in store.measurements if (host := getattr(run, "host", ""))})
     if hosts:
         report = report | {"environment": {**report["environment"], "hosts": hosts}}
     if not store.complete:
         store.complete = complete
         store.save(report)
-    if complete:
-        stores.remove_parts(store.path, mine)
 
 
 def output() -> Console:
-    """Standard output for tables: as wide as they are where it is no terminal."""
+    """Return standard output for tables; outside a terminal it is wide enough for them."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -234,12 +241,12 @@ def output() -> Console:
 
 
 def literal(text: str) -> str:
-    """Text that rich takes as it is."""
+    """Escape the markup of rich."""
     return text.replace("[", r"\[")
 
 
 def duration(seconds: float) -> str:
-    """A duration in a suitable unit."""
+    """Return a duration in a suitable unit."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters, Setting
 from ouroboros_core.locations import as_utf8
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import Hyperparameters, Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -117,18 +118,39 @@ def translates(pair: Pair) -> str:
     return f"{pair.foreign}: {FOREIGN} translates"
 
 
-def _add_setting(group: Any, setting: Setting, owners: list[str], default: str) -> None:
+def add_setting(group: Any, setting: Setting, owners: Sequence[str] = ()) -> None:
+    """Add the flag of a setting; its help names the methods that have it, or its default."""
     flag = "--" + setting.name.replace("_", "-")
-    text = (
-        f"{setting.help.removesuffix('.')} [{', '.join(owners)}]"
-        if owners
-        else f"{setting.help.removesuffix('.')} ({default})"
-    )
+    text = setting.help.removesuffix(".")
+    if owners:
+        text += f" [{', '.join(owners)}]"
+    elif _can_be_given(setting.default, setting.low):
+        text += f" (default: {setting.default})"
     if setting.kind is bool:
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
     else:
-        metavar = "|".join(setting.choices) or setting.kind.__name__.upper()
+        name = "LIST" if isinstance(setting.default, tuple) else setting.kind.__name__.upper()
+        metavar = "|".join(setting.choices) or name
         group.add_argument(flag, default=None, metavar=metavar, help=text)
+
+
+def _can_be_given(default: Any, low: float | None) -> bool:
+    """Whether a default is a value that the flag takes: no list, and no number below its bound."""
+    if isinstance(default, int | float):
+        return low is None or default >= low
+    return isinstance(default, str)
+
+
+def add_settings(group: Any, kind: type[Hyperparameters]) -> None:
+    """Add a flag for each setting of a class."""
+    for setting in kind.settings().values():
+        add_setting(group, setting)
+
+
+def flag_values(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """Return the values of the flags that were set, by the names of their settings."""
+    values = {name: getattr(arguments, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
@@ -157,28 +179,25 @@ def add_method(parser: argparse.ArgumentParser) -> None:
             owners.setdefault(name, []).append(method.id)
             settings.setdefault(name, setting)
     for name, setting in settings.items():
-        _add_setting(group, setting, owners[name], "")
+        add_setting(group, setting, owners[name])
 
 
 def read_method(arguments: argparse.Namespace) -> Hyperparameters:
     """The validated settings of the chosen method; a setting of another method is refused."""
     method = methods.get(arguments.method)
-    known = {name for m in methods.available().values() for name in m.Hyperparameters.settings()}
-    given = {
-        name: getattr(arguments, name) for name in known if getattr(arguments, name) is not None
-    }
-    mine = method.Hyperparameters.settings()
-    for name in sorted(given.keys() - mine.keys()):
+    names = {name for m in methods.available().values() for name in m.Hyperparameters.settings()}
+    values = flag_values(arguments, names)
+    allowed = method.Hyperparameters.settings()
+    for name in sorted(values.keys() - allowed.keys()):
         raise InvalidInput(
-            f"{name} is not a setting of {method.id}; its settings are {', '.join(mine) or 'none'}"
+            f"{name} is not a setting of {method.id}; its settings are "
+            f"{', '.join(allowed) or 'none'}"
         )
-    return method.Hyperparameters.parse(methods.preset(method, arguments.preset) | given)
+    return method.Hyperparameters.parse(methods.preset(method, arguments.preset) | values)
 
 
 def add_sampling(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("sampling")
-    for setting in Sampling.settings().values():
-        _add_setting(group, setting, [], f"default: {setting.default}")
+    add_settings(parser.add_argument_group("sampling"), Sampling)
 
 
 def add_generation_config(parser: argparse.ArgumentParser) -> None:
@@ -194,10 +213,7 @@ def add_generation_config(parser: argparse.ArgumentParser) -> None:
 
 
 def read_sampling(arguments: argparse.Namespace) -> Sampling:
-    given = {name: getattr(arguments, name) for name in Sampling.settings()}
-    sampling = Sampling.parse({name: value for name, value in given.items() if value is not None})
-    assert isinstance(sampling, Sampling)
-    return sampling
+    return Sampling.parse(flag_values(arguments, Sampling.settings()))
 
 
 def whole_number(text: str, name: str, low: int) -> int:
@@ -215,7 +231,7 @@ def text(value: str) -> str:
     """The type of an argument that is text, also where the locale's encoding is ASCII."""
     decoded = as_utf8(value)
     if decoded.count("\ufffd") > value.count("\ufffd"):
-        wrong = next(ord(one) - 0xDC00 for one in value if "\udc80" <= one <= "\udcff")
+        wrong = next(ord(letter) - 0xDC00 for letter in value if "\udc80" <= letter <= "\udcff")
         raise argparse.ArgumentTypeError(
             f"the text has bytes that are no UTF-8, the first of them 0x{wrong:02X}: set the "
             "terminal to UTF-8 and write it again"
@@ -234,7 +250,7 @@ def read_utf8(path: Path) -> str:
 
 
 def notes(*, quiet: bool = False) -> Console:
-    """Standard error for what is said beside a result: wrapped on a terminal, a line each in a
+    """Return standard error for notes beside a result: wrapped on a terminal, a line each in a
     file, so that paths stay whole."""
     from rich.console import Console
 

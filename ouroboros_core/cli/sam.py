@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PASSAGES = 1000
 PASSAGE = 32
-"""What is followed to measure the time a token takes, and how many tokens each has."""
+"""Texts that are followed to measure the seconds of a token, and tokens of each."""
 
 BATCH = 16
 
@@ -168,9 +168,9 @@ def _lines(path: Path, field: str | None) -> Iterator[str]:
         if field is not None and not (
             isinstance(data, dict) and isinstance(data.get(field), str | list)
         ):
-            there = ", ".join(data) if isinstance(data, dict) else "no object"
+            names = ", ".join(data) if isinstance(data, dict) else "no object"
             raise InvalidInput(
-                f"{path.name}, line {number}: no text in the field {field}; there is {there}"
+                f"{path.name}, line {number}: no text in the field {field}; there is {names}"
             )
         text = "\n\n".join(_strings(data if field is None else data[field]))
         if text:
@@ -211,7 +211,7 @@ def _answers(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
             "sam build"
         )
     writer = Writer(target.model, tokenizer)
-    asked = [writer.ids(text) for text in questions]
+    prompt_ids = [writer.ids(text) for text in questions]
     templated = [writer.ids(f"{writer.before}{text}{writer.after}") for text in questions]
     for text, ids in zip(questions, templated, strict=True):
         if len(ids) + longest > target.max_length:
@@ -220,8 +220,8 @@ def _answers(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
                 f"{text[:40]}..."
             )
     order = sorted(
-        range(len(asked)), key=lambda n: len(templated[n])
-    )  # alike lengths together: less padding
+        range(len(prompt_ids)), key=lambda n: len(templated[n])
+    )  # similar lengths together: less padding
     documents: list[list[int]] = []
     columns = (
         rich.TextColumn("{task.description}"),
@@ -238,7 +238,7 @@ def _answers(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
                     [templated[n] for n in group], longest, GREEDY, torch.Generator()
                 )
                 documents += [
-                    [*asked[n], *answer] for n, answer in zip(group, written, strict=True)
+                    [*prompt_ids[n], *answer] for n, answer in zip(group, written, strict=True)
                 ]
                 bar.update(task, advance=len(group))
         except KeyboardInterrupt:

@@ -56,9 +56,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _listed() -> str | None:
     """The list of pairs where no flag names one: OUROBOROS_PAIRS, or on Spaces the file beside
     app.py."""
-    beside = assets().parent / "pairs.json"
-    there = str(beside) if os.environ.get("SPACE_ID") and beside.exists() else None
-    return os.environ.get("OUROBOROS_PAIRS") or there
+    pairs_file = assets().parent / "pairs.json"
+    pairs_path = str(pairs_file) if os.environ.get("SPACE_ID") and pairs_file.exists() else None
+    return os.environ.get("OUROBOROS_PAIRS") or pairs_path
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -88,9 +88,13 @@ def offered(arguments: argparse.Namespace) -> Sequence[PairChoice]:
 
     named = [getattr(arguments, name) for name in ("target", "draft", "head", "corpus")]
     if not arguments.pairs:
-        name = " + ".join(one for one in named[:2] if one) if arguments.target else EMBEDDED
-        parts = dict(zip(("target", "draft", "head", "corpus"), named, strict=True))
-        return [PairChoice(name=name[:200], **parts)]
+        name = (
+            " + ".join(given_name for given_name in named[:2] if given_name)
+            if arguments.target
+            else EMBEDDED
+        )
+        models = dict(zip(("target", "draft", "head", "corpus"), named, strict=True))
+        return [PairChoice(name=name[:200], **models)]
     if any(named):
         raise InvalidInput(
             f"--pairs {arguments.pairs} lists the models: leave --target, --draft, --head and "
@@ -101,5 +105,5 @@ def offered(arguments: argparse.Namespace) -> Sequence[PairChoice]:
 
 def _load(arguments: argparse.Namespace, checks: bool, choice: PairChoice) -> Any:
     """The pair, on this machine as the flags say."""
-    parts = choice.model_dump(exclude={"name"})
-    return options.load_pair(argparse.Namespace(**{**vars(arguments), **parts, "checks": checks}))
+    models = choice.model_dump(exclude={"name"})
+    return options.load_pair(argparse.Namespace(**{**vars(arguments), **models, "checks": checks}))

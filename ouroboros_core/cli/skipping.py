@@ -1,4 +1,4 @@
-"""`train skip`: search for the layers that the target skips where it drafts for itself."""
+"""`train skip`: search for the layers that the target skips when it drafts for itself."""
 
 from __future__ import annotations
 
@@ -9,36 +9,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.settings import Hyperparameters
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.models.skips import Skips
-    from ouroboros_core.training.skip import Found
+    from ouroboros_core.training.skip import Fastest
 
 PROMPTS = 4
-"""Prompts that a choice is measured on."""
+"""Number of prompts on which a choice is measured."""
+
+
+class SkipSettings(Hyperparameters):
+    """Settings of the search."""
+
+    seconds: int = Field(600, ge=1, description="Seconds of the search.")
+    max_new_tokens: int = Field(32, ge=2, description="Tokens written for each prompt.")
+    seed: int = Field(0, ge=0, description="Seed of the search.")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     options.add_pair(parser)
-    parser.add_argument(
-        "--seconds", default="600", metavar="N", help="how long to search (default: 600)"
-    )
     parser.add_argument(
         "--prompts",
         type=Path,
         metavar="FILE",
         help=f"JSON lines, the first {PROMPTS} (default: the project's own)",
     )
-    parser.add_argument(
-        "--max-new-tokens",
-        default="32",
-        metavar="N",
-        help="tokens written for each of them (default: 32)",
-    )
-    parser.add_argument("--seed", default="0", metavar="N", help="default: 0")
+    options.add_settings(parser, SkipSettings)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -46,9 +48,8 @@ def run(arguments: argparse.Namespace) -> None:
     from ouroboros_core.loading.skips import Search, keep
     from ouroboros_core.training.skip import search
 
-    seconds = options.whole_number(arguments.seconds, "seconds", 1)
-    count = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 2)
-    seed = options.whole_number(arguments.seed, "seed", 0)
+    settings = SkipSettings.parse(options.flag_values(arguments, SkipSettings.settings()))
+    count = settings.max_new_tokens
     questions = (
         prompts.spread(prompts.read(arguments.prompts), PROMPTS)
         if arguments.prompts
@@ -66,24 +67,25 @@ def run(arguments: argparse.Namespace) -> None:
     speed(pair, texts, count, None)  # the first passes of a process are slower
     plain = speed(pair, texts, count, None)
     begun = time.monotonic()
-    found = search(
+    fastest = search(
         pair.target.layers,
         lambda skips: speed(pair, texts, count, skips),
-        lambda: time.monotonic() > begun + seconds,
-        seed,
-        _say,
+        lambda: time.monotonic() > begun + settings.seconds,
+        settings.seed,
+        _show,
     )
     spent = time.monotonic() - begun
-    file = keep(pair.target, Search(found.skips, found.speed, plain, found.tried, spent))
+    result = Search(fastest.skips, fastest.speed, plain, fastest.tried, spent)
+    file = keep(pair.target, result)
     print(
-        f"{pair.target.name} {found.skips}: {found.speed:.1f} tokens/s, plain {plain:.1f}, the "
-        f"fastest of {found.tried} choices in {spent:.0f} s: {file}"
+        f"{pair.target.name} {fastest.skips}: {fastest.speed:.1f} tokens/s, plain {plain:.1f}, the "
+        f"fastest of {fastest.tried} choices in {spent:.0f} s: {file}"
     )
 
 
 def speed(pair: Pair, texts: Sequence[Sequence[int]], count: int, skips: Skips | None) -> float:
-    """Tokens per second, prefill left out, of Draft & Verify with its published settings, greedy;
-    of plain decoding where `skips` is None."""
+    """Return the tokens per second, without prefill, of greedy Draft & Verify with its published
+    settings, or of plain decoding if `skips` is None."""
     from ouroboros_core import methods
     from ouroboros_core.decoding.loop import decode
     from ouroboros_core.methods.parts.base import Resources
@@ -111,8 +113,8 @@ def speed(pair: Pair, texts: Sequence[Sequence[int]], count: int, skips: Skips |
     return written / seconds
 
 
-def _say(found: Found) -> None:
-    """Progress, in place on a terminal; nothing on a pipe."""
+def _show(fastest: Fastest) -> None:
+    """Show the progress on a terminal, in place."""
     if sys.stderr.isatty():
-        line = f"\r{found.tried} tried, {found.speed:.1f} tokens/s {found.skips}   "
+        line = f"\r{fastest.tried} tried, {fastest.speed:.1f} tokens/s {fastest.skips}   "
         print(line, end="", file=sys.stderr, flush=True)

@@ -1,15 +1,16 @@
 """Vary one or two hyperparameters of a method, the sampling or the draft model, and find the
 fastest setting.
 
-Every setting runs on the same prompts as plain decoding does, in turn. With `accelerate launch -m
-ouroboros_core sweep ...`, or torchrun, processes on one machine or several share the questions; one
-that is lost stops nobody.
+Every setting runs on the same prompts as plain decoding does, alternately. With --cluster the GPUs
+of one machine or of several share the prompts.
 """
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
@@ -18,9 +19,10 @@ from ouroboros_core.cli import measuring, options
 from ouroboros_core.sweeps.grid import QUESTIONS, TOKENS, Grid, read_axis, show
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.store import Share
+    from ouroboros_core.benchmark.cluster import Cluster, Work
+    from ouroboros_core.benchmark.prompts import Question
     from ouroboros_core.sweeps.cells import CellRow
-    from ouroboros_core.sweeps.sweep import Sweep
+    from ouroboros_core.sweeps.sweep import Point, Sweep
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -49,9 +51,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="settings that are not varied: top_k_suffixes=3,ngram_size=4",
     )
-    own = f"{QUESTIONS} of the project's own"
+    own_prompts = f"{QUESTIONS} of the project's own"
     chart = "charts of all settings"
-    measuring.add(parser, "sweep", own=own, tokens=TOKENS, chart=chart, repeats=ROUNDS)
+    measuring.add(
+        parser, "sweep", own_prompts=own_prompts, tokens=TOKENS, chart=chart, repeats=ROUNDS
+    )
     options.add_sampling(parser)
     options.add_pair(parser)
 
@@ -60,57 +64,57 @@ def run(arguments: argparse.Namespace) -> int:
     axes = tuple(read_axis(text) for text in arguments.grid)
     grid = Grid.read(arguments.method, axes, arguments.knobs, options.read_sampling(arguments))
     questions, count, repeats = measuring.read(arguments, QUESTIONS)
-    mine, notes = measuring.begin(arguments)
+    notes = options.notes()
+    build = partial(_build, arguments, grid, questions, count, repeats)
+    work = measuring.open_work(arguments, build, notes)
+    left = work.total - work.done
+    if left and not arguments.cluster:
+        seconds = getattr(work, "seconds_left", 0.0)
+        notes.print(
+            f"{left} runs of up to {count} tokens, and plain decoding beside them: "
+            f"{measuring.duration(seconds)} if all were as fast as plain decoding"
+        )
+    header = measuring.header(work)
+    return measuring.measure(
+        arguments, work, lambda complete: _finish(arguments, grid, work, header, complete), notes
+    )
 
-    from ouroboros_core.benchmark import entrants
+
+def _build(
+    arguments: argparse.Namespace,
+    grid: Grid,
+    questions: list[Question],
+    count: int,
+    repeats: int,
+    path: Path | None,
+    resume: bool,
+) -> Sweep:
+    """Load the models and open the store; the input has been checked."""
     from ouroboros_core.sweeps.sweep import Sweep
 
     pair = options.load_pair(arguments)
-    if remark := entrants.left_out(pair):
-        notes.print(remark, markup=False)
-    sweep = Sweep(
-        pair, grid, questions, repeats, count, arguments.json, resume=arguments.resume, mine=mine
-    )
-    header = measuring.header(sweep.settings.environment, mine)
-    if sweep.done < sweep.total:
-        left = (
-            f"{sweep.total - sweep.done} runs of up to {count} tokens, and plain decoding beside "
-            "them"
-        )
-        notes.print(
-            f"{left}: {measuring.duration(sweep.seconds_left)} if all were as fast as plain "
-            "decoding"
-        )
-    steps = sweep.total, sweep.done, sweep.run
-    return measuring.measure(
-        arguments,
-        sweep.store,
-        mine,
-        steps,
-        lambda complete: _finish(arguments, sweep, mine, header, complete),
-        notes,
-    )
+    return Sweep(pair, grid, questions, repeats, count, path, resume=resume)
 
 
 def _finish(
     arguments: argparse.Namespace,
-    sweep: Sweep,
-    mine: Share,
+    grid: Grid,
+    work: Work[Point] | Cluster[Point],
     header: dict[str, Any],
     complete: bool,
 ) -> None:
     """Tables and conclusions on standard output, and the files asked for."""
     from ouroboros_core.sweeps import cells
 
-    grid = sweep.grid
-    rows, ideals = cells.summary(sweep.points, grid), cells.ideal(sweep.points, grid)
+    store = work.store
+    rows, ideals = cells.summary(store.fair, grid), cells.ideal(store.fair, grid)
     report = {
         **header,
         "rows": [asdict(row) for row in rows],
         "ideal": [asdict(found) for found in ideals],
     }
-    measuring.save(sweep.store, mine, report, complete)
-    measuring.check_rest(sweep.store)
+    measuring.save(store, report, complete)
+    measuring.check_rest(store)
     if arguments.csv:
         arguments.csv.write_text(cells.to_csv(rows, grid.axes), encoding="utf-8")
     if arguments.figure:
@@ -125,7 +129,7 @@ def _finish(
         _print_grid(rows, grid)
     else:
         _print_list(rows, grid)
-    for line in (*cells.conclusions(rows, ideals, grid), *sweep.store.lines):
+    for line in (*cells.conclusions(rows, ideals, grid), *store.lines):
         print(line)
 
 
@@ -173,8 +177,8 @@ def _print_grid(rows: list[CellRow], grid: Grid) -> None:
     for value in across.values:
         table.add_column(measuring.literal(show(value)), justify="right")
     for value in down.values:
-        found = [by_coordinates.get((value, other)) for other in across.values]
-        table.add_row(measuring.literal(show(value)), *(_cell(row, fastest) for row in found))
+        row_cells = [by_coordinates.get((value, other)) for other in across.values]
+        table.add_row(measuring.literal(show(value)), *(_cell(row, fastest) for row in row_cells))
     measuring.output().print(table)
 
 

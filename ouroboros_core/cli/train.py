@@ -13,9 +13,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ouroboros_core.cli import options, skipping, training_options
+from pydantic import Field
+
+from ouroboros_core.cli import options, skipping
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import as_utf8
+from ouroboros_core.models.heads.recipes import RECIPES, HeadRecipe, Recipe
+from ouroboros_core.settings import Hyperparameters
 
 if TYPE_CHECKING:
     import torch
@@ -24,20 +28,119 @@ if TYPE_CHECKING:
     from ouroboros_core.training.folder import Circumstances
 
 
+class DataSettings(Hyperparameters):
+    """Settings of `train data`."""
+
+    tokens: int = Field(500_000, ge=1, description="Answer tokens to write.")
+    answer_tokens: int = Field(136, ge=2, description="Longest answer.")
+    batch: int = Field(96, ge=4, description="Texts written side by side.")
+    seed: int = Field(0, ge=0, description="Seed of the texts.")
+
+
 def add(parser: argparse.ArgumentParser) -> None:
-    training_options.add(parser)
+    commands = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    _add_data(commands)
+    for kind, recipe in RECIPES.items():
+        _add_training(commands.add_parser(kind, help=recipe.task, allow_abbrev=False), recipe)
+    skip = "search for the layers to skip in draft_verify"
+    skipping.add(commands.add_parser("skip", help=skip, allow_abbrev=False))
+    _add_export(commands)
+
+
+def _add_data(commands: Any) -> None:
+    data = commands.add_parser(
+        "data", help="let the target write conversations", allow_abbrev=False
+    )
+    data.add_argument(
+        "--out", required=True, type=Path, metavar="DIR", help="folder for the conversations"
+    )
+    for flag, kind, metavar, text in (
+        ("--pieces", Path, "FILE", "conversations to make articles of"),
+        ("--passages", Path, "FILE", "texts in paragraphs to make articles of"),
+        ("--foreign", str, "LANGUAGE=FILE", "texts in paragraphs to translate"),
+    ):
+        data.add_argument(flag, nargs="*", type=kind, default=[], metavar=metavar, help=text)
+    data.add_argument("--kinds", metavar="LIST", help="only these kinds of tasks (default: all)")
+    options.add_settings(data, DataSettings)
+    _add_common(data)
+
+
+def _add_training(parser: argparse.ArgumentParser, recipe: type[Recipe]) -> None:
+    parser.add_argument(
+        "--out", required=True, type=Path, metavar="DIR", help="folder for the result"
+    )
+    for flag, metavar, text in (
+        ("--data", "PATH", "files or folders of conversations"),
+        ("--texts", "FILE", "plain texts to learn from as well"),
+    ):
+        parser.add_argument(flag, nargs="*", type=Path, default=[], metavar=metavar, help=text)
+    for flag, text in (
+        ("--work", "folder of the checkpoint (default: OUT.work)"),
+        ("--teacher", "folder for the target's answers (default: in --work)"),
+        ("--start", f"finished weights of the same shape to begin with{recipe.also_starts_from}"),
+    ):
+        parser.add_argument(flag, type=Path, metavar="DIR", help=text)
+    parser.add_argument(
+        "--note", type=options.text, metavar="TEXT", help="what the texts are, for the card"
+    )
+    parser.add_argument(
+        "--license",
+        metavar="NAME",
+        help="for the card, such as apache-2.0 (default: that of the target)",
+    )
+    if issubclass(recipe, HeadRecipe):
+        parser.add_argument(
+            "--bits",
+            type=int,
+            choices=(8, 16),
+            default=16,
+            help="store matrices in 8 bits a weight, half the size (default: 16, bfloat16)",
+        )
+    options.add_settings(parser, recipe)
+    _add_common(parser)
+
+
+def _add_export(commands: Any) -> None:
+    export = commands.add_parser(
+        "export", help="write a draft that any program can load", allow_abbrev=False
+    )
+    export.add_argument(
+        "--draft", metavar="DIR", help="the trained draft (default: the embedded one)"
+    )
+    export.add_argument("--out", required=True, type=Path, metavar="DIR", help="a new folder")
+    export.add_argument(
+        "--target", metavar="X", help="the draft's target (default: the embedded one)"
+    )
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that `data` and every training have."""
+    parser.add_argument(
+        "--target",
+        metavar="X",
+        help="folder, GGUF file or Hub id of the target (default: the embedded one)",
+    )
+    parser.add_argument("--minutes", metavar="N", help="stop after N minutes; --resume goes on")
+    parser.add_argument("--resume", action="store_true", help="go on where an earlier run stopped")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda (default: auto)")
+    parser.add_argument(
+        "--dtype",
+        default="auto",
+        choices=("auto", "bfloat16", "float16", "float32"),
+        help="of the target (default: bfloat16 where there is some)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
     from ouroboros_core.models.engines.static import plan_no_attention
 
     plan_no_attention()  # a step took six times as long with it, see docs/training.md
-    others = {"data": _data, "skip": skipping.run, "export": _export}
-    others.get(arguments.what, _train)(arguments)
+    commands = {"data": _data, "skip": skipping.run, "export": _export}
+    commands.get(arguments.what, _train)(arguments)
 
 
 def _stopper(arguments: argparse.Namespace) -> Any:
-    """Asks whether the minutes are over."""
+    """Return a function that says whether the minutes are over."""
     if arguments.minutes is None:
         return lambda: False
     end = time.monotonic() + 60 * options.whole_number(arguments.minutes, "minutes", 1)
@@ -54,12 +157,10 @@ def _data(arguments: argparse.Namespace) -> None:
 
     kinds = choose_kinds(arguments.kinds)
     library = Library.read(arguments.passages, arguments.foreign)
-    wanted = options.whole_number(arguments.tokens, "tokens", 1)
-    answer_tokens = options.whole_number(arguments.answer_tokens, "answer_tokens", 2)
-    seed = options.whole_number(arguments.seed, "seed", 0)
+    settings = DataSettings.parse(options.flag_values(arguments, DataSettings.settings()))
     stop = _stopper(arguments)
-    known = sorted(arguments.out.glob("*.npz")) if arguments.out.is_dir() else []
-    if known and not arguments.resume:
+    earlier_files = sorted(arguments.out.glob("*.npz")) if arguments.out.is_dir() else []
+    if earlier_files and not arguments.resume:
         raise InvalidInput(
             f"{arguments.out} has conversations already: go on with --resume, or take another --out"
         )
@@ -68,12 +169,12 @@ def _data(arguments: argparse.Namespace) -> None:
     target, tokenizer = pairs.load_target(
         arguments.target, device=arguments.device, dtype=arguments.dtype
     )
-    batch = options.whole_number(arguments.batch, "batch", 4)
-    author = Author(Writer(target.model, tokenizer), seed, answer_tokens, kinds, library, batch)
+    writer = Writer(target.model, tokenizer)
+    author = Author(writer, settings.seed, settings.answer_tokens, kinds, library, settings.batch)
     if pieces is not None:
         author.remember(pieces)
     done, first = 0, 0
-    for path in known:
+    for path in earlier_files:
         earlier = Conversations.load([path])
         number, _, kind = path.stem.partition("-")
         if kind in {k.name for k in kinds if k.longest}:
@@ -87,12 +188,12 @@ def _data(arguments: argparse.Namespace) -> None:
         rich.TimeRemainingColumn(),
     )
     with rich.Progress(*columns, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("answer tokens", total=wanted, completed=done)
-        for number, kind, conversations in author.batches(first) if done < wanted else ():
+        task = bar.add_task("answer tokens", total=settings.tokens, completed=done)
+        for number, kind, conversations in author.batches(first) if done < settings.tokens else ():
             conversations.save(arguments.out / f"{number:05d}-{kind}.npz")
             done += int(conversations.written.sum())
             bar.update(task, completed=done, description=f"answer tokens ({kind})")
-            if done >= wanted or stop():
+            if done >= settings.tokens or stop():
                 break
     print(f"{done} answer tokens in {arguments.out}")
 
@@ -117,8 +218,7 @@ def _train(arguments: argparse.Namespace) -> None:
         raise InvalidInput(
             "there is nothing to train on: name conversations with --data; `train data` makes some"
         )
-    found = files(arguments.data)
-    sources = [Conversations.load([path]) for path in found]
+    sources = [Conversations.load([path]) for path in files(arguments.data)]
     texts = [read_text(path) for path in arguments.texts]
     if (
         not arguments.resume
@@ -146,10 +246,7 @@ def _train(arguments: argparse.Namespace) -> None:
             file=sys.stderr,
         )
     work = arguments.work or Path(f"{arguments.out}.work")
-    names = (
-        *sorted({as_utf8(path.resolve().name) for path in (*arguments.data, *arguments.texts)}),
-    )
-    recipe = training_options.recipe(arguments, target.name, names, data.digest, target.layers)
+    recipe = _recipe(arguments, target.name, data.digest, target.layers)
     student = make_student(
         target.model, sources, recipe, arguments.teacher or work / "teacher", accelerator
     )
@@ -182,8 +279,21 @@ def _train(arguments: argparse.Namespace) -> None:
         )
 
 
+def _recipe(arguments: argparse.Namespace, target: str, digest: str, layers: int) -> Recipe:
+    """Return the recipe that the flags ask for; raises InvalidInput. layers: of the target."""
+    kind = RECIPES[arguments.what]
+    names = sorted({as_utf8(path.resolve().name) for path in (*arguments.data, *arguments.texts)})
+    facts = {
+        "target": target,
+        "data": tuple(names),
+        "digest": digest,
+        "start": arguments.start.name if arguments.start else "",
+    }
+    return kind.read(options.flag_values(arguments, kind.settings()) | facts, layers)
+
+
 def _bare(word: str) -> str:
-    """A word of a command, without the folders of a path."""
+    """Return a word of a command without the folders of a path."""
     flag, equals, value = word.partition("=")
     if equals and "/" in value:
         return f"{flag}={Path(value).name}"
@@ -209,7 +319,7 @@ def _circumstances(arguments: argparse.Namespace, device: torch.device) -> Circu
         f"{platform.python_version()}"
     )
     words = ["python", "-m", "ouroboros_core", *map(_bare, arguments.argv)]
-    if "--note" in words:  # the card has it anyway
+    if "--note" in words:  # the card has the note
         del words[words.index("--note") : words.index("--note") + 2]
     note = arguments.note or ("plain texts, too" if arguments.texts else "")
     return Circumstances(

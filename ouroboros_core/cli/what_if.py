@@ -84,18 +84,18 @@ def _batch(text: str) -> int:
 
 def _numbers(texts: list[str]) -> dict[str, dict[str, float]]:
     """Of `bandwidth=1e12`, `target.layers=40`, ...: by machine, target and draft."""
-    found: dict[str, dict[str, float]] = {"machine": {}, "target": {}, "draft": {}}
+    changes: dict[str, dict[str, float]] = {"machine": {}, "target": {}, "draft": {}}
     for text in texts:
         name, _, value = text.partition("=")
-        whose, dot, rest = name.partition(".")
+        owner, dot, rest = name.partition(".")
         try:
-            found[whose if dot else "machine"][rest or name] = float(value)
+            changes[owner if dot else "machine"][rest or name] = float(value)
         except (ValueError, KeyError):
             raise InvalidInput(
                 "--set takes NAME=NUMBER, as in bandwidth=1e12 or target.layers=40; before the dot "
                 f"stands machine, target or draft; got {text}"
             ) from None
-    return found
+    return changes
 
 
 def _json(quoted: Quoted) -> dict[str, Any]:
@@ -106,8 +106,8 @@ def _json(quoted: Quoted) -> dict[str, Any]:
         "target": vars(quoted.target),
         "draft": vars(quoted.draft) if quoted.draft else None,
         "batch": priced.batch,
-        "seconds": {part: run for part, (run, _) in quoted.parts.items()},
-        "plain_seconds": {part: plain for part, (_, plain) in quoted.parts.items()},
+        "seconds": {phase: run for phase, (run, _) in quoted.parts.items()},
+        "plain_seconds": {phase: plain for phase, (_, plain) in quoted.parts.items()},
         "speedup": priced.speedup,
         "decode_speedup": priced.decode_speedup,
         "tokens_per_second": priced.tokens_per_second,
@@ -120,7 +120,7 @@ def _print(quoted: Quoted) -> None:
     for note in quoted.notes:
         print(note)
     print(f"\n{'modelled seconds':18}{'this run':>12}{'plain':>12}")
-    for part, (run, plain) in quoted.parts.items():
-        print(f"{part:18}{run:12.4f}{plain:12.4f}")
+    for phase, (run, plain) in quoted.parts.items():
+        print(f"{phase:18}{run:12.4f}{plain:12.4f}")
     print(f"{'speedup':18}{quoted.priced.speedup:12.2f}")
     print(f"{'without prefill':18}{quoted.priced.decode_speedup:12.2f}")

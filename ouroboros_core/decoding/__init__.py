@@ -1,1 +1,1 @@
-"""The loop, what it records, and what can be read from the record."""
+"""The loop, its recorder, runs of a task, and the text of tokens."""

@@ -12,7 +12,6 @@ from ouroboros_core.decoding.loop import check_length, decode
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.text import TextStream, decode_all
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.loading.capacity import check_memory, check_text
 from ouroboros_core.loading.pairs import Pair
@@ -22,21 +21,22 @@ from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.models.processed import ProcessedModel, Rules
 from ouroboros_core.models.rules import for_vocabulary
 from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.settings import Hyperparameters
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Ending, Prompt, Step, Trace
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be generated, and how.
+    """A text to generate, and its settings.
 
-    hyperparameters  those of the method's own class
+    hyperparameters  of the method's `Hyperparameters` class
     history          earlier turns of the chat, user and assistant alternately
-    prediction       the text that is expected, for a method that can use it
-    record           whether to keep what the models thought at each position, and the window
-    generation_config  whether the checkpoint's own generation settings hold, such as a penalty,
-                       as they do in transformers' `generate`; temperature, top_k and top_p are
-                       those of `sampling` in any case
+    prediction       the predicted output, for a method that can use it
+    record           keep the models' probabilities at each position, and the window
+    generation_config  apply the checkpoint's generation settings, such as a penalty, as
+                       transformers' `generate` does; temperature, top_k and top_p always come from
+                       `sampling`
     """
 
     prompt: str
@@ -51,14 +51,13 @@ class Task:
     generation_config: bool = True
 
     def plain(self) -> Task:
-        """The same text by plain decoding: the baseline."""
+        """Return the task for the same text by plain decoding, the baseline."""
         baseline = methods.get("autoregressive")
-        sampling = self.sampling.model_copy(update={"acceptance": "match"})
         return Task(
             self.prompt,
             baseline.id,
             baseline.Hyperparameters(),
-            sampling,
+            self.sampling.plain(),
             self.max_new_tokens,
             self.chat,
             self.history,
@@ -67,12 +66,11 @@ class Task:
 
 
 def _resources(pair: Pair, *, chat: bool, self_draft: bool) -> Resources:
-    """What a pair has for a method. The target with layers skipped is made when it is first asked
-    for."""
+    """Return a pair's resources for a method. The target with layers skipped is made on first
+    use."""
     return Resources(
         draft_model=pair.draft,
         stop_tokens=pair.stops(chat=chat),
-        head=pair.head,
         corpus=pair.corpus,
         sizing=pair.costs.sizing,
         self_draft=pair.self_draft if self_draft else None,
@@ -83,17 +81,17 @@ def _resources(pair: Pair, *, chat: bool, self_draft: bool) -> Resources:
 
 
 def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) -> Need | None:
-    """What a method needs with these settings and the pair lacks; None if nothing."""
-    there = _resources(pair, chat=False, self_draft=True)
+    """Return a need of a method with these settings that the pair does not meet, or None."""
+    resources = _resources(pair, chat=False, self_draft=True)
     return next(
-        (need for need in sorted(methods.needed(kind, hyperparameters)) if not there.has(need)),
+        (need for need in sorted(methods.needed(kind, hyperparameters)) if not resources.has(need)),
         None,
     )
 
 
 def _obeying(pair: Pair, rules: Rules | None) -> tuple[LanguageModel, LanguageModel | None]:
-    """The target and the draft model, both with the rules, so that the draft guesses what the
-    target will choose."""
+    """Return the target and the draft model, both with the rules, so that the draft predicts the
+    target's choice."""
     target, draft = pair.target, pair.draft
     if rules is None:
         return target, draft
@@ -104,8 +102,7 @@ def _obeying(pair: Pair, rules: Rules | None) -> tuple[LanguageModel, LanguageMo
 
 
 def target_of(pair: Pair, trace: Trace) -> LanguageModel:
-    """The target under the rules of a run, which judges whether its text is that of plain
-    decoding."""
+    """Return the target under the rules of a run, for a comparison with plain decoding."""
     if not trace.generation_config:
         return pair.target
     stops = pair.stops(chat=trace.prompt.chat)
@@ -114,7 +111,7 @@ def target_of(pair: Pair, trace: Trace) -> LanguageModel:
 
 
 def check_kept(memory: Memory, pair: Pair) -> None:
-    """Raise InvalidInput for what was kept with another tokenizer."""
+    """Raise InvalidInput for the memory of another tokenizer."""
     if memory.fingerprint != pair.fingerprint:
         raise InvalidInput(
             f"the {memory.holds} belongs to another tokenizer (fingerprint "
@@ -128,18 +125,18 @@ def check_kept(memory: Memory, pair: Pair) -> None:
 
 
 class Generation:
-    """One run of a task; iterate for its steps, then (or on the way) ask for its trace."""
+    """One run of a task: an iterator of its steps, with the trace so far."""
 
     def __init__(self, pair: Pair, task: Task, memory: Memory | None = None) -> None:
-        """memory: what the method has kept of earlier runs of the same owner, for a warm start, see
-        `Method.new_memory`; it learns on."""
+        """memory: the method's memory of the owner's earlier runs, for a warm start, see
+        `Method.new_memory`; the run learns in it."""
         if not task.prompt:
             raise InvalidInput("the prompt is empty; write at least one character")
         if memory is not None:
             check_kept(memory, pair)
         self.pair = pair
         self.task = task
-        # Token ids, with the chat template around the prompt where that is wanted.
+        # Token ids, with the chat template around the prompt in a chat.
         ids = tuple(pair.encode(task.prompt, chat=task.chat, history=task.history))
         self.prompt = Prompt(task.prompt, task.chat, ids)
         self.stop_tokens = pair.stops(chat=task.chat)
@@ -149,7 +146,7 @@ class Generation:
                 f"{kind.id} has no use for a prediction: leave it out, or choose "
                 f"{methods.able(Need.PREDICTED_OUTPUT)}"
             )
-        # A draft model that is missing is said by the method itself.
+        # The method reports a missing draft model.
         plain = pair.target if kind.writer is Source.TARGET else pair.draft or pair.target
         check_length(self.prompt.tokens, task.max_new_tokens, plain)
         rules = None
@@ -172,10 +169,10 @@ class Generation:
             memory=memory if Need.MEMORY in kind.uses else None,
             prediction=self._prediction(),
         )
-        # For example Speculative(hyperparameters, resources), if the pair has what it needs.
-        made = methods.create(kind, task.hyperparameters, resources)
-        # Where an amount is 'auto', a Controller wraps it and may leave out nodes.
-        self._method = controlled(made, pair.costs)
+        # For example Speculative(hyperparameters, resources), if the pair meets its needs.
+        method = methods.create(kind, task.hyperparameters, resources)
+        # If an amount is 'auto', a Controller wraps the method and may leave out nodes.
+        self._method = controlled(method, pair.costs)
         drafter = self._method.drafter
         self.draft_name = drafter.name if drafter and drafter is not self.model else None
         computing = [
@@ -186,7 +183,7 @@ class Generation:
         check_memory(computing, len(self.prompt.tokens) + task.max_new_tokens)
 
     def _prediction(self) -> tuple[int, ...]:
-        """The predicted output as token ids: text, as the prompt is."""
+        """Return the predicted output as token ids, encoded as text like the prompt."""
         if not self.task.prediction:
             return ()
         check_text(self.task.prediction)
@@ -214,18 +211,18 @@ class Generation:
         )
         for step in steps:
             self.steps.append(step)
-            # What each token adds to the text: nothing where it ends inside a character.
+            # The text that each token adds: '' if it ends inside a character.
             self.texts += [self._stream.push(token) for token in step.tokens]
             stopped = step.tokens[-1] in self.stop_tokens
             if stopped or len(self.texts) == task.max_new_tokens:
-                # Before the last step is shown, because nobody looks at the texts again after it.
+                # Before the last step is shown: the texts are not read again after it.
                 self.texts[-1] += self._stream.finish()
             yield step
         stopped = bool(self.steps) and self.steps[-1].tokens[-1] in self.stop_tokens
         self._ending = "stop token" if stopped else "budget"
 
     def run(self) -> Trace:
-        """Run to the end."""
+        """Run to the end; return the trace."""
         for _ in self:
             pass
         return self.trace()
@@ -237,11 +234,11 @@ class Generation:
         return self.model is self.target and self.task.sampling.repeats_plain_text
 
     def piece(self, token: int) -> str:
-        """The text of one token id on its own."""
+        """Return the text of a single token id."""
         return decode_all(self.pair.tokenizer, [token])
 
     def trace(self) -> Trace:
-        """The record so far; its ending is 'cancelled' until the run is over."""
+        """Return the record so far; its ending is 'cancelled' until the run is over."""
         kind = methods.get(self.task.method)
         occurring = {t for s in self.steps for t in s.occurring}
         return Trace(

@@ -9,13 +9,12 @@ from functools import partial
 
 from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.interfaces import Evaluation, LanguageModel
+from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.methods.parts.base import Context, Method, TokenizedPrompt, VerificationResult
 from ouroboros_core.models.processed import ProcessedEvaluation
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.trace.trace import Seconds, Step
-from ouroboros_core.tree import TokenTree
-from ouroboros_core.verify import SAMPLED_RULES, truncate, verify
+from ouroboros_core.tree import TokenTree, truncate
 
 
 def check_length(prompt: Sequence[int], max_new_tokens: int, model: LanguageModel) -> None:
@@ -52,18 +51,17 @@ def decode(
     """Continue `prompt` (token ids) by up to `max_new_tokens`, ending after the first stop token,
     which is emitted.
 
-    The text is that of plain decoding with the same sampler, whatever the method proposes; under
-    rejection sampling it has the same distribution, under typical acceptance it need not. The
-    clocks run only inside the loop: what a consumer does between two steps is not counted, nor is
-    what a `recorder` does, which keeps the models' probabilities. Raises InvalidInput if prompt and
-    continuation do not fit.
+    The text is that of plain decoding with the same sampler, whatever the method proposes, unless
+    the sampler's acceptance rule declares otherwise. The clocks run only inside the loop: they do
+    not count the work of a consumer between two steps, and not that of a `recorder`, which keeps
+    the models' probabilities. Raises InvalidInput if prompt and continuation do not fit.
     """
     check_length(prompt, max_new_tokens, model)
     tokens = tuple(prompt)
     end = len(tokens) + max_new_tokens
     if len(tokens) == end:
         return
-    # A method may have been made with a sampler of its own: its draft draws the same noise.
+    # A method may have a separate sampler, with which its draft draws the same noise.
     for drawing in (sampler, method.resources.sampler):
         drawing.begin(tokens)
     clock = time.perf_counter
@@ -72,23 +70,23 @@ def decode(
     prefilled = clock()
     prefill = prefilled - began
     resumed, index, stopped = prefilled, 0, False
-    # Where a draft model writes alone, its passes are the steps.
+    # If a draft model writes alone, its passes are the steps.
     drafter = None if method.drafter is model else method.drafter
     while len(tokens) < end and not stopped:
         context = Context(tokens, end - len(tokens), index)
         draft_passes, draft_rows = (drafter.passes, drafter.rows) if drafter else (0, 0)
         proposing, drawn_before = clock(), sampler.drawing.seconds
-        tree = method.propose(context)  # a Controller's where an amount is 'auto'
+        tree = method.propose(context)  # from a Controller if an amount is 'auto'
         proposed, drawn_proposing = clock(), sampler.drawing.seconds
         _check_proposal(tree, context, model)
         evaluation = model.evaluate(tokens, tree)  # one forward pass, see CausalLM.evaluate
-        path, target_token = _judge(tree, evaluation, sampler, len(tokens))
+        path, target_token = sampler.judge(tree, evaluation, len(tokens) - 1)
         if isinstance(evaluation, ProcessedEvaluation):
             evaluation.close()
         verified, drawn_verifying = clock(), sampler.drawing.seconds
-        kept, last = truncate(tree, path, target_token, stop_tokens, context.remaining)
+        accepted, last = truncate(tree, path, target_token, stop_tokens, context.remaining)
         learning = clock()
-        result = VerificationResult.whole_step(context, tree, evaluation, kept, last)
+        result = VerificationResult.whole_step(context, tree, evaluation, accepted, last)
         method.learn(result)
         learned = clock()
         emitted = result.emitted
@@ -102,23 +100,24 @@ def decode(
             draft_sampling=drawn_proposing - drawn_before,
             verify_sampling=drawn_verifying - drawn_proposing,
         )
+        notes = method.notes
         yield Step(
             index=index,
             tree=tree.without_window(),
-            path=kept,
+            path=accepted,
             target_token=last,
             width=len(tree),
             seconds=seconds,
             draft_passes=drafter.passes - draft_passes if drafter else 0,
             draft_rows=drafter.rows - draft_rows if drafter else 0,
-            pool_size=len(method.pool) if method.pool is not None else None,
+            pool_size=notes.pool_size,
             writer=method.writer,
-            choice=method.decision,
-            judged=recorder.look(tree, evaluation, kept, last, len(context.tokens))
+            choice=notes.decision,
+            judged=recorder.look(tree, evaluation, accepted, last, len(context.tokens))
             if recorder
             else (),
             window=tree.window if recorder else (),
-            draft_rows_saved=method.draft_rows_saved,
+            draft_rows_saved=notes.draft_rows_saved,
         )
         resumed, index, prefill = clock(), index + 1, 0.0
 
@@ -126,30 +125,15 @@ def decode(
 def _begin(
     model: LanguageModel, method: Method, prompt: tuple[int, ...], max_new_tokens: int
 ) -> None:
-    """Model and method read the prompt."""
+    """Let model and method read the prompt."""
     model.forget()
     model.reserve(len(prompt) + max_new_tokens)
     method.start(TokenizedPrompt(prompt, partial(model.prefill, prompt)), max_new_tokens)
     model.prefill(prompt)
 
 
-def _judge(
-    tree: TokenTree, evaluation: Evaluation, sampler: Sampler, length: int
-) -> tuple[tuple[int, ...], int]:
-    """The accepted path and the target token, by the rule that the sampler asks for; `length` is
-    that of the context."""
-    if sampler.sampling.repeats_plain_text:
-        return verify(tree, sampler.chooser(evaluation, tree, length - 1))
-    with sampler.drawing.running():
-        return SAMPLED_RULES[sampler.sampling.acceptance](
-            tree,
-            lambda node: sampler.probabilities(evaluation, node),
-            lambda node: sampler.generator(length + tree.depths[node]),
-        )
-
-
 def _check_proposal(tree: TokenTree, context: Context, model: LanguageModel) -> None:
-    """Asserts what only a bug in a method can break."""
+    """Assert the promises of a method that only a bug breaks."""
     assert tree.tokens[0] == context.root, "the tree must hang off the last token of the context"
     assert all(0 <= token < model.vocabulary for token in tree.tokens), (
         "a proposed token is outside the target's vocabulary"

@@ -1,4 +1,4 @@
-"""Records what both models predicted at every judged position, outside the timed phases."""
+"""Records the predictions of both models at every judged position, outside the timed phases."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ouroboros_core.interfaces import Evaluation
+from ouroboros_core.rules.parts.base import ALONE, Judgement
 from ouroboros_core.sampling import Sampler, softmax
 from ouroboros_core.trace.trace import Judged, Trial
-from ouroboros_core.tree import Probabilities, TokenTree
-from ouroboros_core.verify import SAMPLED_RULES, Judgement
+from ouroboros_core.tree import Evaluation, Probabilities, TokenTree
 
 TOP = 10
-"""Tokens kept of each model, the likeliest; those that were proposed or chosen are kept beside
-them."""
+"""Likeliest tokens that are kept of each model, in addition to proposed and chosen tokens."""
 
 DIGITS = 5
 
 
 class Recorder:
-    """Looks at a finished step. It reuses the outputs of the step, makes no pass and changes
-    nothing."""
+    """Records a finished step from its outputs, without a pass and without changing anything."""
 
     def __init__(self, sampler: Sampler) -> None:
         self.sampler = sampler
@@ -35,8 +32,8 @@ class Recorder:
         target_token: int | None,
         length: int,
     ) -> tuple[Judged, ...]:
-        """Every node of the walk, the root first; `length` is that of the context. Where the text
-        ended, nothing was judged."""
+        """Return a record of every node of the walk, the root first. The end of a text is not
+        judged. `length`: tokens of the context."""
         draws = self._draws(tree, evaluation, length)
         chosen = [tree.tokens[node] for node in path] + (
             [] if target_token is None else [target_token]
@@ -62,7 +59,7 @@ class Recorder:
         tokens = dict.fromkeys([*_top(p), *(_top(q) if q is not None else []), *proposed, chosen])
         rows = np.array([token for token in tokens if token < len(p)])
         noise = None
-        if self.sampler.sampling.temperature and self.sampler.sampling.repeats_plain_text:
+        if self.sampler.sampling.temperature and self.sampler.rule.repeats_plain_text:
             noise = self.sampler.noise(position)
         return Judged(
             node=node,
@@ -75,28 +72,22 @@ class Recorder:
         )
 
     def _probabilities(self, evaluation: Evaluation, node: int) -> Probabilities:
-        """Probabilities [vocabulary]: those that are sampled from, or at temperature 1 where the
+        """Return the probabilities [vocabulary] that are sampled from; at temperature 1 if the
         choice is greedy."""
         if self.sampler.sampling.temperature:
             return self.sampler.probabilities(evaluation, node)
         return softmax(evaluation.logits(node).astype(np.float64))
 
     def _draws(self, tree: TokenTree, evaluation: Evaluation, length: int) -> _Draws:
-        """The draws by which the tree was judged, repeated with the same randomness."""
+        """Repeat the draws by which the tree was judged, with the same randomness."""
         draws = _Draws()
-        if self.sampler.sampling.rejects:
-            SAMPLED_RULES[self.sampler.sampling.acceptance](
-                tree,
-                lambda node: self.sampler.probabilities(evaluation, node),
-                lambda node: self.sampler.generator(length + tree.depths[node]),
-                draws,
-            )
+        if not self.sampler.rule.repeats_plain_text:
+            self.sampler.judge(tree, evaluation, length - 1, draws)
         return draws
 
 
 class _Draws:
-    """By node, the candidates that were judged after it, and the p that was left if none was
-    accepted."""
+    """Candidates that were judged after each node, and the p that remained if none was accepted."""
 
     def __init__(self) -> None:
         self.trials: dict[int, list[Trial]] = {}
@@ -106,7 +97,7 @@ class _Draws:
         q = None if judgement.q is None else round(judgement.q, DIGITS)
         u, p = round(judgement.u, DIGITS), round(judgement.p, DIGITS)
         trial = Trial(judgement.node, u, p, q, judgement.accepted)
-        if judgement.rule != "token":
+        if judgement.rule != ALONE:
             chance = round(judgement.chance, DIGITS)
             trial = replace(trial, chance=chance, rule=judgement.rule)
         self.trials.setdefault(judgement.before, []).append(trial)
@@ -116,7 +107,7 @@ class _Draws:
 
 
 def _top(p: Probabilities) -> list[int]:
-    """The most probable tokens with a probability above 0, the most probable first."""
+    """Return the most probable tokens with a probability above 0, the most probable first."""
     count = min(TOP, len(p))
     best = np.argpartition(p, -count)[-count:]
     ordered: list[int] = best[np.argsort(-p[best], kind="stable")].tolist()
@@ -124,8 +115,8 @@ def _top(p: Probabilities) -> list[int]:
 
 
 def _column(values: Any, rows: Any) -> tuple[float, ...]:
-    """Rounded values of some tokens; empty if there are none. A smaller draft vocabulary has no
-    chance beyond its end."""
+    """Return rounded values of some tokens, () without values; 0 beyond the end of a smaller draft
+    vocabulary."""
     if values is None:
         return ()
     return tuple(round(float(values[row]), DIGITS) if row < len(values) else 0.0 for row in rows)

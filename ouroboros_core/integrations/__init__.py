@@ -1,9 +1,10 @@
-"""The interfaces that people already know, on plain transformers models: Ouroboros,
+"""The interfaces of three known packages on plain transformers models: Ouroboros,
 Speculative-Decoding, SAM-Decoding.
 
     from ouroboros_core.integrations import CacheEngine, ouroboros
-    ids = ouroboros(input_ids, draft, target, max_len=64, gamma=12,
-    eos_token_id=tokenizer.eos_token_id)
+
+    end = tokenizer.eos_token_id
+    ids = ouroboros(input_ids, draft, target, max_len=64, gamma=12, eos_token_id=end)
 
 * `ouroboros`, `dualdec`, `CacheEngine`: the packages `ourodec` and `dualdec` 0.1.0
   (thunlp/Ouroboros)
@@ -11,50 +12,64 @@ Speculative-Decoding, SAM-Decoding.
 * `samd_generate`, `load_sam`, `SamdConfig`, `SamdModel`, `SamdGenerationConfig`, `DraftModel`:
   hyx1999/SAM-Decoding
 
-Names, order and defaults of the arguments are theirs; what is computed is this project's, so it is
-correct where they are not: greedy is greedy, a draft model may have any number of layers, several
-end tokens are honoured, sampling keeps the target's distribution, and no model has to be imported
-from a copied file.
+Names, order and defaults of the arguments are those packages', and the decoding is this project's.
+So it is correct in cases in which they are not: greedy decoding is greedy, a draft model can have
+any number of layers, several end tokens work, sampling keeps the target's distribution, and no
+model is imported from a copied file.
 """
 
-from ouroboros_core.integrations.romsto import (
-    GreedyProcessor,
-    LogitsProcessor,
-    MultinomialProcessor,
-    NucleusProcessor,
-    TopKNucleusProcessor,
-    TopKProcessor,
-    autoregressive_generate,
-    speculative_generate,
-)
-from ouroboros_core.integrations.samd import (
-    DraftModel,
-    Outputs,
-    SamdConfig,
-    SamdGenerationConfig,
-    SamdModel,
-    load_sam,
-    samd_generate,
-)
-from ouroboros_core.integrations.thunlp import CacheEngine, dualdec, ouroboros
+from __future__ import annotations
 
-__all__ = [
-    "CacheEngine",
-    "DraftModel",
-    "GreedyProcessor",
-    "LogitsProcessor",
-    "MultinomialProcessor",
-    "NucleusProcessor",
-    "Outputs",
-    "SamdConfig",
-    "SamdGenerationConfig",
-    "SamdModel",
-    "TopKNucleusProcessor",
-    "TopKProcessor",
-    "autoregressive_generate",
-    "dualdec",
-    "load_sam",
-    "ouroboros",
-    "samd_generate",
-    "speculative_generate",
-]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+_HOMES = {
+    "CacheEngine": "thunlp",
+    "DraftModel": "samd",
+    "GreedyProcessor": "romsto",
+    "LogitsProcessor": "romsto",
+    "MultinomialProcessor": "romsto",
+    "NucleusProcessor": "romsto",
+    "Outputs": "samd",
+    "SamdConfig": "samd",
+    "SamdGenerationConfig": "samd",
+    "SamdModel": "samd",
+    "TopKNucleusProcessor": "romsto",
+    "TopKProcessor": "romsto",
+    "autoregressive_generate": "romsto",
+    "dualdec": "thunlp",
+    "load_sam": "samd",
+    "ouroboros": "thunlp",
+    "samd_generate": "samd",
+    "speculative_generate": "romsto",
+}
+__all__ = [*sorted(_HOMES)]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from ouroboros_core.integrations.romsto import GreedyProcessor as GreedyProcessor
+    from ouroboros_core.integrations.romsto import LogitsProcessor as LogitsProcessor
+    from ouroboros_core.integrations.romsto import MultinomialProcessor as MultinomialProcessor
+    from ouroboros_core.integrations.romsto import NucleusProcessor as NucleusProcessor
+    from ouroboros_core.integrations.romsto import TopKNucleusProcessor as TopKNucleusProcessor
+    from ouroboros_core.integrations.romsto import TopKProcessor as TopKProcessor
+    from ouroboros_core.integrations.romsto import (
+        autoregressive_generate as autoregressive_generate,
+    )
+    from ouroboros_core.integrations.romsto import speculative_generate as speculative_generate
+    from ouroboros_core.integrations.samd import DraftModel as DraftModel
+    from ouroboros_core.integrations.samd import Outputs as Outputs
+    from ouroboros_core.integrations.samd import SamdConfig as SamdConfig
+    from ouroboros_core.integrations.samd import SamdGenerationConfig as SamdGenerationConfig
+    from ouroboros_core.integrations.samd import SamdModel as SamdModel
+    from ouroboros_core.integrations.samd import load_sam as load_sam
+    from ouroboros_core.integrations.samd import samd_generate as samd_generate
+    from ouroboros_core.integrations.thunlp import CacheEngine as CacheEngine
+    from ouroboros_core.integrations.thunlp import dualdec as dualdec
+    from ouroboros_core.integrations.thunlp import ouroboros as ouroboros
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: `formatters` needs none of it, and all of it needs torch."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,5 @@
-"""Shared by the interfaces: takes a plain transformers model, yields steps, and words messages in
-the caller's terms."""
+"""Helpers of the interfaces: steps from plain transformers models, and messages with the caller's
+names of arguments."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ def stops_of(tokens: EndTokens) -> frozenset[int]:
 
 
 def settings_of(method: str, renamed: Mapping[str, str], **values: Any) -> Any:
-    """Validated settings; messages speak of the arguments by the names they have here."""
+    """Return validated settings. Messages use the caller's names of arguments: `renamed` maps a
+    setting to its argument."""
     try:
         kind = methods.get(method).Hyperparameters
         return kind.parse(kind.fixed(**values))
     except InvalidInput as error:
-        message = str(error).replace("must be auto, or ", "must be ")  # nothing sets itself here
-        for name, given in renamed.items():
-            message = message.replace(name, given)
+        message = str(error).replace("must be auto, or ", "must be ")  # auto is not available here
+        for name, argument in renamed.items():
+            message = message.replace(name, argument)
         raise InvalidInput(message) from None
 
 
@@ -51,7 +52,7 @@ def wrap(
     vocabulary: int | None = None,
     unshared: AbstractSet[int] = frozenset(),
 ) -> CausalLM:
-    """A fresh wrapper; each model is checked once."""
+    """Return a new wrapper of a model, which is checked once."""
     wrapped = CausalLM(model, str(model.name_or_path or name), vocabulary, unshared=unshared)
     if model not in _checked:
         check_tree_support(wrapped)

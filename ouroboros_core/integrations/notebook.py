@@ -1,42 +1,39 @@
-"""How a run shows itself in a notebook: HTML and CSS alone, so that it needs no script and no
-network, and is read where styles are taken out.
+"""A run in a notebook: HTML and CSS without a script or the network, legible without styles.
 
-Whatever models and people wrote is escaped, and kept from MathJax. What is said of a token when it
-is pointed at is an attribute; the text that is selected, copied or shown without styles is the
-text of the run.
+Text of models and people is escaped, and kept from MathJax. The card of a token is an attribute, so
+that the text that is selected, copied or shown without styles is the text of the run.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
-from ouroboros_core.errors import InvalidInput
-from ouroboros_core.integrations.tree_svg import ROOT, Node, picture
+from ouroboros_core.integrations import tree_svg
+from ouroboros_core.integrations.tree_svg import ROOT, Node
+from ouroboros_core.messages import counted, isolated
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, key_of
 from ouroboros_core.trace.reasons import Reasons, origin, share
-from ouroboros_core.words import allowed, counted, isolated
-
-if TYPE_CHECKING:
-    from ouroboros_core.trace.trace import Judged, Step, Trace
+from ouroboros_core.trace.summary import Summary
+from ouroboros_core.trace.trace import Judged, Step, StepTree, Trace
 
 CARDS, TREES, NODES, LABEL, LIKELIEST = 400, 24, 48, 24, 4
-"""At most so many tokens with a card, trees, boxes in a tree, letters in a box, and probabilities
-in a card."""
+"""The largest numbers of tokens with a card, trees, boxes in a tree, letters in a box, and
+probabilities in a card."""
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 NUMBER_BEFORE, NUMBER_BEHIND = re.compile(r"\d[.,:/٫٬-]?$"), re.compile(r"[.,:/٫٬-]?\d|[%٪]")
 """A text that ends so and one that begins so are one number. visualize/kit/dom.js has them too."""
 QUOTED = re.compile("‘\u2068?(.*?)\u2069?’(?=[\\s.,;:)]|$)")
 QUOTE = r'‘<bdi translate="no">\1</bdi>’'
-"""A text that a sentence quotes; in HTML it has a direction of its own and is not translated."""
+"""A text that a sentence quotes; in HTML it has its own direction and is not translated."""
 QUIET = "tex2jax_ignore mathjax_ignore"
 """Classes that keep MathJax from taking two dollar signs for a formula."""
 
@@ -45,29 +42,24 @@ QUIET = "tex2jax_ignore mathjax_ignore"
 class TreePicture:
     """The token tree of one step; a notebook shows it as a picture with a reason for each token.
 
-    number  of the step, counted from 1
     text    the tree in letters, for a terminal
     svg     the picture, as the text of a file
     reasons  what became of every proposed token that is drawn, and why
     """
 
-    number: int
     title: str
     text: str
     svg: str
     reasons: tuple[str, ...]
 
-    def _repr_html_(self) -> str:
-        return block(f"<p><strong>{safe(self.title)}</strong></p>{_drawn(self)}")
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(self.text)
-
 
 def safe(text: str) -> str:
-    """Text as HTML, in an attribute, too; control characters become pictures of themselves."""
-    shown = CONTROL.sub(lambda one: chr(0x2400 + ord(one[0])) if one[0] < " " else "�", text)
-    return escape(shown)
+    """Return text as HTML, also for an attribute; control characters become pictures of
+    themselves."""
+    text_with_signs = CONTROL.sub(
+        lambda match: chr(0x2400 + ord(match[0])) if match[0] < " " else "�", text
+    )
+    return escape(text_with_signs)
 
 
 @cache
@@ -81,27 +73,19 @@ def _style() -> str:
 
 
 def block(body: str) -> str:
-    """What a notebook shows, with its styles."""
+    """Return HTML with the styles of a notebook."""
     return f'<div class="ouro-nb {QUIET}"><style>{_style()}</style>{body}</div>'
 
 
-def summary(trace: Trace) -> str:
+def headline(run: Summary) -> str:
     """A run in one sentence: method, tokens, forward passes, seconds."""
-    from ouroboros_core.trace import metrics
-
-    tokens, steps = metrics.new_tokens(trace), len(trace.steps)
-    passes = f"{steps} forward pass{'' if steps == 1 else 'es'}"
-    each = f", {metrics.mean_acceptance_length(trace):.2f} tokens per pass" if steps else ""
-    took = f"{metrics.total_seconds(trace):.2f} s on {trace.environment.where}"
+    trace = run.trace
+    passes = f"{run.steps} forward pass{'' if run.steps == 1 else 'es'}"
+    mean = f", {run.tokens_per_pass:.2f} tokens per pass" if run.steps else ""
+    took = f"{run.seconds:.2f} s on {trace.environment.where}"
     models = f"{trace.target} with {trace.draft}" if trace.draft else trace.target
     name = methods.label(trace.method, trace.hyperparameters)
-    return f"{name}: {counted(tokens, 'token')} in {passes}{each}; {took}; {models}"
-
-
-def looks_of(step: Step) -> list[str]:
-    """The look of every token that a step emitted."""
-    looks = [key_of(step.tree.provenance[node].source) for node in step.path]
-    return looks if step.target_token is None else [*looks, key_of(step.writer, step.kind)]
+    return f"{name}: {counted(run.tokens, 'token')} in {passes}{mean}; {took}; {models}"
 
 
 def trace_html(trace: Trace) -> str:
@@ -113,49 +97,47 @@ def trace_html(trace: Trace) -> str:
         else ""
     )
     text = "".join(_text(trace))
-    parts = [
-        f'<p class="ouro-nb-head">{safe(summary(trace))}</p>',
+    sections = [
+        f'<p class="ouro-nb-head">{safe(headline(Summary(trace)))}</p>',
         '<div class="ouro-nb-text" dir="auto" translate="no" role="group" '
         f'aria-label="Text of the run">{text}</div>',
         f"<p>{cut}</p>" if cut else "",
         legend(trace),
         _trees(trace),
     ]
-    return block("".join(parts))
+    return block("".join(sections))
 
 
 def trace_text(trace: Trace) -> str:
     """A run in letters: the sign of who wrote it stands before each stretch of the text."""
-    parts, before = [], ""
-    keys = [look for step in trace.steps for look in looks_of(step)]
-    for look, text in zip(keys, trace.texts, strict=True):
-        parts.append(text if look == before else f"{LOOKS[look].glyph}{text}")
+    stretches, before = [], ""
+    for look, text in zip(trace.looks, trace.texts, strict=True):
+        stretches.append(text if look == before else f"{LOOKS[look].glyph}{text}")
         before = look
-    signs = "  ".join(f"{LOOKS[k].glyph} {LOOKS[k].label}" for k in dict.fromkeys(keys))
-    return "\n".join([summary(trace), CONTROL.sub("�", "".join(parts)), signs])
+    signs = "  ".join(f"{LOOKS[k].glyph} {LOOKS[k].label}" for k in dict.fromkeys(trace.looks))
+    return "\n".join([headline(Summary(trace)), CONTROL.sub("�", "".join(stretches)), signs])
 
 
 def _text(trace: Trace) -> Iterator[str]:
-    """Every token, and before the target's own a mark for what was rejected.
+    """Generate every token, and before the target's own token a mark for rejected ones.
 
     A card that opens takes a place behind its token in the browser's order of letters. Inside a
-    number among letters from right to left, what is said is a title, which takes none.
+    number among letters from right to left the card is a title, which takes none.
     """
     done, cards = 0, [*_cards(trace)]
     for step in trace.steps:
         reasons = _reasons(trace, step) if done < CARDS else None
-        looks = looks_of(step)
-        for index, look in enumerate(looks):
+        for index, look in enumerate(step.looks):
             if reasons and index == len(step.path) and step.kind == "correction":
                 yield _rejected(step, reasons, cards[done + index])
             name = cards[done + index + 1]
             card = f' {name}="{safe(_card(step, index, look, reasons))}"' if reasons else ""
             yield f'<span data-look="{look}"{card}>{safe(trace.texts[done + index])}</span>'
-        done += len(looks)
+        done += len(step.tokens)
 
 
 def _cards(trace: Trace) -> Iterator[str]:
-    """Return the attribute for what is said of something before each token, and behind the last."""
+    """Generate the attribute for the card of a mark before each token, and after the last one."""
     turned = isolated(trace.text) != trace.text
     for before, behind in pairwise(["", *trace.texts, ""]):
         inside = turned and NUMBER_BEFORE.search(before) and NUMBER_BEHIND.match(behind)
@@ -168,7 +150,7 @@ def _reasons(trace: Trace, step: Step) -> Reasons:
 
 
 def _card(step: Step, index: int, look: str, reasons: Reasons) -> str:
-    """What is said of a token: who wrote it, why, where it is from, what the models thought."""
+    """Return the card of a token: its writer, the reason, its origin, the models' probabilities."""
     accepted = index < len(step.path)
     lines = [
         f"{LOOKS[look].glyph} {LOOKS[look].label} · {reasons.quoted(step.tokens[index])} · "
@@ -181,7 +163,7 @@ def _card(step: Step, index: int, look: str, reasons: Reasons) -> str:
 
 
 def _odds(step: Step, node: int, reasons: Reasons) -> Iterator[str]:
-    judged = next((one for one in step.judged if one.node == node), None)
+    judged = next((entry for entry in step.judged if entry.node == node), None)
     if judged is not None:
         yield f"target: {_likeliest(judged, judged.target, reasons)}"
         if judged.draft:
@@ -196,17 +178,13 @@ def _likeliest(judged: Judged, column: Sequence[float], reasons: Reasons) -> str
 def _rejected(step: Step, reasons: Reasons, name: str) -> str:
     """A mark that holds nothing but its card, in the attribute `name`."""
     below = step.tree.children(step.path[-1] if step.path else 0)
-    said = "\n".join(reasons.of_node(node) for node in below[:LIKELIEST])
-    return f'<b {name}="{safe(said)}"></b>'
+    card = "\n".join(reasons.of_node(node) for node in below[:LIKELIEST])
+    return f'<b {name}="{safe(card)}"></b>'
 
 
 def legend(*traces: Trace) -> str:
     """Who wrote how many tokens."""
-    counts: dict[str, int] = {}
-    for trace in traces:
-        for step in trace.steps:
-            for look in looks_of(step):
-                counts[look] = counts.get(look, 0) + 1
+    counts = Counter(look for trace in traces for look in trace.looks)
     items = "".join(
         f'<li data-look="{key}"><i></i>{LOOKS[key].label} <span>{counts[key]}</span></li>'
         for key in LOOKS
@@ -216,51 +194,56 @@ def legend(*traces: Trace) -> str:
 
 
 def _trees(trace: Trace) -> str:
-    """The tree of the step that emitted most, and behind a fold those of the first steps."""
+    """The tree of the step that emitted most, and in a fold the trees of the first steps."""
     steps = [step for step in trace.steps if len(step.tree) > 1]
     if not steps:
         return ""
     best = max(steps, key=lambda step: len(step.tokens))
-    shown = steps[:TREES]
-    folds = "".join(_fold(trace, step) for step in shown)
-    cut = f", the first {len(shown)} of {len(steps)}" if len(shown) < len(steps) else ""
-    more = "<p>Any other: <code>trace.tree(number)</code>.</p>" if cut else ""
+    folded = steps[:TREES]
+    folds = "".join(_fold(trace, step) for step in folded)
+    cut = f", the first {len(folded)} of {len(steps)}" if len(folded) < len(steps) else ""
+    hint = "<p>Any other: <code>trace.tree(number)</code>.</p>" if cut else ""
     return (
         f"{_fold(trace, best, is_open=True)}"
-        f"<details><summary>Token trees of the steps{cut}</summary>{folds}{more}</details>"
+        f"<details><summary>Token trees of the steps{cut}</summary>{folds}{hint}</details>"
     )
 
 
 def _fold(trace: Trace, step: Step, *, is_open: bool = False) -> str:
-    found = tree(trace, step.index + 1)
+    picture = tree_picture(trace.tree(step.index + 1))
     opened = " open" if is_open else ""
-    return f"<details{opened}><summary>{safe(found.title)}</summary>{_drawn(found)}</details>"
+    return f"<details{opened}><summary>{safe(picture.title)}</summary>{_drawn(picture)}</details>"
 
 
-def _drawn(found: TreePicture) -> str:
+def _drawn(picture: TreePicture) -> str:
     """The picture, and below it a reason for each proposed token."""
-    told = "".join(f"<li>{QUOTED.sub(QUOTE, safe(one))}</li>" for one in found.reasons)
-    return f'<div class="ouro-nb-tree" translate="no">{found.svg}</div><ol>{told}</ol>'
+    reasons = "".join(f"<li>{QUOTED.sub(QUOTE, safe(reason))}</li>" for reason in picture.reasons)
+    return f'<div class="ouro-nb-tree" translate="no">{picture.svg}</div><ol>{reasons}</ol>'
 
 
-def tree(trace: Trace, number: int) -> TreePicture:
-    """The token tree of a step, counted from 1; raises InvalidInput for one that the run lacks."""
-    if not 1 <= number <= len(trace.steps):
-        steps = allowed(1, len(trace.steps), "absent: there is no step")
-        raise InvalidInput(f"the number of a step must be {steps}, got {number}")
-    step = trace.steps[number - 1]
+def tree_html(tree: StepTree) -> str:
+    picture = tree_picture(tree)
+    return block(f"<p><strong>{safe(picture.title)}</strong></p>{_drawn(picture)}")
+
+
+def tree_text(tree: StepTree) -> str:
+    return tree_picture(tree).text
+
+
+def tree_picture(tree: StepTree) -> TreePicture:
+    """Draw the token tree of a step."""
+    trace, step = tree.trace, tree.step
     reasons = _reasons(trace, step)
     proposed = len(step.tree) - 1
-    title = f"Step {number}: {proposed} proposed, {len(step.path)} accepted"
+    title = f"Step {tree.number}: {proposed} proposed, {len(step.path)} accepted"
     title += f", then a {step.kind}" if step.kind else ""
     drawn = min(len(step.tree), NODES)
     title += f"; the first {drawn - 1} are drawn" if drawn < len(step.tree) else ""
     root = _nodes(trace, step, drawn)
     return TreePicture(
-        number,
         title,
         "\n".join([title, *_lines(root, 0)]),
-        picture(root, title),
+        tree_svg.picture(root, title),
         tuple(_said(step, node, reasons) for node in range(1, drawn)),
     )
 
@@ -275,16 +258,16 @@ def _nodes(trace: Trace, step: Step, drawn: int) -> Node:
         return text if len(text) <= LABEL else f"{text[:LABEL]}…"
 
     tree = step.tree
-    made = [Node(ROOT, True, label(tree.tokens[0]))]
+    nodes = [Node(ROOT, True, label(tree.tokens[0]))]
     for node in range(1, drawn):
         look = key_of(tree.provenance[node].source)
-        made.append(Node(look, node in step.path, label(tree.tokens[node])))
-        made[tree.parents[node]].children.append(made[-1])
+        nodes.append(Node(look, node in step.path, label(tree.tokens[node])))
+        nodes[tree.parents[node]].children.append(nodes[-1])
     tip = step.path[-1] if step.path else 0
     if step.target_token is not None and tip < drawn:
-        own = Node(key_of(step.writer, step.kind), True, label(step.target_token))
-        made[tip].children.append(own)
-    return made[0]
+        target_node = Node(key_of(step.writer, step.kind), True, label(step.target_token))
+        nodes[tip].children.append(target_node)
+    return nodes[0]
 
 
 def _lines(node: Node, depth: int) -> Iterator[str]:
@@ -295,7 +278,7 @@ def _lines(node: Node, depth: int) -> Iterator[str]:
 
 
 def _said(step: Step, node: int, reasons: Reasons) -> str:
-    told = origin(step.tree.provenance[node])
+    learned_from = origin(step.tree.provenance[node])
     look = LOOKS[key_of(step.tree.provenance[node].source)]
-    said = f"{look.glyph} {reasons.quoted(step.tree.tokens[node])}: {reasons.of_node(node)}"
-    return f"{said} ({told})" if told else said
+    sentence = f"{look.glyph} {reasons.quoted(step.tree.tokens[node])}: {reasons.of_node(node)}"
+    return f"{sentence} ({learned_from})" if learned_from else sentence

@@ -1,78 +1,76 @@
 """How a comparison and a sweep show themselves in a notebook: HTML and CSS alone, as a run does
-(`decoding.notebook`); and in letters, where there are no pictures."""
+(`notebook`); and in letters, without pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from ouroboros_core.benchmark.comparison import Comparison, Lane
 from ouroboros_core.benchmark.report import NOT_LOSSLESS, equality
-from ouroboros_core.integrations.notebook import block, legend, looks_of, safe
+from ouroboros_core.integrations.notebook import block, legend, safe
+from ouroboros_core.sweeps.call import SweepResult
+from ouroboros_core.sweeps.cells import CellRow
 from ouroboros_core.sweeps.grid import show
 from ouroboros_core.trace import metrics
-
-if TYPE_CHECKING:
-    from ouroboros_core.benchmark.comparison import Comparison, Lane
-    from ouroboros_core.sweeps.call import SweepResult
-    from ouroboros_core.sweeps.cells import CellRow
-    from ouroboros_core.trace.trace import Trace
+from ouroboros_core.trace.summary import Summary
+from ouroboros_core.trace.trace import Trace
 
 TOKENS = 300
-"""At most so many tokens of a lane run in the race."""
+"""The largest number of tokens of a lane in the race."""
 HEADS = ("method", "seconds", "forward passes", "tokens per pass", "speedup", "text")
 
 
-def comparison_html(found: Comparison) -> str:
+def comparison_html(comparison: Comparison) -> str:
     """Bars of seconds, a table, and the texts as they appeared on one clock."""
-    longest = max(max(lane.all_seconds) for lane in found.lanes)
+    longest = max(max(lane.all_seconds) for lane in comparison.lanes)
     rows = "".join(
         f'<tr><th scope="row">{safe(lane.name)}</th>{_bar(lane, longest)}'
-        f"{''.join(f'<td>{safe(cell)}</td>' for cell in _cells(lane, found)[1:])}</tr>"
-        for lane in found.lanes
+        f"{''.join(f'<td>{safe(cell)}</td>' for cell in _cells(lane, comparison)[1:])}</tr>"
+        for lane in comparison.lanes
     )
     head = "".join(f'<th scope="col">{name}</th>' for name in _heads(HEADS))
     body = (
-        f"<p>{safe(_title(found))}</p>"
+        f"<p>{safe(_title(comparison))}</p>"
         f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-        f"{''.join(f'<p>{safe(line)}</p>' for line in _notes(found))}"
+        f"{''.join(f'<p>{safe(line)}</p>' for line in _notes(comparison))}"
         f"<details><summary>The race: each text as it appeared, on one clock</summary>"
         f'<label><input type="checkbox" class="ouro-nb-replay"> Run it again</label>'
-        f"{''.join(map(_lane, found.lanes))}"
-        f"{legend(*(lane.trace for lane in found.lanes))}</details>"
+        f"{''.join(map(_lane, comparison.lanes))}"
+        f"{legend(*(lane.trace for lane in comparison.lanes))}</details>"
     )
     return block(body)
 
 
-def comparison_text(found: Comparison) -> str:
-    rows = [HEADS, *((lane.name, *_cells(lane, found)) for lane in found.lanes)]
-    return "\n".join([_title(found), *_table(rows), *_notes(found)])
+def comparison_text(comparison: Comparison) -> str:
+    rows = [HEADS, *((lane.name, *_cells(lane, comparison)) for lane in comparison.lanes)]
+    return "\n".join([_title(comparison), *_table(rows), *_notes(comparison)])
 
 
-def _title(found: Comparison) -> str:
-    rounds = len(found.baseline.traces)
+def _title(comparison: Comparison) -> str:
+    rounds = len(comparison.baseline.traces)
     times = "measured once" if rounds == 1 else f"medians of {rounds} rounds in turn"
-    return f"{times}; {found.target}, on {found.environment.where}"
+    return f"{times}; {comparison.target}, on {comparison.environment.where}"
 
 
 def _heads(names: Sequence[str]) -> Iterator[str]:
-    """The column of the bars has no number of its own beside them."""
+    """Generate the heads. The column of the bars has no separate number."""
     yield names[0]
     yield f"{names[1]} (line: least to most)"
     yield from names[2:]
 
 
-def _cells(lane: Lane, found: Comparison) -> tuple[str, ...]:
+def _cells(lane: Lane, comparison: Comparison) -> tuple[str, ...]:
     """Seconds, passes, tokens per pass, speedup, text."""
-    trace = lane.trace
-    least, most = lane.spread
-    between = f" [{least:.2f}, {most:.2f}]" if len(lane.traces) > 1 else ""
-    plain = lane is found.baseline
-    own = "its own" if metrics.lossless(trace) else NOT_LOSSLESS
-    same = {True: "identical", False: "DIFFERS", None: own}[lane.identical]
+    run = Summary(lane.trace)
+    least, largest = lane.spread
+    between = f" [{least:.2f}, {largest:.2f}]" if len(lane.traces) > 1 else ""
+    plain = lane is comparison.baseline
+    without_reference = "its own" if run.lossless else NOT_LOSSLESS
+    same = {True: "identical", False: "DIFFERS", None: without_reference}[lane.identical]
     return (
         f"{lane.seconds:.2f}",
-        str(len(trace.steps)),
-        f"{metrics.mean_acceptance_length(trace):.2f}",
+        str(run.steps),
+        f"{run.tokens_per_pass:.2f}",
         "1" if plain else f"{lane.speedup:.2f}×{between}",
         "the reference" if plain else same,
     )
@@ -84,18 +82,18 @@ def _bar(lane: Lane, longest: float) -> str:
     def at(seconds: float) -> float:
         return 60 * seconds / longest if longest else 0.0
 
-    least, most = min(lane.all_seconds), max(lane.all_seconds)
+    least, largest = min(lane.all_seconds), max(lane.all_seconds)
     return (
         f'<td class="ouro-nb-bar"><i style="width:{at(lane.seconds):.1f}%"></i>'
-        f'<u style="left:{at(least):.1f}%;width:{at(most) - at(least):.1f}%"></u>'
+        f'<u style="left:{at(least):.1f}%;width:{at(largest) - at(least):.1f}%"></u>'
         f"{lane.seconds:.2f}</td>"
     )
 
 
-def _notes(found: Comparison) -> list[str]:
-    """What must be known before a number is believed."""
-    lines = [f"{lane.name}: {lane.difference}" for lane in found.lanes if lane.difference]
-    busy = [lane for lane in found.lanes if lane.busy]
+def _notes(comparison: Comparison) -> list[str]:
+    """Return the doubts about the numbers."""
+    lines = [f"{lane.name}: {lane.difference}" for lane in comparison.lanes if lane.difference]
+    busy = [lane for lane in comparison.lanes if lane.busy]
     if busy:
         lines.append(f"Measured on a busy machine: {busy[0].busy}. Measure again when it is idle.")
     return lines
@@ -113,30 +111,31 @@ def _lane(lane: Lane) -> str:
 
 
 def _appearing(trace: Trace) -> Iterator[str]:
-    looks = [look for step in trace.steps for look in looks_of(step)]
     times = metrics.seconds_to_token(trace)
-    for look, text, seconds in list(zip(looks, trace.texts, times, strict=True))[:TOKENS]:
+    for look, text, seconds in list(zip(trace.looks, trace.texts, times, strict=True))[:TOKENS]:
         yield f'<span data-look="{look}" style="--at:{seconds:.2f}s">{safe(text)}</span>'
 
 
-def sweep_html(found: SweepResult) -> str:
+def sweep_html(result: SweepResult) -> str:
     """A table of all settings with bars of their speedups; of two varied settings a grid."""
-    table = _grid(found) if len(found.axes) == 2 else _list(found)
-    lines = "".join(f"<p>{safe(line)}</p>" for line in found.conclusions)
-    return block(f"<p>{safe(_about(found))}</p>{table}{lines}")
+    table = _grid(result) if len(result.axes) == 2 else _list(result)
+    lines = "".join(f"<p>{safe(line)}</p>" for line in result.conclusions)
+    return block(f"<p>{safe(_about(result))}</p>{table}{lines}")
 
 
-def sweep_text(found: SweepResult) -> str:
+def sweep_text(result: SweepResult) -> str:
     rows = [
-        (found.grid.describe(row.coordinates), f"{row.speedup:.2f}×", *_numbers(row))
-        for row in found.rows
+        (result.grid.describe(row.coordinates), f"{row.speedup:.2f}×", *_numbers(row))
+        for row in result.rows
     ]
     heads = ("setting", "speedup", "tokens per pass", "accepted", "text")
-    return "\n".join([_about(found), *_table([heads, *rows]), *found.conclusions])
+    return "\n".join([_about(result), *_table([heads, *rows]), *result.conclusions])
 
 
-def _about(found: SweepResult) -> str:
-    return f"{found.grid.label} over plain decoding; {found.target}, on {found.environment.where}"
+def _about(result: SweepResult) -> str:
+    return (
+        f"{result.grid.label} over plain decoding; {result.target}, on {result.environment.where}"
+    )
 
 
 def _numbers(row: CellRow) -> tuple[str, ...]:
@@ -144,29 +143,29 @@ def _numbers(row: CellRow) -> tuple[str, ...]:
     return f"{row.acceptance_length:.2f}", rate, equality(row)
 
 
-def _list(found: SweepResult) -> str:
-    most = max((row.speedup for row in found.rows), default=1.0) or 1.0
-    names = (found.axes[0].name, "speedup", "tokens per pass", "accepted", "text")
+def _list(result: SweepResult) -> str:
+    largest = max((row.speedup for row in result.rows), default=1.0) or 1.0
+    names = (result.axes[0].name, "speedup", "tokens per pass", "accepted", "text")
     head = "".join(f'<th scope="col">{safe(name)}</th>' for name in names)
     rows = "".join(
         f'<tr><th scope="row">{safe(show(row.coordinates[0]))}</th>'
-        f'<td class="ouro-nb-bar"><i style="width:{60 * row.speedup / most:.1f}%"></i>'
+        f'<td class="ouro-nb-bar"><i style="width:{60 * row.speedup / largest:.1f}%"></i>'
         f"{row.speedup:.2f}×</td>{''.join(f'<td>{safe(cell)}</td>' for cell in _numbers(row))}</tr>"
-        for row in found.rows
+        for row in result.rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _grid(found: SweepResult) -> str:
+def _grid(result: SweepResult) -> str:
     """Speedup and tokens per pass of each pair of values; the fastest is starred."""
-    down, across = found.axes
-    rows, best = {row.coordinates: row for row in found.rows}, found.best
+    down, across = result.axes
+    rows, best = {row.coordinates: row for row in result.rows}, result.best
     head = "".join(f'<th scope="col">{safe(show(value))}</th>' for value in across.values)
     lines = ""
     for value in down.values:
-        texts = (_cell(rows.get((value, other)), best) for other in across.values)
-        told = "".join(f"<td>{text}</td>" for text in texts)
-        lines += f'<tr><th scope="row">{safe(show(value))}</th>{told}</tr>'
+        texts = (_cell(rows.get((value, across_value)), best) for across_value in across.values)
+        row_cells = "".join(f"<td>{text}</td>" for text in texts)
+        lines += f'<tr><th scope="row">{safe(show(value))}</th>{row_cells}</tr>'
     corner = f'<th scope="col">{safe(down.name)} ↓ {safe(across.name)} →</th>'
     return (
         f"<table><thead><tr>{corner}{head}</tr></thead><tbody>{lines}</tbody></table>"

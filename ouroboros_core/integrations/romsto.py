@@ -1,5 +1,5 @@
-"""romsto/Speculative-Decoding: speculative_generate, autoregressive_generate and the logits
-processors."""
+"""The interface of romsto/Speculative-Decoding: speculative_generate, autoregressive_generate and
+the logits processors."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from ouroboros_core.sampling import Sampling, process, softmax
 from ouroboros_core.trace.trace import Step
 
 UNSET: Any = object()
-"""The default of an argument that has two names."""
+"""The default of an argument with two names."""
 
 
 @dataclass(frozen=True)
 class LogitsProcessor:
-    """How the next token is chosen. Filters are applied in Hugging Face's order: temperature, then
+    """The choice of the next token. Filters are applied in Hugging Face's order: temperature, then
     top-k, then top-p."""
 
     temperature: float = 1.0
 
     def sampling(self, seed: int) -> Sampling:
-        """The same as this project's settings."""
+        """Return this project's equivalent settings."""
         values = {
             name: getattr(self, name)
             for name in ("temperature", "top_k", "top_p")
             if hasattr(self, name)
         }
         made = Sampling.parse({**values, "seed": seed, "acceptance": "rejection"})
-        assert isinstance(made, Sampling)
         if made.temperature == 0:
             raise InvalidInput(
                 "temperature must be above 0 here, got 0: for greedy decoding use GreedyProcessor()"
@@ -42,14 +41,15 @@ class LogitsProcessor:
         return made
 
     def __call__(self, logits: torch.Tensor) -> torch.Tensor:
-        """Probabilities [..., vocabulary] from logits [..., vocabulary]; the logits stay as they
-        are."""
+        """Return probabilities [..., vocabulary] of logits [..., vocabulary], without changing the
+        logits."""
         rows = logits.detach().double().cpu().reshape(-1, logits.shape[-1])
-        found = [torch.from_numpy(softmax(process(row.numpy(), self.sampling(0)))) for row in rows]
-        return torch.stack(found).reshape(logits.shape).to(logits.device, torch.float32)
+        filtered = [process(row.numpy(), self.sampling(0)) for row in rows]
+        probabilities = torch.stack([torch.from_numpy(softmax(row)) for row in filtered])
+        return probabilities.reshape(logits.shape).to(logits.device, torch.float32)
 
     def sample(self, probs: torch.Tensor) -> torch.Tensor:
-        """A token [..., 1] drawn from probabilities [..., vocabulary]."""
+        """Draw a token [..., 1] from probabilities [..., vocabulary]."""
         return torch.multinomial(probs.reshape(-1, probs.shape[-1]), 1).reshape(
             *probs.shape[:-1], 1
         )
@@ -108,12 +108,12 @@ def autoregressive_generate(
     *,
     end_tokens_id: EndTokens = UNSET,
 ) -> list[int]:
-    """Plain decoding of a list of token ids: the new tokens, at most max_gen_len.
+    """Decode a list of token ids plainly, and return at most max_gen_len new tokens.
 
-    eos_tokens_id, or as the reference's README has it end_tokens_id: where the text ends; it is the
-    last token then. pad_token_id and use_cache are taken and need nothing done: nothing is padded,
-    and there always is a cache. debug prints the ids step by step. Sampling draws its seed from
-    torch's generator: torch.manual_seed makes it repeat.
+    eos_tokens_id, or end_tokens_id as in the reference's README, ends the text and is its last
+    token. pad_token_id and use_cache have no effect: nothing is padded, and there is always a
+    cache. debug prints the ids step by step. Sampling draws its seed from torch's generator, so
+    that torch.manual_seed makes it repeat.
     """
     stops = stops_of(eos_tokens_id if end_tokens_id is UNSET else end_tokens_id)
     sampling = _sampling(logits_processor)
@@ -153,14 +153,14 @@ def speculative_generate(
     *,
     end_tokens_id: EndTokens = UNSET,
 ) -> tuple[list[int], float]:
-    """Speculative decoding with rejection sampling: the new tokens, at most max_gen_len, and the
-    acceptance rate.
+    """Decode speculatively with rejection sampling, and return at most max_gen_len new tokens and
+    the acceptance rate.
 
-    The rate is the reference's: accepted draft tokens / draft tokens, those behind a rejection
-    counted too (`decoding.metrics.proposal_acceptance_rate`); 0 if there were none.
-    Arguments as in `autoregressive_generate`; first_target is taken and changes
-    nothing. skip_sample_adjustment would change the distribution, and is refused. debug prints
-    each step: accepted drafts green, rejected ones red, the target's token blue.
+    The rate is the reference's: accepted draft tokens / draft tokens, including draft tokens after
+    a rejection (`trace.metrics.proposal_acceptance_rate`); 0 without draft tokens. Arguments are
+    those of `autoregressive_generate`. first_target has no effect. skip_sample_adjustment would
+    change the distribution, and is refused. debug prints each step: accepted drafts green, rejected
+    drafts red, the target's token blue.
     """
     if skip_sample_adjustment:
         raise InvalidInput(
@@ -207,11 +207,11 @@ def _print_step(step: Step, tokenizer: PreTrainedTokenizerBase | None) -> None:
 
 
 def _sampling(processor: LogitsProcessor) -> Sampling:
-    """The settings of a processor, with a seed from torch's generator."""
+    """Return the settings of a processor with a seed from torch's generator."""
     if type(processor).__call__ not in (LogitsProcessor.__call__, GreedyProcessor.__call__):
         raise InvalidInput(
-            f"{type(processor).__name__} has a __call__ of its own, which cannot be carried over: "
-            "use GreedyProcessor, "
-            f"MultinomialProcessor, TopKProcessor, NucleusProcessor or TopKNucleusProcessor"
+            f"{type(processor).__name__} has its own __call__, which cannot be carried over: use "
+            "GreedyProcessor, MultinomialProcessor, TopKProcessor, NucleusProcessor or "
+            "TopKNucleusProcessor"
         )
     return processor.sampling(int(torch.randint(2**32, (1,), dtype=torch.int64)))

@@ -1,4 +1,4 @@
-"""hyx1999/SAM-Decoding: load_sam, SamdConfig and what else its inference script imports, and that
+"""The interface of hyx1999/SAM-Decoding: the names that its inference script imports, and the
 script's samd_generate."""
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ from ouroboros_core.loading.heads import load_head
 from ouroboros_core.loading.pairs import fingerprint
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.methods.parts.base import Resources
+from ouroboros_core.models.heads.head import HeadDrafter
+from ouroboros_core.models.heads.recipes import EAGLE
 from ouroboros_core.sampling import Sampler, Sampling
 
 TREE_METHODS = {"token_recycle": "token_recycling", "eagle2": "eagle2"}
-"""Their names for the auxiliary method, and ours. Their `eagle` is the static tree of EAGLE-1,
-which is not here."""
+"""The reference's name of an auxiliary method -> ours. Its `eagle`, the static tree of EAGLE-1, is
+not supported."""
 
 
 def load_sam(path: str | Path, fingerprint: str | None = None) -> Corpus:
-    """A corpus made by `python -m ouroboros_core sam build`; the reference's pickle files are
-    refused, because one runs code.
+    """Load a corpus made by `python -m ouroboros_core sam build`. The reference's pickle files are
+    refused, because they can run code.
 
-    fingerprint: of the tokenizer, where another's is to be refused.
+    fingerprint: the tokenizer's, to refuse a corpus of another one
     """
     if Path(path).suffix == ".pkl":
         raise InvalidInput(
@@ -45,12 +47,12 @@ def load_sam(path: str | Path, fingerprint: str | None = None) -> Corpus:
 class SamdConfig:
     """Names, order and defaults as in the reference.
 
-    n_predicts                    tokens copied in a step, whatever the length of the match
+    n_predicts                    tokens copied in a step, for any length of the match
     len_threshold, len_bias       as in the paper
-    tree_method, tree_model_path  what drafts otherwise: token_recycle, or eagle2 with the folder or
-                                  Hub id of a head for the model, trained here or published
-    max_predicts, cache_type, use_last_hidden_states   taken, and nothing needs to be done: there is
-                                                       one cache, and it grows
+    tree_method, tree_model_path  the drafter for other steps: token_recycle, or eagle2 with the
+                                  folder or Hub id of a head for the model, trained here or
+                                  published
+    max_predicts, cache_type, use_last_hidden_states   no effect: there is one cache, which grows
     """
 
     n_predicts: int = 40
@@ -70,7 +72,7 @@ class SamdConfig:
         self.settings()
 
     def settings(self) -> Any:
-        """The settings of the method sam."""
+        """Return the settings of the method sam."""
         return settings_of(
             "sam",
             {"auxiliary": "tree_method"},
@@ -86,10 +88,10 @@ class SamdConfig:
 
 @dataclass(frozen=True)
 class SamdGenerationConfig:
-    """Names, order and defaults as in the reference, where top_p 0 keeps everything, too.
+    """Names, order and defaults as in the reference; top_p 0 keeps all tokens.
 
-    max_steps  target passes at most. Greedy, or with greedy=False sampling: exact here, biased
-               there
+    max_steps  most target passes
+    greedy     False: sampling, which is exact here and biased in the reference
     """
 
     max_steps: int = 512
@@ -108,25 +110,23 @@ class SamdGenerationConfig:
         self.sampling(0)
 
     def sampling(self, seed: int) -> Sampling:
-        """The same as this project's settings."""
+        """Return this project's equivalent settings."""
         settings = {
             "temperature": self.temperature,
             "top_p": self.top_p or 1.0,
             "top_k": self.top_k,
         }
-        made = Sampling.parse({"seed": seed, **({} if self.greedy else settings)})
-        assert isinstance(made, Sampling)
-        return made
+        return Sampling.parse({"seed": seed, **({} if self.greedy else settings)})
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a run left behind.
+    """The result of a run.
 
-    output_ids              [[prompt and new tokens]], as a list in a list
-    decode_steps            target passes behind the one over the prompt
-    decode_tokens           new tokens
-    accept_length_per_step  tokens each of these passes emitted
+    output_ids              [[prompt and new tokens]], a list in a list
+    decode_steps            number of target passes after the pass over the prompt
+    decode_tokens           number of new tokens
+    accept_length_per_step  number of tokens that each of these passes emitted
     """
 
     output_ids: list[list[int]]
@@ -136,12 +136,12 @@ class Outputs:
 
     @property
     def accepet_length_per_step(self) -> list[int]:
-        """The same, as the reference spells it."""
+        """accept_length_per_step in the reference's spelling."""
         return self.accept_length_per_step
 
 
 class DraftModel:
-    """The sources of drafts, put together for `SamdModel`."""
+    """The sources of drafts of a `SamdModel`."""
 
     def __init__(
         self,
@@ -153,11 +153,11 @@ class DraftModel:
         dtype: torch.dtype | None = None,
         device: str | torch.device | None = None,
     ) -> None:
-        """sam_static: from `load_sam`. lm, dtype and device are taken; nothing is made of them
-        before SamdModel has the model.
+        """Collect the sources.
 
-        The automaton of the text and the model of the tree are made for every run: sam_dyn and
-        tree_model must be None.
+        sam_static           corpus from `load_sam`
+        lm, dtype, device    no effect: SamdModel has the model
+        sam_dyn, tree_model  must be None: every run makes its automaton of the text and its tree
         """
         for name, value in (("sam_dyn", sam_dyn), ("tree_model", tree_model)):
             if value is not None:
@@ -168,7 +168,7 @@ class DraftModel:
 
 
 class SamdModel:
-    """A transformers model with SAM-Decoding around it; the model itself stays as it is."""
+    """A transformers model with SAM-Decoding; the model itself does not change."""
 
     def __init__(
         self,
@@ -180,10 +180,10 @@ class SamdModel:
         device: str | torch.device | None = None,
         stop_token_id: int | None = None,
     ) -> None:
-        """dtype, device: must be the model's own, or None.
+        """Check and wrap the model.
 
-        Raises InvalidInput or UnsupportedModel, and for eagle2 WeightsUnavailable or
-        VocabularyMismatch.
+        dtype, device: the model's, or None. Raises InvalidInput or UnsupportedModel, and for eagle2
+        WeightsUnavailable or VocabularyMismatch.
         """
         if dtype is not None and lm.dtype != dtype:
             raise InvalidInput(
@@ -203,14 +203,15 @@ class SamdModel:
                 f"the corpus holds token id {corpus.largest_token}, beyond the vocabulary of the "
                 "model"
             )
-        self._head = None
+        self._heads: dict[str, HeadDrafter] = {}
         if samd_config.tree_method == "eagle2":
             if samd_config.tree_model_path is None:
                 raise InvalidInput(
                     "tree_method eagle2 needs tree_model_path, the folder of a head (train eagle "
                     "makes one)"
                 )
-            self._head = load_head(str(samd_config.tree_model_path), self._target)
+            head = load_head(str(samd_config.tree_model_path), self._target)
+            self._heads = {EAGLE: head}
 
     def eval(self) -> SamdModel:
         return self
@@ -222,12 +223,11 @@ class SamdModel:
         generation_config: SamdGenerationConfig | None = None,
         **_: Any,
     ) -> Outputs:
-        """Continue ids [1, tokens]; the text is that of the model alone. attention_mask must not
-        hide anything.
+        """Continue ids [1, tokens] with the model's text.
 
-        Further arguments, such as token_type_ids, are taken as the tokenizer gives them. It ends at
-        an end token, after max_new_tokens or max_steps, or where max_cache_len or the model's own
-        length is reached.
+        The text ends at an end token, after max_new_tokens or max_steps, or at max_cache_len or the
+        model's own length. attention_mask must not hide tokens. Further arguments of the tokenizer,
+        such as token_type_ids, have no effect.
         """
         settings = generation_config or SamdGenerationConfig()
         if input_ids.dim() != 2 or input_ids.shape[0] != 1:
@@ -249,13 +249,14 @@ class SamdModel:
         if count < 1:
             raise InvalidInput(
                 f"the prompt has {len(prompt)} tokens, max_new_tokens is {settings.max_new_tokens} "
-                "and max_cache_len "
-                f"{settings.max_cache_len}, and the model has room for {self._target.max_length}: "
-                "none for a new token"
+                f"and max_cache_len {settings.max_cache_len}, and the model has room for "
+                f"{self._target.max_length}: none for a new token"
             )
         seed = 0 if settings.greedy else int(torch.randint(2**32, (1,), dtype=torch.int64))
         sampler = Sampler(settings.sampling(seed), self._target.vocabulary)
-        resources = Resources(sampler, None, self.stops, None, self._head, self.draft.sam_static)
+        resources = Resources(
+            sampler, stop_tokens=self.stops, heads=self._heads, corpus=self.draft.sam_static
+        )
         method = methods.create(methods.get("sam"), self.config.settings(), resources)
         steps = decode(
             self._target,
@@ -291,9 +292,9 @@ def samd_generate(
     2411.10666).
 
     sam_path         a corpus made with this tokenizer (`sam build`)
-    tree_method      token_recycle or eagle2, which then needs tree_model_path, the folder or Hub id
-                     of a head for the model
-    dtype, device    the model's own, if given
+    tree_method      token_recycle or eagle2
+    tree_model_path  for eagle2, the folder or Hub id of a head for the model
+    dtype, device    the model's, or None
     """
     config = SamdConfig(
         n_predicts=n_predicts, tree_method=tree_method, tree_model_path=tree_model_path

@@ -1,4 +1,4 @@
-"""thunlp/Ouroboros: the packages `ourodec` and `dualdec` 0.1.0."""
+"""The interface of thunlp/Ouroboros: the packages `ourodec` and `dualdec` 0.1.0."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _RENAMED = {"ngram_size": "lookahead_level", "top_k_suffixes": "topk"}
 
 
 class CacheEngine:
-    """Phrases that outlive a call: hand one to several calls and each warms up the next (its
-    `history`)."""
+    """Phrases that outlive a call. A call that gets them starts with the phrases of earlier calls
+    (the reference's `history`)."""
 
     def __init__(self, lookahead_level: int, guess_set_size: int) -> None:
-        """lookahead_level: tokens of a phrase and its key together, which a call must share.
+        """Make an empty pool.
 
-        guess_set_size: phrases kept per key, until a call has its own.
+        lookahead_level  tokens of a phrase with its key; equal to lookahead_level of the calls
+        guess_set_size   phrases per key until a call sets its own number
         """
         settings_of(
             "ouroboros", _RENAMED, ngram_size=lookahead_level, guess_set_size=guess_set_size
@@ -31,19 +32,19 @@ class CacheEngine:
         self.pool = PhrasePool(lookahead_level, guess_set_size)
 
     def __len__(self) -> int:
-        """Phrases held."""
+        """Return the number of phrases."""
         return len(self.pool)
 
     def has(self, key: int) -> bool:
-        """Whether there is a phrase that follows this token."""
+        """Return whether a phrase follows the token `key`."""
         return bool(self.pool.newest(key, 1))
 
     def get_guess_tokens(self, key: int) -> list[tuple[int, ...]]:
-        """The phrases that follow a token, oldest first."""
+        """Return the phrases that follow the token `key`, the oldest first."""
         return [phrase.tokens for phrase in self.pool.newest(key, self.pool.guess_set_size)][::-1]
 
     def insert(self, key: int, tokens: Sequence[int]) -> None:
-        """Add a phrase of lookahead_level - 1 tokens; a known one becomes the newest."""
+        """Add a phrase of lookahead_level - 1 tokens, or make a known one the newest."""
         if len(tokens) != self.pool.ngram_size - 1:
             raise InvalidInput(
                 f"a phrase must have {self.pool.ngram_size - 1} tokens, got {len(tokens)}"
@@ -64,20 +65,25 @@ def ouroboros(
     eos_token_id: EndTokens = 2,
     topk: int = 3,
 ) -> torch.Tensor:
-    """Continue `prefix` as the target would alone, greedily: ids [1, at most prompt + max_len].
+    """Continue `prefix` greedily with the target's text, and return ids [1, at most prompt +
+    max_len].
 
-    prefix         token ids [1, prompt]
-    approx_model   the draft model; target_model: the target. Any decoder-only transformers models
-                   with one vocabulary
-    ngram_cache    phrases of earlier calls, to start warm; it learns on
-    max_len        new tokens at most
-    gamma, window_size, guess_set_size, lookahead_level, topk   as in the paper: draft length, W, G,
-    N, K; W and G may differ
-    eos_token_id   where the text ends: an id, several, or None
+    prefix           token ids [1, prompt]
+    approx_model     the draft model: any decoder-only transformers model with the target's
+                     vocabulary
+    target_model     the target: any decoder-only transformers model
+    ngram_cache      phrases of earlier calls for a warm start; the call adds to it
+    max_len          most new tokens
+    gamma            draft length, as in the paper
+    window_size      W
+    guess_set_size   G, which may differ from W
+    lookahead_level  N
+    topk             K
+    eos_token_id     one or several ids that end the text, or None
 
-    Raises InvalidInput, VocabularyMismatch or UnsupportedModel. The text that follows a stop token
-    in the reference is not there, and unlike there a fully accepted suffix is followed by the
-    target's bonus token (Ouroboros, arXiv 2402.13720).
+    Raises InvalidInput, VocabularyMismatch or UnsupportedModel. In two points the result differs
+    from the reference: no text follows a stop token, and the target's bonus token follows a fully
+    accepted suffix (Ouroboros, arXiv 2402.13720).
     """
     if not isinstance(prefix, torch.Tensor):
         raise InvalidInput(
@@ -102,8 +108,7 @@ def ouroboros(
     if pool is not None and pool.ngram_size != lookahead_level:
         raise InvalidInput(
             f"ngram_cache was made with lookahead_level {pool.ngram_size}, the call has "
-            f"{lookahead_level}: its phrases have "
-            f"another length"
+            f"{lookahead_level}: its phrases have another length"
         )
     stops = stops_of(eos_token_id)
     steps = steps_of(

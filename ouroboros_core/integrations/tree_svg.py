@@ -1,25 +1,26 @@
-"""Draws a token tree as SVG text: the pictures of the documentation, and those in a notebook."""
+"""Drawing of a token tree as SVG, for the documentation and for notebooks."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass, field
 from html import escape
 
+from ouroboros_core.messages import isolated
 from ouroboros_core.sources import LOOKS
-from ouroboros_core.words import isolated
 
 HEIGHT, GAP_X, GAP_Y, MARGIN = 26, 26, 10, 8
 ROOT = "root"
-"""The kind of the node that the tree hangs off: the last token of the context."""
+"""The kind of the root node, the last token of the context."""
 
 
 @dataclass
 class Node:
-    """A box of the picture; `x` and `y` are known once it is laid out.
+    """A box of the picture; the layout sets `x` and `y`.
 
     kind      `root`, or the key of a `Look`
-    accepted  drawn thick; what is not is dashed
+    accepted  whether it is drawn with a solid line, not with dashes
     """
 
     kind: str
@@ -39,25 +40,25 @@ class Node:
         return 18 + 7.8 * columns(self.text)
 
     def walk(self) -> list[Node]:
-        """The node and all below it, a parent before its children."""
-        found, waiting = [], [self]
+        """Return the node and all nodes below it, parents before children."""
+        nodes, waiting = [], [self]
         while waiting:
             node = waiting.pop()
-            found.append(node)
+            nodes.append(node)
             waiting += reversed(node.children)
-        return found
+        return nodes
 
 
 def columns(text: str) -> int:
-    """Columns that a text takes in a font of one width; letters of East Asia take two, accents and
-    signs that are not seen none."""
-    seen = (letter for letter in text if unicodedata.category(letter) not in ("Mn", "Cf"))
-    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in seen)
+    """Return the columns of a text in a monospaced font: two for an East Asian letter, none for
+    accents and invisible signs."""
+    visible = (letter for letter in text if unicodedata.category(letter) not in ("Mn", "Cf"))
+    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in visible)
 
 
 def picture(root: Node, title: str) -> str:
-    """The tree as the text of an SVG file that is legible on light and on dark pages; the first
-    child goes on in the line of its parent."""
+    """Return the tree as SVG that is legible on light and on dark pages; a first child is in its
+    parent's line."""
     levels: list[list[Node]] = []
     _level(root, levels, 0)
     x: float = MARGIN
@@ -67,7 +68,7 @@ def picture(root: Node, title: str) -> str:
         x += max(node.width for node in level) + GAP_X
     rows = _rows(root, 0)
     size = (x - GAP_X + MARGIN, rows * (HEIGHT + GAP_Y) - GAP_Y + 2 * MARGIN)
-    parts = [
+    lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]:.0f}" height="{size[1]:.0f}" '
         f'viewBox="0 0 {size[0]:.0f} {size[1]:.0f}" role="img">',
         f"<title>{escape(title)}</title>",
@@ -75,7 +76,7 @@ def picture(root: Node, title: str) -> str:
         *(_box(node) for node in root.walk()),
         "</svg>",
     ]
-    return "\n".join(parts) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _level(node: Node, levels: list[list[Node]], depth: int) -> None:
@@ -87,7 +88,7 @@ def _level(node: Node, levels: list[list[Node]], depth: int) -> None:
 
 
 def _rows(node: Node, first: int) -> int:
-    """Places a branch from a row on; the number of its rows."""
+    """Place a branch from the row `first` on, and return the number of its rows."""
     node.y = MARGIN + first * (HEIGHT + GAP_Y)
     used = 0
     for child in node.children:
@@ -100,9 +101,9 @@ def _tone(node: Node) -> str:
 
 
 def _tint(colour: str) -> str:
-    """The colour, mixed with four parts of white."""
-    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return "#" + "".join(f"{(part + 4 * 255) // 5:02x}" for part in parts)
+    """Return the colour, mixed with four parts of white."""
+    channels = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{(channel + 4 * 255) // 5:02x}" for channel in channels)
 
 
 def _edge(node: Node, child: Node) -> str:
@@ -127,3 +128,35 @@ def _box(node: Node) -> str:
         f'font-family="ui-monospace, Menlo, Consolas, monospace" fill="#1a1a1a">'
         f"{escape(node.text)}</text>"
     )
+
+
+WORD = re.compile(r"([a-z]+)(\+?):([^\s()]+)|([()])|\s+")
+
+
+def parse(notation: str) -> Node:
+    """Read a token tree; raises ValueError for another notation.
+
+    A node is KIND:LABEL, its children follow in parentheses; `+` marks an accepted one. A kind is
+    `root` or in the page's legend: root:Paris(draft+:is(draft+:the(draft:city correction+:a)))
+    """
+    stack: list[list[Node]] = [[]]
+    position = 0
+    while position < len(notation):
+        match = WORD.match(notation, position)
+        if not match:
+            raise ValueError(f"not the notation of a tree: {notation[position:]!r}")
+        position = match.end()
+        kind, mark, label, bracket = match.groups()
+        if kind:
+            if kind != ROOT and kind not in LOOKS:
+                raise ValueError(f"{kind} is neither root nor one of {', '.join(LOOKS)}")
+            stack[-1].append(Node(kind, bool(mark) or kind == ROOT, label))
+        elif bracket == "(" and stack[-1]:
+            stack.append(stack[-1][-1].children)
+        elif bracket == ")" and len(stack) > 1:
+            stack.pop()
+        elif bracket:
+            raise ValueError(f"a bracket too many in {notation!r}")
+    if len(stack) != 1 or len(stack[0]) != 1:
+        raise ValueError(f"a tree has one root and closed brackets, got {notation!r}")
+    return stack[0][0]

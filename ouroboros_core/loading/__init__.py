@@ -1,1 +1,1 @@
-"""Getting models: pairs, the embedded one, manifests, devices, checks of what a file is."""
+"""Loading of models: pairs, the embedded pair, manifests, devices, checks of files."""

@@ -1,4 +1,4 @@
-"""The models that a page offers: a list of pairs and, on a private machine, any that are typed."""
+"""The models that a page offers: a list of pairs and, on a private machine, any typed name."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from ouroboros_core.errors import InvalidInput
 
 JOIN = " + "
-"""Between target and draft where both are typed in one line."""
+"""Separator of target and draft in one typed line."""
 
 
 class PairChoice(BaseModel):
-    """A pair by name; target, draft, head and corpus are those of `load_pair`."""
+    """A pair by name; target, draft, head and corpus are arguments of `load_pair`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -26,12 +26,11 @@ class PairChoice(BaseModel):
 
 
 def read_pairs(file: Path) -> tuple[PairChoice, ...]:
-    """The pairs of a JSON file, such as `[{"name": "small", "target": "models/target", "draft":
-    "models/draft"}]`.
+    """Return the pairs of a JSON file, such as `[{"name": "small", "target": "models/target",
+    "draft": "models/draft"}]`.
 
-    A target that is null or left out is the embedded one. The first pair is the one a visitor finds
-    chosen. Raises InvalidInput if the file is missing, malformed, empty, or names two pairs
-    alike.
+    Without a target a pair uses the embedded one. The first pair is selected at first. Raises
+    InvalidInput if the file is missing, malformed or empty, or repeats a name.
     """
     try:
         choices = TypeAdapter(tuple[PairChoice, ...]).validate_python(
@@ -52,19 +51,19 @@ def read_pairs(file: Path) -> tuple[PairChoice, ...]:
     names = [choice.name for choice in choices]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise InvalidInput(f"{file} has two pairs named {twice}: give each a name of its own")
+        raise InvalidInput(f"{file} has two pairs named {twice}: give each a different name")
     return choices
 
 
 def _explain(error: object) -> str:
     assert isinstance(error, dict)
-    where = ".".join(str(part) for part in error["loc"])
+    where = ".".join(str(key) for key in error["loc"])
     return f"{where}: {error['msg']}" if where else str(error["msg"])
 
 
 def typed(text: str) -> PairChoice:
-    """`TARGET` or `TARGET + DRAFT`, each a folder, GGUF file or Hub id."""
-    target, _, draft = (part.strip() for part in text.partition(JOIN))
+    """Return the pair of `TARGET` or `TARGET + DRAFT`, each a folder, GGUF file or Hub id."""
+    target, _, draft = (name.strip() for name in text.partition(JOIN))
     if not target or not text.isprintable():
         raise InvalidInput(f"name a target, as in TARGET or TARGET + DRAFT, got {text[:80]!a}")
     return PairChoice(name=text.strip()[:200], target=target, draft=draft or None)

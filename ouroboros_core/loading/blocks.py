@@ -1,5 +1,5 @@
-"""Whether the native pass reads a target's weights in the blocks of the GGUF file that they come
-from, and for how many rows that is faster here."""
+"""The choice whether the native pass reads a target's weights as blocks of their GGUF file, and for
+how many rows that is faster on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.check import invariant
 from ouroboros_core.loading.gguf import TYPES, read_blocks
-from ouroboros_core.loading.measured import kept
+from ouroboros_core.loading.measured import measured_once
 from ouroboros_core.loading.weights import gguf_file
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.native import pages
@@ -28,19 +28,19 @@ log = logging.getLogger(__name__)
 Weights = Literal["auto", "bf16", "blocks"]
 
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Rows of the passes that are timed in both formats."""
+"""Row counts of passes that are timed in both formats."""
 
 PERMUTED = ("llama",)
-"""Architectures whose queries and keys lie in a file with the two halves of a head interleaved."""
+"""Architectures whose files interleave the two halves of each head of queries and keys."""
 
 
 def use_blocks(model: CausalLM, target: str | None, weights: Weights) -> None:
-    """Let a checked target read its weights as `weights` says.
+    """Let a checked target read its weights in the format `weights`.
 
-    target  what it was loaded from; None: the embedded one
+    target  the name from which it was loaded, or None for the embedded target
 
-    Raises InvalidInput, for `blocks` only, where there are none for it; WeightsUnavailable where
-    those of the embedded target would have to be fetched and cannot be.
+    Raises InvalidInput if `weights` is `blocks` and the target has none, and WeightsUnavailable if
+    the blocks of the embedded target cannot be downloaded.
     """
     if weights == "bf16":
         return
@@ -56,8 +56,8 @@ def use_blocks(model: CausalLM, target: str | None, weights: Weights) -> None:
 
 
 def _add(model: CausalLM, target: str | None) -> None:
-    """Give a model the blocks that come to its weights; raises OuroborosError with the reason where
-    there are none."""
+    """Add the blocks that equal a model's weights; raises OuroborosError with the reason if it
+    cannot."""
     if model.engine != "native":
         raise _refusal(
             model, f"only the native pass reads blocks, and its passes are {model.engine}"
@@ -65,12 +65,12 @@ def _add(model: CausalLM, target: str | None) -> None:
     file = gguf_file(target) if target else embedded.ensure_gguf()
     if file is None:
         raise _refusal(model, "it does not come from a GGUF file")
-    said, found = read_blocks(file)
-    if not found:
+    metadata, blocks = read_blocks(file)
+    if not blocks:
         raise _refusal(model, f"{file.name} has none of the formats {', '.join(TYPES.values())}")
-    if not model.add_blocks(_in_order(said, found, model.model.config)):
-        raise _refusal(model, f"those of {file.name} come to other numbers than were loaded")
-    model.read_blocks(1)  # single rows by blocks, the tree's by bfloat16
+    if not model.add_blocks(_in_order(metadata, blocks, model.model.config)):
+        raise _refusal(model, f"the blocks of {file.name} differ from the loaded weights")
+    model.read_blocks(1)  # single rows use blocks, the rows of a tree use bfloat16
     same = invariant(model)
     model.read_blocks(0)
     model.reset()
@@ -86,47 +86,48 @@ def _refusal(model: CausalLM, reason: str) -> InvalidInput:
     )
 
 
-def _in_order(said: dict[str, Any], found: BlocksOf, config: Any) -> BlocksOf:
-    """The blocks with the outputs of queries and keys in transformers' order."""
-    if said.get("general.architecture") not in PERMUTED:
-        return found
+def _in_order(metadata: dict[str, Any], blocks: BlocksOf, config: Any) -> BlocksOf:
+    """Return the blocks with the outputs of queries and keys in transformers' order."""
+    if metadata.get("general.architecture") not in PERMUTED:
+        return blocks
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
-    result = dict(found)
-    for name, blocks in found.items():
+    result = dict(blocks)
+    for name, matrix in blocks.items():
         count = heads.get(name.rpartition(".")[2])
         if count:
-            order = np.arange(len(blocks.data)).reshape(count, -1, 2).swapaxes(1, 2).ravel()
-            result[name] = blocks.rows(order)
+            order = np.arange(len(matrix.data)).reshape(count, -1, 2).swapaxes(1, 2).ravel()
+            result[name] = matrix.rows(order)
     return result
 
 
 def _measured(model: CausalLM) -> int:
-    """Up to how many rows a pass is faster with blocks: timed once, and kept."""
+    """Return the largest number of rows for which blocks are faster, from the cache or measured."""
 
     def timed() -> int:
-        rows = rows_that_gain(model, lambda way: model.read_blocks(EVERY_ROW if way else 0), COUNTS)
+        rows = rows_that_gain(model, lambda on: model.read_blocks(EVERY_ROW if on else 0), COUNTS)
         model.forget()
         model.passes = 0
         return EVERY_ROW if rows == COUNTS[-1] else rows
 
-    return int(kept("blocks", model, timed, COUNTS, pages.kind()))
+    return int(measured_once("blocks", model, timed, COUNTS, pages.kind()))
 
 
 def rows_that_gain(
     model: LanguageModel, choose: Callable[[bool], None], counts: Sequence[int]
 ) -> int:
-    """Up to which of some ascending numbers of rows a pass is faster with `choose(True)` than with
-    `choose(False)`, timed in turn; 0 if it never is."""
-    found = 0
+    """Return the largest of ascending row counts up to which a pass is faster with `choose(True)`
+    than with `choose(False)`, timed alternately; 0 if it is never faster."""
+    gaining = 0
     for rows in counts:
         timed = pass_of(model, rows, SHORT)
 
-        def one(way: bool, timed: Callable[[], float] = timed) -> float:
-            choose(way)
+        def timed_with(choice: bool, timed: Callable[[], float] = timed) -> float:
+            choose(choice)
             return timed()
 
-        mine, other = in_turn([partial(one, True), partial(one, False)], ROUNDS, SECONDS / 4)
-        if min(mine) >= min(other):
+        timers = [partial(timed_with, choice) for choice in (True, False)]
+        on, off = in_turn(timers, ROUNDS, SECONDS / 4)
+        if min(on) >= min(off):
             break
-        found = rows
-    return found
+        gaining = rows
+    return gaining

@@ -1,5 +1,4 @@
-"""Whether a text fits: in characters before it is tokenized, and in memory before anything is
-computed."""
+"""Checks whether a text fits: its characters before tokenization, its memory before computation."""
 
 from __future__ import annotations
 
@@ -15,23 +14,22 @@ import torch
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerBase
 
-from ouroboros_core.errors import InvalidInput, WantOfMemory
+from ouroboros_core.errors import InvalidInput, NotEnoughMemory
 from ouroboros_core.models.kv_cache import attention_shape, layer_configs
 
 if TYPE_CHECKING:
     from ouroboros_core.models.causal_lm import CausalLM
 
 SPARE = 128 * 2**20
-"""Bytes reserved for everything but keys and values, such as activations and the record of a
-run."""
+"""Bytes reserved for other data than keys and values, such as activations and the trace."""
 
 
 def check_characters(
     text: str, tokenizer: PreTrainedTokenizerBase, max_length: int, name: str
 ) -> None:
-    """Raise InvalidInput for a text that cannot fit, before time is spent on tokenizing it.
+    """Raise InvalidInput for a text that is too long in any tokenization.
 
-    text  prompt and history; a chat template makes it longer
+    text  prompt and history, to which a chat template adds
     """
     if len(text) <= max_length:
         return
@@ -39,16 +37,15 @@ def check_characters(
     if len(text) > max_length * longest and _counts_bytes(tokenizer):
         raise InvalidInput(
             f"the prompt has {len(text):,} characters, at least {-(-len(text) // longest):,} "
-            f"tokens, but {name} has room for "
-            f"{max_length:,}: shorten the prompt"
+            f"tokens, but {name} has room for {max_length:,}: shorten the prompt"
         )
 
 
 def _counts_bytes(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether no token stands for more characters than its vocabulary entry has.
+    """Return whether no token stands for more characters than its vocabulary entry has.
 
-    It is so where an entry has a character for each byte of the text and no byte is dropped. Other
-    tokenizers compose characters, drop them, or read a word of any length as one unknown token.
+    This holds if an entry has one character for each byte of the text and no byte is dropped. Other
+    tokenizers compose or drop characters, or read a word of any length as one unknown token.
     """
     backend: Any = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None or backend.normalizer is not None or backend.pre_tokenizer is None:
@@ -68,9 +65,7 @@ def _counts_bytes(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 def check_text(text: str) -> None:
     """Raise InvalidInput for half a surrogate pair, which is no character and has no tokens."""
-    half = next(
-        (position for position, one in enumerate(text) if "\ud800" <= one <= "\udfff"), None
-    )
+    half = next((n for n, letter in enumerate(text) if "\ud800" <= letter <= "\udfff"), None)
     if half is not None:
         raise InvalidInput(
             f"character {half + 1} is U+{ord(text[half]):04X}, half of a surrogate pair and no "
@@ -79,7 +74,7 @@ def check_text(text: str) -> None:
 
 
 def cache_bytes(model: CausalLM, tokens: int) -> int:
-    """Bytes of keys and values of so many tokens."""
+    """Return the bytes of keys and values of `tokens` tokens."""
     layers = layer_configs(model.model.config.get_text_config(decoder=True))
     shapes = [attention_shape(layer) for layer in layers]
     row = sum(2 * shape.key_value_heads * shape.width for shape in shapes)
@@ -87,32 +82,33 @@ def cache_bytes(model: CausalLM, tokens: int) -> int:
 
 
 def check_memory(models: Sequence[CausalLM], tokens: int, free: int | None = None) -> None:
-    """Raise WantOfMemory unless keys and values of so many tokens fit into the memory of their
-    device beside what they have.
+    """Raise NotEnoughMemory unless keys and values of `tokens` tokens of each model fit into the
+    free memory of its device and the model's present cache.
 
-    free  bytes; asked of the device where left out
+    free  free bytes, by default those of the device
     """
     for device in {model.device for model in models}:
-        there = free_memory(device) if free is None else free
-        mine = [model for model in models if model.device == device]
-        needed = sum(cache_bytes(model, tokens) for model in mine)
-        if there is not None and needed + SPARE > there + sum(model.cache.bytes for model in mine):
-            raise WantOfMemory(
+        available = free_memory(device) if free is None else free
+        on_device = [model for model in models if model.device == device]
+        needed = sum(cache_bytes(model, tokens) for model in on_device)
+        cached = sum(model.cache.bytes for model in on_device)
+        if available is not None and needed + SPARE > available + cached:
+            raise NotEnoughMemory(
                 f"{tokens:,} tokens of prompt and answer need {_mib(needed + SPARE)} of memory, "
-                f"{_mib(there)} are free: shorten "
-                f"the prompt, ask for fewer tokens, or choose smaller models"
+                f"{_mib(available)} are free: shorten the prompt, ask for fewer tokens, or choose "
+                "smaller models"
             )
 
 
 def give_back() -> None:
-    """Return free memory to the system (about a millisecond): glibc keeps fragments otherwise."""
+    """Return free memory to the system, of which glibc would keep fragments (takes about 1 ms)."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim:
         trim(0)
 
 
 def free_memory(device: torch.device, limits: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Bytes still available on a device, within the container's limit; None if unknown."""
+    """Return the available bytes of a device within the container's limit, or None if unknown."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if device.type != "cpu":
@@ -123,7 +119,7 @@ def free_memory(device: torch.device, limits: Path = Path("/sys/fs/cgroup")) -> 
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
     ):
         try:
-            most, taken = (
+            allowed, in_use = (
                 int((limits / file).read_text(encoding="utf-8")) for file in (limit, used)
             )
             facts = dict(
@@ -133,7 +129,7 @@ def free_memory(device: torch.device, limits: Path = Path("/sys/fs/cgroup")) -> 
                 .read_text(encoding="utf-8")
                 .splitlines()
             )
-            free = min(free, most - taken + int(facts.get(caches, 0)))
+            free = min(free, allowed - in_use + int(facts.get(caches, 0)))
         except (OSError, ValueError):  # no such file, or 'max': no limit
             continue
     return max(0, free)

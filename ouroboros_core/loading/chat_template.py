@@ -1,9 +1,9 @@
-"""Conversations as token ids: the markers that a chat template writes are control tokens, and what
-people and models have written is text, whatever it looks like.
+"""Conversations as token ids: the chat template's markers become control tokens, while anything
+that people and models have written remains text.
 
-A control token is a special token, or an added one that the template writes as a marker. To
-tokenize `<|im_end|>` as text, its control token gets a spelling that nobody can type, in a copy of
-the tokenizer and in what the template has written; everything else is tokenized as ever.
+A control token is a special token, or an added token that the template writes as a marker. To
+tokenize a typed `<|im_end|>` as text, its control token gets a spelling that nobody can type, in a
+copy of the tokenizer and in the template's output. Everything else is tokenized as usual.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ ROLES = ("user", "assistant")
 QUESTION, ANSWER = "qzquestionqz", "qzanswerqz"
 """Contents that no template changes."""
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
-"""A token that stands for one byte, of which texts are made."""
+"""A token that stands for one byte of a text."""
 
 
 class ChatTemplate:
-    """The chat template of a tokenizer, where it has one, and its control tokens."""
+    """The chat template of a tokenizer, if it has one, and its control tokens."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
         self._salt = secrets.token_hex(8)
 
     def render(self, contents: Sequence[str], *, prompted: bool = True) -> str:
-        """The text of a conversation, user and assistant in turn; prompted: with what asks for the
-        next answer. Raises whatever the template does."""
+        """Return the text of a conversation with alternating turns of user and assistant, and with
+        the prompt for the next answer if `prompted`. Raises any error of the template."""
         turns = [{"role": ROLES[n % 2], "content": text} for n, text in enumerate(contents)]
         rendered = self.tokenizer.apply_chat_template(
             turns, add_generation_prompt=prompted, tokenize=False
@@ -42,17 +42,17 @@ class ChatTemplate:
         return str(rendered)
 
     def ids(self, contents: Sequence[str]) -> list[int]:
-        """The token ids of a conversation that waits for an answer; contents are text."""
+        """Return the token ids of a conversation that waits for an answer; contents are text."""
         rendered = self.render(contents)
         ids = self._plain(rendered)
         if not self._typed(contents) and self._markers(ids) == self._markers(
             self._plain(self.render([QUESTION for _ in contents]))
         ):
             return ids
-        return self._encode(*self._told_apart(contents, rendered))
+        return self._encode(*self._separated(contents, rendered))
 
     def as_text(self, text: str) -> list[int]:
-        """The token ids of a text without any control token."""
+        """Return the token ids of a text without control tokens."""
         ids = self._plain(text)
         unknown = self.tokenizer.unk_token
         if not self._markers(ids) and not (unknown and str(unknown) in text):
@@ -62,13 +62,12 @@ class ChatTemplate:
     @cached_property
     def ends(self) -> frozenset[int]:
         """The ids that end an answer: the tokenizer's end token, and the control token that the
-        template writes behind the last answer, or if none, between an answer and the next
-        question."""
+        template writes after the last answer or else between an answer and the next question."""
         end = self.tokenizer.eos_token_id
         ends = frozenset() if end is None else frozenset([int(end)])
         for contents in ((QUESTION, ANSWER), (QUESTION, ANSWER, QUESTION)):
-            behind = self._rendered(contents, prompted=False).partition(ANSWER)[2].lstrip()
-            closing = self._control.match(behind)
+            after = self._rendered(contents, prompted=False).partition(ANSWER)[2].lstrip()
+            closing = self._control.match(after)
             if closing:
                 return ends | {self.controls[closing[0]]}
         return ends
@@ -96,7 +95,7 @@ class ChatTemplate:
         return special | set(map(str, self.tokenizer.all_special_tokens))
 
     def _rendered(self, contents: Sequence[str], *, prompted: bool) -> str:
-        """The text of a conversation; empty where there is no template, or it fails."""
+        """Return the text of a conversation, or '' if there is no template or it fails."""
         if not self.tokenizer.chat_template:
             return ""
         try:
@@ -112,39 +111,39 @@ class ChatTemplate:
         return list(self.tokenizer(text, add_special_tokens=False).input_ids)
 
     def _typed(self, contents: Sequence[str]) -> bool:
-        """Whether somebody wrote a control token's text."""
+        """Return whether the contents include the text of a control token."""
         return any(self._control.search(text) for text in contents)
 
     def _markers(self, ids: Sequence[int]) -> list[int]:
-        """The control tokens among ids, but for the one that stands for anything unknown."""
+        """Return the control tokens in `ids`, except the unknown token."""
         controls = set(self.controls.values()) - {self.tokenizer.unk_token_id}
         return [token for token in ids if token in controls]
 
-    def _told_apart(self, contents: Sequence[str], rendered: str) -> tuple[list[str], list[str]]:
-        """What the template makes of the contents, in pieces of its own and of control tokens that
-        somebody wrote, in turn; and the same with the template's markers respelled."""
+    def _separated(self, contents: Sequence[str], rendered: str) -> tuple[list[str], list[str]]:
+        """Return the rendered conversation in alternating pieces, of the template and of control
+        tokens typed by somebody; and the same pieces with the template's markers respelled."""
         everywhere = [self._control] * len(contents)
         special = _any_of(self._special & self.controls.keys())
         answers_keep = [(self._control, special)[n % 2] for n in range(len(contents))]
         pieces: list[str] = []
-        # A template may look for a marker, as for the end of a model's thoughts in an answer: that
-        # one stays the template's.
+        # A template may search for a marker, such as the end of a model's thoughts in an answer.
+        # That marker remains a marker of the template.
         for patterns in (everywhere, answers_keep, everywhere):
             pieces = self._marked(contents, patterns)
             if "".join(pieces) == rendered:
                 break
         respelled = [
-            piece if number % 2 else self._control.sub(lambda found: self._names[found[0]], piece)
+            piece if number % 2 else self._control.sub(lambda match: self._names[match[0]], piece)
             for number, piece in enumerate(pieces)
         ]
         return pieces, respelled
 
     def _marked(self, contents: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> list[str]:
-        """The rendered conversation, split at what the patterns find in the contents."""
+        """Return the rendered conversation, split at the patterns' matches in the contents."""
         written: list[str] = []
 
-        def mark(found: re.Match[str]) -> str:
-            written.append(found[0])
+        def mark(match: re.Match[str]) -> str:
+            written.append(match[0])
             return f"\ue000{self._salt}-{len(written) - 1}\ue001"
 
         marked = [pattern.sub(mark, text) for pattern, text in zip(patterns, contents, strict=True)]
@@ -155,24 +154,24 @@ class ChatTemplate:
     def _encode(self, pieces: Sequence[str], respelled: Sequence[str]) -> list[int]:
         if self._respelled is not None:
             return list(self._respelled.encode("".join(respelled), add_special_tokens=False).ids)
-        # A tokenizer without a Rust one inside.
-        found: list[int] = []
+        # The tokenizer has no backend in Rust.
+        ids: list[int] = []
         for number, piece in enumerate(pieces):
             typed = bool(number % 2) or len(pieces) == 1
-            more = {"split_special_tokens": True} if typed else {}
-            found += self.tokenizer(piece, add_special_tokens=False, **more).input_ids
-        return found
+            options = {"split_special_tokens": True} if typed else {}
+            ids += self.tokenizer(piece, add_special_tokens=False, **options).input_ids
+        return ids
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """The control tokens' spellings that nobody can type."""
+        """Spellings of the control tokens that nobody can type."""
         return {
             text: f"\ue002{self._salt}-{number}\ue003" for number, text in enumerate(self.controls)
         }
 
     @cached_property
     def _respelled(self) -> Tokenizer | None:
-        """The tokenizer with the control tokens under these names, their ids as they were."""
+        """A copy of the tokenizer with respelled control tokens and the same ids."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         if not isinstance(backend, Tokenizer):
             return None
@@ -196,13 +195,13 @@ class ChatTemplate:
 
 
 def _any_of(texts: Any) -> re.Pattern[str]:
-    """A pattern that finds the longest of these texts."""
+    """Return a pattern that matches the longest of the texts."""
     longest_first = sorted(texts, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
 
 
 def _of(merge: str | Sequence[str]) -> Iterator[str]:
-    """The parts of a merge, and what it makes of them."""
-    parts = merge.split(" ") if isinstance(merge, str) else merge
-    yield from parts
-    yield "".join(parts)
+    """Yield the two tokens of a merge and the merged token."""
+    pair = merge.split(" ") if isinstance(merge, str) else merge
+    yield from pair
+    yield "".join(pair)

@@ -1,5 +1,5 @@
-"""Checks whether a model can be verified over a tree: its configuration, and one tree pass compared
-with plain passes."""
+"""Checks whether a model can be verified over a tree: of its configuration, and of one tree pass
+against plain passes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ouroboros_core.loading import speed
 from ouroboros_core.loading.capacity import SPARE, free_memory
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.passes import Engine, engines
+from ouroboros_core.models.forward import TokenRows
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -26,23 +27,23 @@ log = logging.getLogger(__name__)
 
 REMEDY = (
     "Choose a decoder-only model with rotary or learned positions and full or sliding-window "
-    "attention, such as Llama, Qwen2/3, "
-    "Mistral, Gemma, Phi-3, GPT-2, GPT-NeoX, OPT, OLMo-2, Granite, StarCoder2, Cohere or StableLM."
+    "attention, such as Llama, Qwen2/3, Mistral, Gemma, Phi-3, GPT-2, GPT-NeoX, OPT, OLMo-2, "
+    "Granite, StarCoder2, Cohere or StableLM."
 )
 TOLERANCE = {torch.float64: 1e-3, torch.float32: 1e-3, torch.float16: 0.03, torch.bfloat16: 0.04}
-"""Largest relative difference that rounding explains, by dtype; a mask that is ignored makes 0.06
-to 1.7. A row that goes through another expert is off by as much, so a model in half precision is
-refused only if float32 shows the difference, too."""
+"""Largest relative difference due to rounding, by dtype; an ignored mask causes 0.06 to 1.7. A row
+that takes a different expert differs as much, so a model in half precision is refused only if
+float32 also shows the difference."""
 
 SDPA = "Load it with attn_implementation='sdpa'"
 
-ALIKE = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 0.03, torch.bfloat16: 0.15}
-"""Largest relative difference between two orders of the same arithmetic, the compact pass and
-transformers' own; exchanged layers make 1.6."""
+SAME = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 0.03, torch.bfloat16: 0.15}
+"""Largest relative difference between two orders of the same arithmetic, in the compact pass and in
+transformers' pass; exchanged layers cause 1.6."""
 
 
 def _known_obstacle(model: PreTrainedModel) -> str | None:
-    """Return why a model cannot read a tree, where its class or configuration shows it."""
+    """Return the reason why a model cannot read a tree if its class or configuration shows one."""
     config = model.config.get_text_config(decoder=True)
     if getattr(config, "is_encoder_decoder", False):
         return "it is an encoder-decoder model"
@@ -68,12 +69,13 @@ def checked(
     unshared: AbstractSet[int] = frozenset(),
     first: Engine | None = None,
 ) -> CausalLM:
-    """The wrapper of a model that can be verified over a tree, by the fastest of the `engines` that
-    gives what transformers' own pass gives.
+    """Return the wrapper of a model that can be verified over a tree, with the fastest of the
+    `engines` that gives the same results as transformers' pass.
 
-    Arguments are those of CausalLM; first: is tried before the others, where the model has any but
-    transformers'. Raises UnsupportedModel. What another pass gives was compared with plain ones, so
-    that no other check is needed then.
+    first  an engine to try before the others, if the model has engines besides transformers'
+
+    The other arguments are those of CausalLM. Raises UnsupportedModel. The results of a faster
+    engine are compared with plain passes, so that they need no other check.
     """
     general = CausalLM(model, name, vocabulary)
     check_kind(model, name)
@@ -91,10 +93,10 @@ def checked(
 
 
 def _quick_engines(model: PreTrainedModel) -> list[Engine]:
-    """Return the engines other than transformers' own, the fastest first."""
+    """Return the engines except transformers', the fastest first."""
     try:
         return engines(model)[:-1]
-    except UnsupportedModel:  # `check_tree_support` raises it again, with the model's name
+    except UnsupportedModel:  # `check_tree_support` raises it again with the model's name
         return []
 
 
@@ -102,10 +104,10 @@ def check_tree_support(model: CausalLM) -> None:
     """Raise UnsupportedModel, with reason and remedy, unless a tree pass equals plain passes over
     its branches.
 
-    A seven-node tree behind a short context, scored at once, must give the logits of each branch
-    fed alone without any cache; so must the next pass, after an accepted path has been compacted in
-    the cache. Windows that the configuration names are checked by `reach.windows_of`, behind more
-    tokens than the longest of them. A check that fails in half precision is repeated in float32.
+    A tree of seven nodes after a short context must give the logits of each branch in a plain pass
+    without a cache. The same must hold for the next pass, after the cache has been compacted to an
+    accepted path. `reach.windows_of` checks the windows of the configuration after more tokens than
+    the longest window. A check that fails in half precision is repeated in float32.
     """
     check_kind(model.model, model.name)
     obstacle = _shown_obstacle(model)
@@ -121,13 +123,13 @@ def check_tree_support(model: CausalLM) -> None:
 
 
 def check_kind(model: PreTrainedModel, name: str) -> None:
-    """Raise UnsupportedModel for a model whose class or configuration shows that it cannot read a
-    tree; computes nothing."""
+    """Raise UnsupportedModel if a model's class or configuration shows that it cannot read a tree;
+    computes nothing."""
     obstacle = _known_obstacle(model)
     if obstacle is not None:
         raise UnsupportedModel(_refusal(name, obstacle, REMEDY))
     if model.device.type == "cpu" and _attention(model) == "flex_attention":
-        # On a CPU, torch's flex_attention ends the process when it is given a mask.
+        # On a CPU, a mask makes torch's flex_attention end the process.
         obstacle = "its attention implementation flex_attention takes no token tree on a CPU"
         raise UnsupportedModel(_refusal(name, obstacle, SDPA))
 
@@ -142,7 +144,7 @@ def _attention(model: PreTrainedModel) -> str:
 
 
 def _shown_obstacle(model: CausalLM) -> str | None:
-    """Return why a model cannot read a tree, where its passes show it."""
+    """Return the reason why a model cannot read a tree if its passes show one."""
     try:
         differences = _differences(model)
     except UnsupportedModel as error:
@@ -168,25 +170,28 @@ def _shown_obstacle(model: CausalLM) -> str | None:
 
 @torch.inference_mode()
 def _ignores_masks(model: CausalLM) -> bool:
-    """Whether a model gives the same logits whatever a mask says."""
+    """Return whether a model gives the same logits for different masks."""
     causal = np.tri(6, dtype=np.bool_)
-    alone = np.eye(6, dtype=np.bool_)
+    diagonal = np.eye(6, dtype=np.bool_)
     logits = []
-    for sees in (causal, alone):
+    for sees in (causal, diagonal):
         model.forget()
-        rows = model.forward_pass.logits(range(1, 7), range(6), sees, range(6))
-        logits.append(rows.double())
+        rows = TokenRows(range(1, 7), range(6), sees, scored=range(6), past=0)
+        logits.append(model.forward_pass.logits(rows).double())
     return bool((logits[0] - logits[1]).norm() <= 1e-6 * logits[0].norm())
 
 
 @contextlib.contextmanager
 def in_float32(model: PreTrainedModel) -> Iterator[bool]:
-    """Convert a model's weights to float32 for a while; gives False, and converts nothing, where
-    the memory is too small or the weights are quantized or spread over devices."""
+    """Convert a model's weights to float32 for the duration of the context.
+
+    Yield False, without converting, if the memory is too small or the weights are quantized or
+    spread over devices.
+    """
     tensors = [t for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()]
     free = free_memory(model.device)
-    whole = not (hasattr(model.config, "quantization_config") or hasattr(model, "hf_device_map"))
-    if not whole or (free is not None and 4 * sum(t.numel() for t in tensors) + SPARE > free):
+    plain = not (hasattr(model.config, "quantization_config") or hasattr(model, "hf_device_map"))
+    if not plain or (free is not None and 4 * sum(t.numel() for t in tensors) + SPARE > free):
         yield False
         return
     originals = [t.data for t in tensors]
@@ -207,51 +212,51 @@ def computed_by(
     outputs: Sequence[int] | None,
     unshared: AbstractSet[int] = frozenset(),
 ) -> CausalLM | None:
-    """The wrapper with another pass than transformers' own, if it gives the same and is not slow;
-    other arguments as for CausalLM."""
+    """Return the wrapper with another engine than transformers', or None if its results differ or
+    it is slow; the other arguments are those of CausalLM."""
     try:
         quick = CausalLM(model, name, vocabulary, outputs=outputs, unshared=unshared, engine=engine)
-    except Exception as error:  # weights laid out otherwise than expected: another pass is right
+    except Exception as error:  # the weights have an unexpected layout: use another pass
         log.warning("%s: the %s pass is not used, it fails: %s", name, engine, error)
         return None
     return quick if computes_alike(quick) and not speed.too_slow(quick) else None
 
 
 def computes_alike(model: CausalLM) -> bool:
-    """Whether a wrapper gives the logits of transformers' own pass, up to rounding; the native one
-    the same logits for a row whatever rows are beside it, to the bit."""
+    """Return whether a wrapper's logits equal those of transformers' pass up to rounding, and
+    whether the native pass's logits of a row do not depend, to the bit, on the rows beside it."""
     try:
         worst = max(_differences(model), key=lambda d: math.inf if math.isnan(d) else d)
         same = model.engine != "native" or invariant(model)
-    except Exception as error:  # what this pass cannot compute, another one does
+    except Exception as error:  # another pass can compute it
         log.warning("%s: the %s pass is not used, it fails: %s", model.name, model.engine, error)
         return False
     model.reset()
     model.passes = 0
-    alike = worst <= ALIKE.get(model.dtype, 0.15)
-    if not (alike and same):
-        found = f"its logits are {worst:.2g} off" if not alike else "rows change one another"
-        log.warning("%s: the %s pass is not used: %s", model.name, model.engine, found)
-    return alike and same
+    close = worst <= SAME.get(model.dtype, 0.15)
+    if not (close and same):
+        reason = f"its logits are {worst:.2g} off" if not close else "rows change one another"
+        log.warning("%s: the %s pass is not used: %s", model.name, model.engine, reason)
+    return close and same
 
 
 def invariant(model: CausalLM) -> bool:
-    """Whether the rows of a tree equal those of passes over one token each."""
+    """Return whether the rows of a tree equal those of passes over one token each."""
     context, tree = _probe(model)
-    together = model.evaluate(context, tree)
+    tree_pass = model.evaluate(context, tree)
     model.forget()
     for node in range(len(tree)):
         branch = [*context, *(tree.tokens[n] for n in tree.path_to(node))]
-        first = len(context) if node else 1  # of the context nothing has to be computed again
+        first = len(context) if node else 1  # the context is in the cache after the first branch
         for end in range(first, len(branch) + 1):
-            alone = model.evaluate(branch[:end], TreeBuilder(branch[end - 1]).build())
-        if not np.array_equal(alone.logits(0), together.logits(node)):
+            single = model.evaluate(branch[:end], TreeBuilder(branch[end - 1]).build())
+        if not np.array_equal(single.logits(0), tree_pass.logits(node)):
             return False
     return True
 
 
 def _probe(model: CausalLM) -> tuple[list[int], TokenTree]:
-    """A context of 20 random tokens, and a tree of seven nodes with two branches."""
+    """Return a context of 20 random tokens, and a tree of seven nodes with two branches."""
     rng = random.Random(0)
     draw = [rng.randrange(model.vocabulary) for _ in range(26)]
     builder = TreeBuilder(draw[19])
@@ -264,33 +269,33 @@ def _probe(model: CausalLM) -> tuple[list[int], TokenTree]:
 
 @torch.inference_mode()
 def _differences(model: CausalLM) -> list[float]:
-    """Return the relative difference of each row's logits, of a tree and behind an accepted path,
-    from the plain passes'."""
+    """Return the relative difference of each row's logits from plain passes, for a tree and for the
+    pass after an accepted path."""
     context, tree = _probe(model)
     evaluation = model.evaluate(context, tree)
     branches = [context + [tree.tokens[n] for n in tree.path_to(node)] for node in range(len(tree))]
-    found = [evaluation.logits(node) for node in range(len(tree))]
-    accepted = [*context, tree.tokens[1], tree.tokens[4], tree.tokens[2]]  # down a branch, and on
+    logits = [evaluation.logits(node) for node in range(len(tree))]
+    accepted = [*context, tree.tokens[1], tree.tokens[4], tree.tokens[2]]  # a branch and a token
     after = model.evaluate(accepted, TreeBuilder(accepted[-1]).build())
     plain = _plain(model, [*branches, accepted])
-    return [*map(_difference, [*found, after.logits(0)], plain)]
+    return [*map(_difference, [*logits, after.logits(0)], plain)]
 
 
 def _plain(model: CausalLM, texts: Sequence[Sequence[int]]) -> list[torch.Tensor]:
-    """The logits of shape (vocabulary) behind each text, by transformers' own pass without a cache:
-    one over all of them, the shorter ones filled up behind their end, which no token looks at."""
+    """Return the logits [vocabulary] after each text, from one batch of transformers' own pass
+    without a cache. Shorter texts are padded at their end, which no token sees."""
     texts = [model.forward_pass.readable(text) for text in texts]
     longest = max(map(len, texts))
     ids = torch.tensor([[*text, *[text[-1]] * (longest - len(text))] for text in texts])
-    kept = longest + 1 - min(map(len, texts))
+    rows = longest + 1 - min(map(len, texts))
     logits = model.model(
-        input_ids=ids.to(model.device), use_cache=False, logits_to_keep=kept
+        input_ids=ids.to(model.device), use_cache=False, logits_to_keep=rows
     ).logits[..., : model.vocabulary]
     return [logits[n, len(text) - 1 - longest] for n, text in enumerate(texts)]
 
 
 def _difference(logits: object, plain: torch.Tensor) -> float:
     plain = plain.double().cpu()
-    mine = torch.as_tensor(logits).double()
-    written = ~mine.isneginf()  # a trimmed output vocabulary leaves the others without a chance
-    return float((mine[written] - plain[written]).norm() / plain[written].norm())
+    checked_logits = torch.as_tensor(logits).double()
+    written = ~checked_logits.isneginf()  # a trimmed output vocabulary excludes the other tokens
+    return float((checked_logits[written] - plain[written]).norm() / plain[written].norm())

@@ -1,4 +1,4 @@
-"""What passes cost on this machine with this pair: timed once, and kept in the cache folder."""
+"""Measured costs of the passes of a pair on this machine, kept in the cache folder."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from ouroboros_core.adaptive.cost_model import Costs
 from ouroboros_core.adaptive.profiler import measure
 from ouroboros_core.environment import Environment
 from ouroboros_core.interfaces import Drafter, LanguageModel
-from ouroboros_core.loading.measured import alone, file_of, keep, read
+from ouroboros_core.loading.measured import file_of, keep, locked, read
 
 LATER, QUICKER = 600.0, 0.75
-"""Costs were timed on a busy machine if, at a load so many seconds later, a model's pass over few
-rows takes less than this share of what it did then. They are timed anew."""
+"""Seconds and a share. Costs are timed again if the pair is loaded at least this number of seconds
+later, and a model's pass over few rows takes less than this share of its earlier time: the machine
+was busy."""
 
 COSTS = TypeAdapter(Costs)
 
 TIMED = "behind one context"
-"""What is timed, a part of the file's name: where that changes this has to, so that costs that were
-kept are timed anew."""
+"""The method of timing, as a part of the file's name. A new method needs a new text, so that older
+files are not read."""
 
 
 def costs_of(
     environment: Environment,
     target: LanguageModel,
     draft: LanguageModel | None,
-    head: Drafter | None,
-    how: str,
-    heads: Mapping[str, Drafter] | None = None,
+    heads: Mapping[str, Drafter],
+    passes: str,
     agreed: Callable[[Costs | None], Costs | None] | None = None,
 ) -> Costs:
-    """What passes cost, from the cache folder if they were timed before on this machine with this
-    pair. Times of a busy machine are taken again.
+    """Return the costs of a pair's passes, from the cache folder or newly timed. Costs of a busy
+    machine are timed again.
 
-    how    says which passes compute, so that others are timed anew
-    heads  what is trained for the target beside the EAGLE head, by kind
-    agreed where several processes compute each pass together: what the first of them has, in all,
-           so that all of them time the same passes and decide alike later
+    heads   by kind
+    passes  the kind of passes, in words: each kind has its own costs
+    agreed  if several processes compute each pass together, returns the argument of the first
+            process in all of them, so that they time the same passes and decide equally
     """
-    others = [f"{kind} {one.name}" for kind, one in (heads or {}).items()]
-    known = (target.name, draft.name if draft else None, head.name if head else None, how)
-    file = file_of("", asdict(environment), (*known, *others, TIMED))
-    timed = partial(measure, target, draft, head, heads)
+    names = [f"{kind} {head.name}" for kind, head in heads.items()]
+    models = (target.name, draft.name if draft else None, *names)
+    file = file_of("", asdict(environment), (*models, passes, TIMED))
+    timed = partial(measure, target, draft, heads)
     if agreed is not None:
         return _agreed_costs(file, timed, agreed)
-    with alone(file):  # processes that share the work must go by the same numbers
-        kept = _kept(file)
-        if kept is not None and not _again(file, kept, timed):
-            return kept
+    with locked(file):  # processes that share the work must use the same numbers
+        earlier = _read_file(file)
+        if earlier is not None and not _is_busy(file, earlier, timed):
+            return earlier
         costs = timed()
         keep(file, asdict(costs))
     return costs
@@ -63,31 +63,30 @@ def costs_of(
 def _agreed_costs(
     file: Path, timed: Callable[..., Costs], agreed: Callable[[Costs | None], Costs | None]
 ) -> Costs:
-    """The costs that all processes which share a model go by: those of the first, where it has
-    some, and otherwise of passes that all of them make at the same time."""
-    kept = agreed(_kept(file))
-    if kept is not None:
-        return kept
+    """Return the costs that all processes of a model use: the first process's file, or times of
+    passes that all of them make together."""
+    earlier = agreed(_read_file(file))
+    if earlier is not None:
+        return earlier
     costs = timed(seconds=float("inf"))
     costs = agreed(costs) or costs
     keep(file, asdict(costs))
     return costs
 
 
-def _again(file: Path, kept: Costs, timed: Callable[..., Costs]) -> bool:
-    """Whether costs are to be timed again: those of a busy machine, once its busy minutes may be
-    over."""
+def _is_busy(file: Path, earlier: Costs, timed: Callable[..., Costs]) -> bool:
+    """Whether earlier costs are of a busy machine, which may be idle now."""
     if time.time() - file.stat().st_mtime <= LATER:
         return False
-    before = kept.by_kind
+    before = earlier.by_kind
     return any(
-        now.seconds[0] < QUICKER * before[kind].seconds[0]
-        for kind, now in timed(seconds=0.0, counts=1).by_kind.items()
+        costs.seconds[0] < QUICKER * before[kind].seconds[0]
+        for kind, costs in timed(seconds=0.0, counts=1).by_kind.items()
     )
 
 
-def _kept(file: Path) -> Costs | None:
-    """The costs that a file holds; None where there is none, or it holds something else."""
+def _read_file(file: Path) -> Costs | None:
+    """Return the costs in a file, or None if it is missing or invalid."""
     try:
         return read_costs(read(file))
     except ValueError:
@@ -95,5 +94,8 @@ def _kept(file: Path) -> Costs | None:
 
 
 def read_costs(data: Any) -> Costs:
-    """What `costs_of` keeps as JSON; raises ValueError for anything else."""
+    """Return costs from JSON; older files have the EAGLE head's costs under `head`. Raises
+    ValueError for anything else."""
+    if isinstance(data, dict) and data.get("head"):
+        data = {**data, "heads": {"eagle": data["head"], **data.get("heads", {})}}
     return COSTS.validate_python(data)

@@ -1,5 +1,5 @@
-"""Draft models: their vocabulary checked, their embeddings shared with the target's, their pass the
-compact one where it fits."""
+"""Loading of draft models: the check of the vocabulary, embeddings shared with the target, and the
+fastest pass."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from ouroboros_core.models.engines.passes import Engine
 SHARED = "shared with the target"
 OUTPUTS = "outputs.safetensors"
 INDEX = "model.safetensors.index.json"
-SHARED_PART = 0.9
-"""Of a target's words, the part that a draft must have to propose token ids."""
+SHARED_FRACTION = 0.9
+"""Fraction of a target's words that a draft must have to propose token ids."""
 
 FITTING = (
     "SmolLM2-360M-Instruct with SmolLM2-135M-Instruct, Qwen2.5-7B-Instruct with "
@@ -35,10 +35,10 @@ FITTING = (
 
 @dataclass(frozen=True)
 class ForeignDraft:
-    """A draft model with a vocabulary of its own, whose text is translated.
+    """A draft model with a different vocabulary, whose text is retokenized for the target.
 
-    tokenizer  its own
-    differs    how its vocabulary differs from the target's, in words
+    tokenizer  the draft's tokenizer
+    differs    difference between the vocabularies, in words
     """
 
     model: PreTrainedModel
@@ -49,11 +49,11 @@ class ForeignDraft:
 
 @dataclass(frozen=True)
 class SharedVocabulary:
-    """What a draft's token ids have in common with the target's.
+    """The result of a comparison of a draft's vocabulary with the target's.
 
-    differs            why the draft cannot propose token ids, in words; '' where it can
-    unshared           ids of the draft that mean something else to the target
-    differing_entries  entries of either vocabulary that the draft never proposes
+    differs            reason why the draft cannot propose token ids, or ''
+    unshared           ids of the draft that have another meaning for the target
+    differing_entries  number of entries of either vocabulary that the draft never proposes
     """
 
     differs: str = ""
@@ -68,9 +68,8 @@ def shared_vocabulary(
 ) -> SharedVocabulary:
     """Compare a draft's vocabulary with the target's.
 
-    A draft that has a few words more or fewer than its target, or other ones, proposes the ids that
-    mean the same to both. It needs its target's ids for all words that both have, and most of its
-    target's words.
+    If the vocabularies differ in a few words, the draft proposes only ids with the same meaning. It
+    must have its target's ids for all common words, and most of its target's words.
 
     size        rows of the draft's output layer
     tokenizers  the draft's and the target's
@@ -81,23 +80,27 @@ def shared_vocabulary(
             differs = f"has {size} tokens, target {target.name} has {target.vocabulary}"
         return SharedVocabulary(differs, frozenset(), max(0, target.vocabulary - size))
     draft_ids, target_ids = (tokenizer.get_vocab() for tokenizer in tokenizers)
-    both = draft_ids.keys() & target_ids.keys()
+    common = draft_ids.keys() & target_ids.keys()
     moved = next(
-        (word for word in draft_ids if word in both and draft_ids[word] != target_ids[word]), None
+        (word for word in draft_ids if word in common and draft_ids[word] != target_ids[word]), None
     )
-    if moved is not None or len(both) < SHARED_PART * len(target_ids):
-        different = (
-            next((word for word in target_ids if word not in both), "") if moved is None else moved
-        )
+    if moved is not None or len(common) < SHARED_FRACTION * len(target_ids):
+        different = moved
+        if moved is None:
+            different = next((word for word in target_ids if word not in common), "")
         return SharedVocabulary(
             f"has {len(draft_ids)} tokens, target {target.name} has {len(target_ids)}, and they "
             f"differ at {different!r}"
         )
-    others = draft_ids.keys() ^ target_ids.keys()
-    unshared = {ids[word] for ids in (draft_ids, target_ids) for word in others if word in ids}
-    without_rows = sum(target_ids[word] >= size for word in both)
+    different_words = draft_ids.keys() ^ target_ids.keys()
+    unshared = {
+        ids[word] for ids in (draft_ids, target_ids) for word in different_words if word in ids
+    }
+    without_rows = sum(target_ids[word] >= size for word in common)
     return SharedVocabulary(
-        "", frozenset(token for token in unshared if token < size), len(others) + without_rows
+        "",
+        frozenset(token for token in unshared if token < size),
+        len(different_words) + without_rows,
     )
 
 
@@ -123,10 +126,10 @@ def load_draft(
     dtype: torch.dtype,
     device: torch.device,
 ) -> CausalLM | ForeignDraft:
-    """The draft model; a foreign one where its tokenizer has another vocabulary than the target's.
+    """Return the draft model, as a ForeignDraft if its tokenizer has a different vocabulary.
 
-    Raises VocabularyMismatch for another vocabulary without a tokenizer, or with an output layer
-    that was trimmed for a target.
+    Raises VocabularyMismatch for a different vocabulary without a tokenizer, or with an output
+    layer that was trimmed for a target.
     """
     folder = Path(name).expanduser()
     index = folder / INDEX
@@ -139,26 +142,26 @@ def load_draft(
         if processes(target.model) > 1:
             raise InvalidInput(
                 f"the draft {folder.name} shares its target's embeddings, and here these are split "
-                "over processes: name a draft with embeddings of its own"
+                "over processes: name a draft with its own embeddings"
             )
         model, shared = assemble_draft(folder, target.model, dtype), SharedVocabulary()
     else:
         model = load_model(name, dtype, device, None)
-        size, own = vocabulary_size(model), None
-        with contextlib.suppress(
-            WeightsUnavailable
-        ):  # a draft without tokenizer files is judged by its size alone
-            own = load_tokenizer(name)
-        shared = shared_vocabulary(size, target, own and (own, tokenizer))
-        if own is None or outputs is not None:
+        size, draft_tokenizer = vocabulary_size(model), None
+        # Without tokenizer files, only the sizes of the vocabularies are compared.
+        with contextlib.suppress(WeightsUnavailable):
+            draft_tokenizer = load_tokenizer(name)
+        tokenizers = draft_tokenizer and (draft_tokenizer, tokenizer)
+        shared = shared_vocabulary(size, target, tokenizers)
+        if draft_tokenizer is None or outputs is not None:
             refuse_draft(shared, name)
         elif shared.differs:
-            return ForeignDraft(model, short_name(name), own, shared.differs)
+            return ForeignDraft(model, short_name(name), draft_tokenizer, shared.differs)
     return join_draft(model, short_name(name), target, outputs, shared)
 
 
 def _read_outputs(folder: Path) -> list[int] | None:
-    """The token ids that a draft with a trimmed output vocabulary can write."""
+    """Return the token ids that a draft with a trimmed output vocabulary can write."""
     from safetensors.torch import load_file
 
     file = folder / OUTPUTS
@@ -172,10 +175,10 @@ def join_draft(
     outputs: Sequence[int] | None = None,
     shared: SharedVocabulary = SharedVocabulary(),
 ) -> CausalLM:
-    """The checked wrapper of a draft, computed by the fastest pass that fits and gives the same;
-    in fixed shapes where the target is.
+    """Return the checked wrapper of a draft with the fastest pass that gives the same results; in
+    fixed shapes if the target's are.
 
-    It scores the token ids that it shares with the target; the target scores all of its own.
+    The draft scores only token ids that it shares with the target.
     """
     first: Engine | None = "static" if target.engine == "static" else None
     small = checked(model, name, target.vocabulary, outputs, unshared=shared.unshared, first=first)
@@ -189,8 +192,8 @@ def vocabulary_size(model: PreTrainedModel) -> int:
 
 
 def assemble_draft(folder: Path, target: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
-    """A draft that was saved without embeddings, put together with the target's; the matrix is
-    shared, not copied."""
+    """Return a draft that was saved without embeddings, with the target's embeddings, which are
+    shared and not copied."""
     from safetensors.torch import load_file
 
     config = transformers.AutoConfig.from_pretrained(folder)
@@ -211,12 +214,13 @@ def assemble_draft(folder: Path, target: PreTrainedModel, dtype: torch.dtype) ->
         set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values())
     ):
         try:
-            part = load_file(folder / file)
+            tensors = load_file(folder / file)
         except (OSError, SafetensorError) as error:
             raise WeightsUnavailable(
                 f"{folder / file} is missing or damaged: {error}. Fetch the project again."
             ) from None
-        state |= {k: v.to(device=embeddings.weight.device, dtype=dtype) for k, v in part.items()}
+        device = embeddings.weight.device
+        state |= {name: t.to(device=device, dtype=dtype) for name, t in tensors.items()}
     model.load_state_dict(state, strict=False, assign=True)
     model.set_input_embeddings(embeddings)
     model.set_output_embeddings(target.get_output_embeddings())

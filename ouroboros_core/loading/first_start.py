@@ -1,4 +1,4 @@
-"""Makes what a first start needs: the embedded target, and beside its download the native pass.
+"""Prepare a first start: make the embedded target, and compile the native pass during its download.
 
 python -m ouroboros_core.loading.first_start
 """
@@ -12,7 +12,7 @@ from ouroboros_core.models.engines.native import build
 
 
 def main() -> int:
-    """Make the target and print its folder; what it returns is what `embedded.main` does."""
+    """Make the target, print its folder, and return the exit status of `embedded.main`."""
     compiling = build.begin()
     failed = embedded.main()
     if not failed and compiling.is_alive():

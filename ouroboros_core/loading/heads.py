@@ -1,14 +1,14 @@
-"""EAGLE heads: those that are trained here, and published ones in the layout of EAGLE's authors.
+"""Heads that were trained for a target: which folders are read, and published EAGLE checkpoints.
 
-A published head is a `config.json`, most of whose keys are a Llama configuration's, and its weights
-in `model.safetensors` or `pytorch_model.bin`. EAGLE and EAGLE-2 share one layout: `fc` joins
-embedding and feature, with or without a bias, and one layer follows, without a norm before its
-attention or behind it; embeddings and output matrix are the target's. In EAGLE-3's, `fc` merges the
-target's states after two layers, after half of them and after all but three; the layer, `midlayer`,
-reads the embedding beside that, each behind a norm of its own; and `lm_head` has a row for every
-token of a smaller vocabulary, `d2t` the distance from its number to the target's. The facts are
-those of github.com/SafeAILab/EAGLE at cb7e084: eagle/model/cnets1.py, cnets.py, ea_model.py and,
-for the states, modeling_llama_kv.py.
+A published checkpoint is a `config.json`, most of whose keys are a Llama configuration's, and its
+weights in `model.safetensors` or `pytorch_model.bin`. EAGLE and EAGLE-2 share one layout: `fc`
+joins embedding and feature, with or without a bias, and one layer follows, without a norm before
+its attention or after it; embeddings and output matrix are the target's. In EAGLE-3's, `fc` merges
+the target's states after two layers, after half of them and after all but three; the layer,
+`midlayer`, reads the embedding as well, each after its norm; and `lm_head` has a row for every
+token of a smaller vocabulary, `d2t` the distance from its number to the target's. The source is
+github.com/SafeAILab/EAGLE at cb7e084: eagle/model/cnets1.py, cnets.py, ea_model.py and, for the
+states, modeling_llama_kv.py.
 """
 
 from __future__ import annotations
@@ -22,11 +22,16 @@ from typing import Any
 import torch
 
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
+from ouroboros_core.loading import embedded
 from ouroboros_core.loading.weights import fetched, short_name
+from ouroboros_core.models import heads
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.heads.eagle import FILE, EagleDrafter, EagleHead, HeadConfig, Layout
+from ouroboros_core.models.heads.eagle import EagleConfig, EagleHead, Layout
+from ouroboros_core.models.heads.head import ABOUT, WEIGHTS, HeadDrafter
+from ouroboros_core.models.heads.recipes import EAGLE, HEADS
 
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+NONE = "none"
+PUBLISHED_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 EXPECTED = (
     "a head is what `train eagle` makes (head.json, head.safetensors) or a checkpoint in the "
     "layout of SafeAILab's EAGLE, EAGLE-2 or EAGLE-3 (config.json, and model.safetensors or "
@@ -36,19 +41,24 @@ LAYER = "layers.0."
 """How names of the layer's weights begin; EAGLE-3 says `midlayer.`."""
 
 UNREAD = frozenset({"embed_tokens.weight", "d2t", "t2d"})
-"""What the head can do without, or has in another form."""
+"""Weights that the head does not need, or has in another form."""
+
+OUTPUT = "lm_head.weight"
 
 ROPES = ("default", "linear", "llama3")
 
 FEWEST = 7
-"""Layers of a target in which EAGLE-3's three states lie behind one another."""
+"""Fewest layers of a target with three different states for EAGLE-3."""
 
 Tensors = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
 class _Checkpoint:
-    """A published head as it was read; outputs: the token ids that it can draft, ascending."""
+    """A published head as it was read.
+
+    outputs  the token ids that it can draft, ascending
+    """
 
     name: str
     config: dict[str, Any]
@@ -71,29 +81,74 @@ class _Checkpoint:
 
     @property
     def rope(self) -> dict[str, Any]:
-        """transformers' `rope_parameters`, made of the older keys, too. Where no base is named it
-        is that of the authors' code, not the target's."""
-        given = self.config.get("rope_parameters") or self.config.get("rope_scaling") or {}
-        kind = given.get("rope_type") or given.get("type") or "default"
-        base = given.get("rope_theta") or self.config.get("rope_theta") or 10_000.0
-        rest = {key: value for key, value in given.items() if key != "type"}
+        """transformers' `rope_parameters`, also from the older keys. The base is 10,000 by default,
+        as in the authors' code, not the target's."""
+        rope = self.config.get("rope_parameters") or self.config.get("rope_scaling") or {}
+        kind = rope.get("rope_type") or rope.get("type") or "default"
+        base = rope.get("rope_theta") or self.config.get("rope_theta") or 10_000.0
+        rest = {key: value for key, value in rope.items() if key != "type"}
         return {**rest, "rope_type": kind, "rope_theta": float(base)}
 
 
-def load_head(name: str, target: CausalLM) -> EagleDrafter:
-    """The head in a folder or a repository on the Hub, for this target.
+def drafter_class(kind: str) -> type[HeadDrafter]:
+    """Return the class that drafts with heads of a kind."""
+    drafter: type[HeadDrafter] = heads.class_in(f"{heads.__name__}.{kind}", HeadDrafter)
+    return drafter
 
-    Raises WeightsUnavailable where there is none or it is damaged, InvalidInput for a layout that
-    is not computed here, VocabularyMismatch where it is for another target.
-    """
+
+def kind_of(folder: Path) -> str:
+    """Return the kind that the description in a folder names, or EAGLE."""
     try:
-        folder = fetched(name, "head.json").parent
-    except WeightsUnavailable:
-        head = _published(name, target)
-    else:
-        fetched(name, FILE)
-        head = EagleHead.load(folder, target.model)
-    return EagleDrafter(head, target, short_name(name))
+        kind = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["kind"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return EAGLE
+    return kind if kind in HEADS else EAGLE
+
+
+def choose_folders(named: str | Sequence[str] | None, shipped: bool) -> dict[str, str]:
+    """Return the folder of each kind of head: the named ones and, for the embedded target, the
+    shipped ones of the other kinds. 'none' leaves the shipped ones out.
+
+    Raises InvalidInput if two folders are of one kind.
+    """
+    names = [named] if isinstance(named, str) else list(named or ())
+    folders: dict[str, str] = {}
+    for name in names:
+        if name == NONE:
+            continue
+        kind = kind_of(Path(name).expanduser())
+        if kind in folders:
+            raise InvalidInput(
+                f"{folders[kind]} and {name} are both of the kind {kind}: name one of them"
+            )
+        folders[kind] = name
+    if not shipped or NONE in names:
+        return folders
+    ours = {kind: embedded.head_folder(kind) for kind in HEADS}
+    return {kind: str(folder) for kind, folder in ours.items() if folder.exists()} | folders
+
+
+def load_heads(folders: dict[str, str], target: CausalLM) -> dict[str, HeadDrafter]:
+    """Return the drafters of some heads, by kind; raises the errors of `load_head`."""
+    return {kind: load_head(folders[kind], target, kind) for kind in HEADS if kind in folders}
+
+
+def load_head(name: str, target: CausalLM, kind: str = EAGLE) -> HeadDrafter:
+    """Return the drafter of a head in a folder or a repository on the Hub, for this target.
+
+    Raises WeightsUnavailable if there is no head or it is damaged, InvalidInput for a layout that
+    is not computed here, VocabularyMismatch if the head was trained for another target.
+    """
+    drafter = drafter_class(kind)
+    try:
+        folder = fetched(name, ABOUT).parent
+    except WeightsUnavailable as error:
+        if kind != EAGLE:
+            phrase = drafter.weights.Recipe.phrase
+            raise WeightsUnavailable(f"{name} does not hold {phrase}: {error}") from None
+        return drafter(_published(name, target), target, short_name(name))
+    fetched(name, WEIGHTS)
+    return drafter(drafter.weights.load(folder, target.model), target, short_name(name))
 
 
 def _published(name: str, target: CausalLM) -> EagleHead:
@@ -102,7 +157,7 @@ def _published(name: str, target: CausalLM) -> EagleHead:
         tensors = _read(_weights(name))
     except (WeightsUnavailable, ValueError) as error:
         raise WeightsUnavailable(
-            f"{name} holds no EAGLE head ({error}). {_there(name)}{EXPECTED}"
+            f"{name} holds no EAGLE head ({error}). {_folder_content(name)}{EXPECTED}"
         ) from None
     tensors = {key.replace("midlayer.", LAYER): value for key, value in tensors.items()}
     if not {"fc.weight", LAYER + "self_attn.q_proj.weight"} <= tensors.keys():
@@ -110,22 +165,22 @@ def _published(name: str, target: CausalLM) -> EagleHead:
             f"{name} holds no EAGLE head: among its weights are {_some(tensors)}, but not both "
             f"fc.weight and midlayer or layers.0.self_attn.q_proj.weight; {EXPECTED}"
         )
-    found = _Checkpoint(name, config if isinstance(config, dict) else {}, tensors)
-    _check_layout(found, target)
-    _check_target(found, target)
-    return _assembled(_trimmed(found), target)
+    checkpoint = _Checkpoint(name, config if isinstance(config, dict) else {}, tensors)
+    _check_layout(checkpoint, target)
+    _check_target(checkpoint, target)
+    return _assembled(_trimmed(checkpoint), target)
 
 
 def _weights(name: str) -> Path:
-    """The first file of weights that is there."""
+    """Return the first file of weights that exists."""
     try:
-        return fetched(name, WEIGHTS[0])
+        return fetched(name, PUBLISHED_WEIGHTS[0])
     except WeightsUnavailable:
-        return fetched(name, WEIGHTS[1])
+        return fetched(name, PUBLISHED_WEIGHTS[1])
 
 
-def _there(name: str) -> str:
-    """What a local folder has."""
+def _folder_content(name: str) -> str:
+    """Name some files of a local folder."""
     folder = Path(name).expanduser()
     if not folder.is_dir():
         return ""
@@ -133,19 +188,20 @@ def _there(name: str) -> str:
 
 
 def _some(names: Iterable[str], count: int = 4) -> str:
-    chosen = sorted(names)
-    return ", ".join(chosen[:count]) + (" ..." if len(chosen) > count else "")
+    """Return the first names in words."""
+    ordered = sorted(names)
+    return ", ".join(ordered[:count]) + (" ..." if len(ordered) > count else "")
 
 
 def _read(file: Path) -> Tensors:
-    """The tensors of a file; out of a pickle nothing else is made."""
+    """Return the tensors of a file; of a pickle only the tensors are read."""
     from safetensors.torch import load_file
 
     try:
         if file.suffix == ".safetensors":
             return load_file(file)
         tensors = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # a foreign file can fail in any way; what it says is the reason
+    except Exception as error:  # a foreign file can fail in any way
         raise WeightsUnavailable(f"{file.name} cannot be read: {str(error)[:300]}") from None
     if not isinstance(tensors, dict) or not all(map(torch.is_tensor, tensors.values())):
         raise WeightsUnavailable(f"{file.name} holds other things than named tensors")
@@ -153,170 +209,172 @@ def _read(file: Path) -> Tensors:
 
 
 def _states(target: CausalLM) -> tuple[int, int, int]:
-    """After how many layers of the target EAGLE-3 reads its states."""
+    """Return the layers of the target after which EAGLE-3 reads its states."""
     return 2, target.layers // 2, target.layers - 3
 
 
-def _check_layout(found: _Checkpoint, target: CausalLM) -> None:
-    """Raise InvalidInput where the configuration asks for what is not computed here."""
-    config, states = found.config, _states(target)
+def _check_layout(checkpoint: _Checkpoint, target: CausalLM) -> None:
+    """Raise InvalidInput if the configuration asks for a layout that is not computed here."""
+    config, states = checkpoint.config, _states(target)
     key = "eagle_aux_hidden_state_layer_ids"
     named = (config.get("eagle_config") or {}).get(key) or config.get(key)
-    # Some trainers number the layers behind which a state is read from 0, some from 1.
-    known = named is None or tuple(named) in (states, tuple(n - 1 for n in states))
+    # Some trainers number the layers from 0, some from 1.
+    usual = named is None or tuple(named) in (states, tuple(n - 1 for n in states))
     odd = {
         "hidden_act": config.get("hidden_act", "silu") != "silu",
         "norm_before_residual": bool(config.get("norm_before_residual")),
-        "rope_scaling": found.rope["rope_type"] not in ROPES,
-        key: found.third and not known,
+        "rope_scaling": checkpoint.rope["rope_type"] not in ROPES,
+        key: checkpoint.third and not usual,
     }
-    values = {**config, "rope_scaling": found.rope, key: named}
+    values = {**config, "rope_scaling": checkpoint.rope, key: named}
     for name in (name for name, is_odd in odd.items() if is_odd):
         raise InvalidInput(
-            f"config.json of the head {found.name} says {name}: {values[name]}, which is not "
+            f"config.json of the head {checkpoint.name} says {name}: {values[name]}, which is not "
             "computed here: name a head as EAGLE's authors publish them, or train one (train "
             "eagle)"
         )
     layered = hasattr(target.model.get_decoder(), "layers")
-    if found.third and (target.layers < FEWEST or not layered):
+    if checkpoint.third and (target.layers < FEWEST or not layered):
         raise InvalidInput(
-            f"the EAGLE-3 head {found.name} reads the target's states after two layers, half of "
-            f"them and all but three, so that the target must have {FEWEST} layers at least, "
+            f"the EAGLE-3 head {checkpoint.name} reads the target's states after two layers, half "
+            f"of them and all but three, so that the target must have {FEWEST} layers at least, "
             f"which transformers calls layers; {target.name} has {target.layers}: name an EAGLE "
             "or EAGLE-2 head, or train one (train eagle)"
         )
 
 
-def _check_target(found: _Checkpoint, target: CausalLM) -> None:
-    """Raise VocabularyMismatch where the sizes are another target's."""
-    own: Any = target.model.config.get_text_config(decoder=True)
-    width = found.size("hidden_size")
-    if found.third:
-        width = found.tensors["fc.weight"].shape[1] // 3
-    for what, mine, theirs in (
-        ("hidden states of width", width, own.hidden_size),
-        ("a vocabulary of size", found.size("vocab_size"), own.vocab_size),
+def _check_target(checkpoint: _Checkpoint, target: CausalLM) -> None:
+    """Raise VocabularyMismatch if the sizes are another target's."""
+    config: Any = target.model.config.get_text_config(decoder=True)
+    width = checkpoint.size("hidden_size")
+    if checkpoint.third:
+        width = checkpoint.tensors["fc.weight"].shape[1] // 3
+    for size, needed, actual in (
+        ("hidden states of width", width, config.hidden_size),
+        ("a vocabulary of size", checkpoint.size("vocab_size"), config.vocab_size),
     ):
-        if mine != theirs:
+        if needed != actual:
             raise VocabularyMismatch(
-                f"the EAGLE head {found.name} is for a target with {what} {mine}, but "
-                f"{target.name} has {theirs}: name a head that was trained for this target, or "
+                f"the EAGLE head {checkpoint.name} is for a target with {size} {needed}, but "
+                f"{target.name} has {actual}: name a head that was trained for this target, or "
                 "train one (train eagle)"
             )
 
 
-def _trimmed(found: _Checkpoint) -> _Checkpoint:
-    """With the token ids that it can draft, and the rows of its own output matrix in their
-    order."""
-    vocabulary = found.size("vocab_size")
-    if not found.third:  # its output matrix is the target's, should it be there, too
-        kept = {key: value for key, value in found.tensors.items() if key != "lm_head.weight"}
-        return _Checkpoint(found.name, found.config, kept, range(vocabulary))
-    matrix, distances = (found.tensors.get(key) for key in ("lm_head.weight", "d2t"))
+def _trimmed(checkpoint: _Checkpoint) -> _Checkpoint:
+    """Return the checkpoint with the token ids that it can draft, and with the rows of its output
+    matrix in their order."""
+    vocabulary = checkpoint.size("vocab_size")
+    if not checkpoint.third:  # the output matrix is the target's, even if the file has a copy
+        tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if name != OUTPUT}
+        return _Checkpoint(checkpoint.name, checkpoint.config, tensors, range(vocabulary))
+    matrix, distances = (checkpoint.tensors.get(key) for key in (OUTPUT, "d2t"))
     if matrix is None:
-        raise InvalidInput(f"the EAGLE-3 head {found.name} has no lm_head.weight; {EXPECTED}")
+        raise InvalidInput(f"the EAGLE-3 head {checkpoint.name} has no lm_head.weight; {EXPECTED}")
     ids = torch.arange(len(matrix))
     if len(ids) != vocabulary:
         if distances is None or distances.shape != ids.shape:
             raise InvalidInput(
-                f"the EAGLE-3 head {found.name} drafts {len(ids)} of {vocabulary} tokens and must "
-                f"have {len(ids)} distances d2t, which say which these are, got "
+                f"the EAGLE-3 head {checkpoint.name} drafts {len(ids)} of {vocabulary} tokens and "
+                f"must have {len(ids)} distances d2t, which say which these are, got "
                 f"{'none' if distances is None else list(distances.shape)}"
             )
         ids = ids + distances.long()
     ordered = torch.unique(ids)
     if len(ordered) < len(ids) or ordered[0] < 0 or ordered[-1] >= vocabulary:
         raise InvalidInput(
-            f"d2t of the EAGLE-3 head {found.name} must lead to {len(ids)} different ids from 0 to "
-            f"{vocabulary - 1}, got {len(ordered)} from {int(ordered[0])} to {int(ordered[-1])}: "
-            "the file is damaged, or its map has another form"
+            f"d2t of the EAGLE-3 head {checkpoint.name} must lead to {len(ids)} different ids from "
+            f"0 to {vocabulary - 1}, got {len(ordered)} from {int(ordered[0])} to "
+            f"{int(ordered[-1])}: the file is damaged, or its map has another form"
         )
-    tensors = {**found.tensors, "lm_head.weight": matrix[ids.argsort()]}
-    return _Checkpoint(found.name, found.config, tensors, ordered.tolist())
+    tensors = {**checkpoint.tensors, OUTPUT: matrix[ids.argsort()]}
+    return _Checkpoint(checkpoint.name, checkpoint.config, tensors, ordered.tolist())
 
 
-def _assembled(found: _Checkpoint, target: CausalLM) -> EagleHead:
-    """The head with its weights, in the target's dtype and on its device."""
+def _assembled(checkpoint: _Checkpoint, target: CausalLM) -> EagleHead:
+    """Return the head with its weights, in the target's dtype and on its device."""
     like = target.model.get_input_embeddings().weight
-    width = found.size("hidden_size")
-    head = _empty(found, target, own_embedding=_has_own_embedding(found, like))
-    shapes = {part: value.shape for part, value in head.state_dict().items()}
-    made = {
-        "outputs": torch.tensor(found.outputs, dtype=torch.int32),
+    width = checkpoint.size("hidden_size")
+    head = _empty(checkpoint, target, own_embedding=_has_own_embedding(checkpoint, like))
+    shapes = {ours: weight.shape for ours, weight in head.state_dict().items()}
+    weights = {
+        "outputs": torch.tensor(checkpoint.outputs, dtype=torch.int32),
         "body.embed_tokens.weight": torch.zeros(1, width, dtype=like.dtype),
     }
-    names = {part: _published_name(part, found.third) for part in shapes.keys() - made.keys()}
-    wrong = sorted(found.tensors.keys() - set(names.values()) - UNREAD)
-    for part, name in names.items():
-        value = found.tensors.get(name)
-        if value is None or value.shape != shapes[part]:
-            got = "missing" if value is None else list(value.shape)
-            wrong.append(f"{name} ({got} instead of {list(shapes[part])})")
+    names = {
+        ours: _published_name(ours, checkpoint.third) for ours in shapes.keys() - weights.keys()
+    }
+    wrong = sorted(checkpoint.tensors.keys() - set(names.values()) - UNREAD)
+    for ours, name in names.items():
+        weight = checkpoint.tensors.get(name)
+        if weight is None or weight.shape != shapes[ours]:
+            got = "missing" if weight is None else list(weight.shape)
+            wrong.append(f"{name} ({got} instead of {list(shapes[ours])})")
         else:
-            made[part] = value.to(like.dtype)
+            weights[ours] = weight.to(like.dtype)
     if wrong:
         raise InvalidInput(
-            f"the weights of the EAGLE head {found.name} are not those that its config.json and "
-            f"the layout of EAGLE{'-3' if found.third else ''} say: {_some(wrong)}; one layer and "
-            "what the authors' checkpoints have is computed here"
+            f"the weights of the EAGLE head {checkpoint.name} are not those that its config.json "
+            f"and the layout of EAGLE{'-3' if checkpoint.third else ''} say: {_some(wrong)}; one "
+            "layer and what the authors' checkpoints have is computed here"
         )
-    if not found.third:  # there the embedding comes first, here the feature
-        made["join.weight"] = made["join.weight"].roll(-width, 1)
-    head.load_state_dict(made, assign=True)
+    if not checkpoint.third:  # in the checkpoint the embedding is first, here the feature
+        weights["join.weight"] = weights["join.weight"].roll(-width, 1)
+    head.load_state_dict(weights, assign=True)
     head.body.rotary_emb = type(head.body.rotary_emb)(config=head.body.config)
     return head.requires_grad_(False).to(like.device).eval()
 
 
-def _has_own_embedding(found: _Checkpoint, theirs: torch.Tensor) -> bool:
-    """Whether its embeddings are others than the target's, of which many have a copy."""
-    mine = found.tensors.get("embed_tokens.weight")
-    if mine is None or mine.shape != theirs.shape:
-        return mine is not None
-    return not torch.equal(mine.to(device=theirs.device, dtype=theirs.dtype), theirs)
+def _has_own_embedding(checkpoint: _Checkpoint, target: torch.Tensor) -> bool:
+    """Whether the embeddings differ from the target's; many checkpoints have a copy."""
+    matrix = checkpoint.tensors.get("embed_tokens.weight")
+    if matrix is None or matrix.shape != target.shape:
+        return matrix is not None
+    return not torch.equal(matrix.to(device=target.device, dtype=target.dtype), target)
 
 
-def _empty(found: _Checkpoint, target: CausalLM, *, own_embedding: bool) -> EagleHead:
-    """The head without its weights, on no device."""
-    width, heads = found.size("hidden_size"), found.size("num_attention_heads")
+def _empty(checkpoint: _Checkpoint, target: CausalLM, *, own_embedding: bool) -> EagleHead:
+    """Return the head without weights, on no device."""
+    width, queries = checkpoint.size("hidden_size"), checkpoint.size("num_attention_heads")
     embedding = width if own_embedding else target.model.get_input_embeddings().weight.shape[1]
-    config = HeadConfig(
+    config = EagleConfig(
         width=width,
         embedding=embedding,
-        intermediate=found.size("intermediate_size"),
-        heads=heads,
-        key_value_heads=found.size("num_key_value_heads", heads),
+        intermediate=checkpoint.size("intermediate_size"),
+        heads=queries,
+        key_value_heads=checkpoint.size("num_key_value_heads", queries),
         target=target.name,
         signature=(),
-        eps=float(found.config.get("rms_norm_eps", 1e-6)),
-        depths=_states(target) if found.third else (),
+        eps=float(checkpoint.config.get("rms_norm_eps", 1e-6)),
+        depths=_states(target) if checkpoint.third else (),
     )
     layout = Layout(
-        beside=found.third,
-        between=found.tensors["fc.weight"].shape[1] // 3 if found.third else None,
-        input_norm=found.third,
-        last_norm="logits" if found.third else "none",
-        bias="fc.bias" in found.tensors,
-        attention_bias=LAYER + "self_attn.q_proj.bias" in found.tensors,
-        attention_width=found.size("head_dim", width // heads),
-        rope=found.rope,
-        own_outputs=found.third,
-        own_tokens=found.size("vocab_size") if own_embedding else 0,
+        separate=checkpoint.third,
+        between=checkpoint.tensors["fc.weight"].shape[1] // 3 if checkpoint.third else None,
+        input_norm=checkpoint.third,
+        last_norm="logits" if checkpoint.third else "none",
+        bias="fc.bias" in checkpoint.tensors,
+        attention_bias=LAYER + "self_attn.q_proj.bias" in checkpoint.tensors,
+        attention_width=checkpoint.size("head_dim", width // queries),
+        rope=checkpoint.rope,
+        own_outputs=checkpoint.third,
+        own_tokens=checkpoint.size("vocab_size") if own_embedding else 0,
     )
     try:
         with torch.device("meta"):
-            return EagleHead(config, found.outputs, layout)
-    except Exception as error:  # what transformers cannot make of these values
+            return EagleHead(config, checkpoint.outputs, layout)
+    except Exception as error:  # transformers can refuse the values in any way
         raise InvalidInput(
-            f"config.json of the head {found.name} cannot be used: {error}"
+            f"config.json of the head {checkpoint.name} cannot be used: {error}"
         ) from None
 
 
-def _published_name(part: str, third: bool) -> str:
-    """What the authors call a weight of the head."""
-    part = part.removeprefix("body.")
+def _published_name(weight: str, third: bool) -> str:
+    """Return the authors' name of a weight of the head."""
+    weight = weight.removeprefix("body.")
     if third:
-        part = part.replace("input_layernorm.", "hidden_norm.")
-    others = {
+        weight = weight.replace("input_layernorm.", "hidden_norm.")
+    renamed = {
         "join": "fc",
         "deeper": "fc",
         "embedding_norm": LAYER + "input_layernorm",
@@ -324,5 +382,5 @@ def _published_name(part: str, third: bool) -> str:
         "output": "lm_head",
         "embedding": "embed_tokens",
     }
-    module, _, kind = part.rpartition(".")
-    return f"{others.get(module, module)}.{kind}"
+    module, _, kind = weight.rpartition(".")
+    return f"{renamed.get(module, module)}.{kind}"

@@ -1,4 +1,4 @@
-"""The machine: which device and dtype to use, and what to call them."""
+"""The machine: choice of device and dtype, and their names."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ DType = Literal["auto", "bfloat16", "float16", "float32", "float64"]
 
 
 def choose_device(device: str) -> torch.device:
-    """The device of that name, or for 'auto' CUDA, else MPS, else the CPU; raises InvalidInput for
-    one that is not there."""
+    """Return the device of that name, or for 'auto' CUDA, else MPS, else the CPU; raises
+    InvalidInput if the machine does not have it."""
     if device == "auto":
         device = "mps" if torch.backends.mps.is_available() else "cpu"
         if torch.cuda.is_available():
@@ -33,7 +33,7 @@ def choose_device(device: str) -> torch.device:
 
 
 def choose_dtype(dtype: DType, device: torch.device) -> torch.dtype:
-    """The dtype of that name, or for 'auto' bfloat16 where the hardware computes in it, else
+    """Return the dtype of that name, or for 'auto' bfloat16 if the hardware computes in it, else
     float32."""
     if dtype != "auto":
         return {
@@ -48,8 +48,8 @@ def choose_dtype(dtype: DType, device: torch.device) -> torch.dtype:
 
 
 def available_threads(limits: Path = Path("/sys/fs/cgroup")) -> int:
-    """Useful threads: one per processor that this process may use, at most its container's
-    quota."""
+    """Return the number of useful threads: the processors that this process may use, up to its
+    container's quota."""
     allowed = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -69,7 +69,7 @@ def available_threads(limits: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def _cpu_facts() -> tuple[str, frozenset[str]]:
-    """Name and feature flags of the processor, if the system reports them."""
+    """Return name and feature flags of the processor, as far as the system reports them."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -81,12 +81,12 @@ def _cpu_facts() -> tuple[str, frozenset[str]]:
 
 
 def processor() -> str:
-    """The processor and its widest relevant instruction set."""
+    """Return the processor's name and its widest relevant instruction set."""
     name, flags = _cpu_facts()
     best = next((f for f in ("amx_bf16", "avx512_bf16", "avx512f", "avx2") if f in flags), "")
     return f"{name} ({best})" if best else name
 
 
 def device_name(device: torch.device) -> str:
-    """The GPU's name, or the kind of device."""
+    """Return the GPU's name, or the kind of device."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -1,28 +1,28 @@
-"""The sizes and digests of the files of a weights folder when they were written, to detect
-damage."""
+"""The manifest of a weights folder: sizes and digests of its files, to detect damage."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
+
+from ouroboros_core.locations import write_atomically
 
 NAME = "manifest.json"
 NEEDED = ("config.json", "model.safetensors", "tokenizer.json")
 
 
 def digest(file: Path) -> str:
-    """The file's sha256 in hex digits; raises OSError."""
+    """Return the file's sha256 in hex digits; raises OSError."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def write(folder: Path) -> None:
-    """Put the manifest into a folder: file name -> size in bytes and sha256; in one move. Raises
+    """Write the manifest of a folder atomically: file name -> size in bytes and sha256. Raises
     OSError."""
     files = sorted(
         file
@@ -30,25 +30,22 @@ def write(folder: Path) -> None:
         if file.is_file() and file.name != NAME and not file.name.startswith(".")
     )
     listed = {file.name: {"size": file.stat().st_size, "sha256": digest(file)} for file in files}
-    part = folder / f".{NAME}-{os.getpid()}"
-    part.write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
-    part.replace(folder / NAME)
+    write_atomically(folder / NAME, json.dumps(listed, indent=1) + "\n")
 
 
 def fault(folder: Path) -> str | None:
-    """What is wrong with the files of a folder, in words for a message; None if each is as it
-    was written.
+    """Return the first fault in the files of a folder, in words for a message, or None.
 
-    Reads every byte (0.2 s for 270 MB). A folder without a manifest, made by an earlier version,
-    gets one if its files can be opened; where nothing may be written there, they are only opened.
+    Reads every byte (0.2 s for 270 MB). If a folder of an earlier version has no manifest, its
+    files are opened, and it gets a manifest if the folder is writable.
     """
     manifest = folder / NAME
     if not manifest.exists():
-        found = _unreadable(folder)
-        if found is None:
-            with suppress(OSError):  # a folder that only others may write is used as it is
+        reason = _unreadable(folder)
+        if reason is None:
+            with suppress(OSError):  # a read-only folder is used without a manifest
                 write(folder)
-        return found
+        return reason
     try:
         listed = {
             name: (int(file["size"]), str(file["sha256"]))
@@ -60,16 +57,16 @@ def fault(folder: Path) -> str | None:
         if name not in listed:
             return f"{NAME} does not list {name}"
     for name, (size, sha256) in listed.items():
-        if found := _difference(folder / name, size, sha256):
-            return found
+        if difference := _difference(folder / name, size, sha256):
+            return difference
     return None
 
 
 def _difference(file: Path, size: int, sha256: str) -> str | None:
     try:
-        found = file.stat().st_size
-        if found != size:
-            return f"{file.name} has {found:,} bytes, expected {size:,}"
+        actual_size = file.stat().st_size
+        if actual_size != size:
+            return f"{file.name} has {actual_size:,} bytes, expected {size:,}"
         actual = digest(file)
     except OSError as error:
         return f"{file.name} cannot be read: {error.strerror}"
@@ -86,9 +83,8 @@ def _unreadable(folder: Path) -> str | None:
             if name.endswith(".json"):
                 json.loads((folder / name).read_bytes())
             else:
-                with safe_open(
-                    folder / name, framework="numpy"
-                ):  # compares the file's size with its header
+                # Opening compares the file's size with its header.
+                with safe_open(folder / name, framework="numpy"):
                     pass
         except OSError as error:
             return f"{name} cannot be read: {error.strerror or error}"

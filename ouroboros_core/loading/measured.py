@@ -1,4 +1,4 @@
-"""What is measured once on a machine, and kept in the cache folder."""
+"""Measurements that are made once on a machine and stored in the cache folder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import math
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,29 +14,35 @@ from typing import Any
 import torch
 
 from ouroboros_core.loading.machine import processor
-from ouroboros_core.locations import cache_folder
+from ouroboros_core.locations import cache_folder, write_atomically
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.native import build
 
 log = logging.getLogger(__name__)
 
 
-def file_of(kind: str, *what: object) -> Path:
-    """Where a measurement lies. kind: the name begins with it; what: all that it depends on."""
-    key = hashlib.sha256(repr(what).encode()).hexdigest()[:16]
+def file_of(kind: str, *conditions: object) -> Path:
+    """Return the file of a measurement.
+
+    kind        beginning of the file's name
+    conditions  everything that the measurement depends on
+    """
+    key = hashlib.sha256(repr(conditions).encode()).hexdigest()[:16]
     return cache_folder() / "costs" / f"{kind}{key}.json"
 
 
-def kept(kind: str, model: CausalLM, measure: Callable[[], float], *more: object) -> float:
-    """A number about a model's native pass: what `measure` says, or said before of the same model
-    on this machine, with as many threads and the same compiled library.
+def measured_once(
+    kind: str, model: CausalLM, measure: Callable[[], float], *conditions: object
+) -> float:
+    """Return a number about a model's native pass, from `measure` or from an earlier measurement of
+    the same model on this machine with the same number of threads and the same library.
 
-    kind  the file's name begins with it
-    more  what else the number depends on
+    kind        beginning of the file's name
+    conditions  everything else that the number depends on
     """
     named = processor(), torch.get_num_threads(), str(model.dtype), model.name
-    file = file_of(f"{kind}-", *named, model.model.num_parameters(), build.name(), *more)
-    with alone(file):  # processes that share a measurement must go by the same numbers
+    file = file_of(f"{kind}-", *named, model.model.num_parameters(), build.name(), *conditions)
+    with locked(file):  # processes that share a measurement must use the same numbers
         try:
             value = float(read(file)["value"])
             if not math.isfinite(value):
@@ -49,7 +54,7 @@ def kept(kind: str, model: CausalLM, measure: Callable[[], float], *more: object
 
 
 def read(file: Path) -> Any:
-    """What the JSON in a file says; None where there is no file, or no JSON in it."""
+    """Return the parsed JSON, or None if the file is missing or invalid."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -61,19 +66,15 @@ def keep(file: Path, data: dict[str, Any]) -> None:
     written to costs a few seconds at each start, no more."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=file.parent, delete=False, encoding="utf-8"
-        ) as scratch:
-            json.dump(data, scratch)
-        Path(scratch.name).replace(file)
+        write_atomically(file, json.dumps(data))
     except OSError as error:
         log.warning("what was measured once is not kept as %s: %s", file, error)
 
 
 @contextmanager
-def alone(file: Path) -> Iterator[None]:
-    """While it lasts, no other process measures what that file keeps; they measure at the same
-    time only where the cache folder has no locks or cannot be written to."""
+def locked(file: Path) -> Iterator[None]:
+    """Hold an inter-process lock on the measurement in a file, if the cache folder is writable and
+    supports locks."""
     from filelock import FileLock
 
     lock = FileLock(file.with_suffix(".lock"))

@@ -24,7 +24,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ouroboros_core.adaptive.cost_model import TYPICAL, Costs
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput, UnsupportedModel
-from ouroboros_core.interfaces import HeldDrafter
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.blocks import Weights, use_blocks
 from ouroboros_core.loading.capacity import check_characters, check_text, give_back
@@ -38,7 +37,7 @@ from ouroboros_core.loading.drafts import (
     load_draft,
     vocabulary_size,
 )
-from ouroboros_core.loading.heads import load_head
+from ouroboros_core.loading.heads import choose_folders, load_heads
 from ouroboros_core.loading.machine import (
     DType,
     available_threads,
@@ -49,7 +48,6 @@ from ouroboros_core.loading.machine import (
 )
 from ouroboros_core.loading.sharding import SPLIT, agreed, check_split, local_device, processes
 from ouroboros_core.loading.skips import self_draft
-from ouroboros_core.loading.trained import EAGLE, chosen_folders, load_others
 from ouroboros_core.loading.weights import (
     DeviceMap,
     Quantize,
@@ -64,7 +62,7 @@ from ouroboros_core.models.candidates import TransformersCandidates
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.compact import FAMILY
 from ouroboros_core.models.engines.native import build, pages
-from ouroboros_core.models.heads.eagle import EagleDrafter
+from ouroboros_core.models.heads.head import HeadDrafter
 from ouroboros_core.models.processed import Rules
 from ouroboros_core.models.rules import own_processors, own_settings, rules_of, stateless
 from ouroboros_core.models.self_draft import SelfDraft
@@ -78,9 +76,8 @@ class Pair:
     """A loaded and checked pair. Draft, heads and corpus may be missing; methods that need them
     cannot run then.
 
-    head   the EAGLE head
-    heads  what else is trained for the target, by kind
-    foreign_draft  in the place of `draft`, one with a vocabulary of its own
+    heads  the heads that were trained for the target, by kind
+    foreign_draft  instead of `draft`, a draft model with another vocabulary
     """
 
     target: CausalLM
@@ -88,10 +85,9 @@ class Pair:
     tokenizer: PreTrainedTokenizerBase
     stop_tokens: frozenset[int]
     quantization: Quantize | None = None
-    head: EagleDrafter | None = None
     corpus: Corpus | None = None
     costs: Costs = TYPICAL
-    heads: Mapping[str, HeldDrafter] = field(default_factory=dict)
+    heads: Mapping[str, HeadDrafter] = field(default_factory=dict)
     foreign_draft: ForeignDraft | None = None
 
     @property
@@ -108,8 +104,8 @@ class Pair:
 
     @property
     def beside(self) -> list[str]:
-        """What there is beside the target, in words."""
-        parts = {"draft": self.draft, "head": self.head, **self.heads, "corpus": self.corpus}
+        """Return in words the models beside the target."""
+        parts = {"draft": self.draft, **self.heads, "corpus": self.corpus}
         said = [f"{what} {part.name}" for what, part in parts.items() if part]
         if self.draft is not None and self.draft.differing_entries:
             said[0] += f" ({self.draft.differing_entries} entries of the vocabularies differ)"
@@ -169,7 +165,7 @@ class Pair:
     def reset(self) -> None:
         """Forget all texts and return their memory to the system, but for what passes in fixed
         shapes have been captured over."""
-        for model in (self.target, self.draft, self.head, *self.heads.values()):
+        for model in (self.target, self.draft, *self.heads.values()):
             if isinstance(model, CausalLM) and model.engine == "static":
                 model.forget()
             elif model is not None:
@@ -178,8 +174,10 @@ class Pair:
 
     @cached_property
     def self_draft(self) -> SelfDraft | None:
-        """The target with layers skipped, for a method that drafts with it: those that `train skip`
-        has found, or else the generic ones. None where its layers cannot be skipped."""
+        """Return the target with skipped layers as a drafter, None if no layer can be skipped.
+
+        The layers are the result of `train skip`, or else the generic choice.
+        """
         return self_draft(self.target)
 
     @property
@@ -304,9 +302,8 @@ def load_pair(
     passes         auto: the native or the compact pass, on a GPU the one in fixed shapes, where the
                    target fits it and gives the same; static: the compact pass in fixed shapes, of
                    the draft too, which a GPU replays as CUDA graphs; transformers: its own always
-    weights        what the native pass reads of the target: its weights in bfloat16, the blocks of
-                   the GGUF file that it comes from, or (auto) for each pass what is faster here;
-                   the logits are the same
+    weights        weights of the target that the native pass reads: bfloat16, the blocks of its
+                   GGUF file, or (auto) the faster of both for each pass; the logits are the same
     quantize       the target's weights in 8 or 4 bits, by bitsandbytes; needs an NVIDIA GPU
     checks         False: compute nothing yet, for a process that only lends the models to others
                    (ZeroGPU): no pass is checked or timed, and the target's passes are transformers'
@@ -323,7 +320,7 @@ def load_pair(
     if checks and target is None and passes == "auto" and where.type == "cpu":
         build.begin()  # needed once the target is read
     if checks and target is None and weights != "bf16" and not embedded.target_folder().exists():
-        embedded.ensure_gguf()  # the target is made of it, too: it is fetched once for both
+        embedded.ensure_gguf()  # the target is made of the same file: it is fetched once for both
     big, tokenizer = load_target(
         target, device=device, dtype=dtype, device_map=device_map, quantize=quantize
     )
@@ -335,16 +332,12 @@ def load_pair(
     small = None if draft in (None, "none") else load_draft(str(draft), big, tokenizer, kind, where)
     foreign = small if isinstance(small, ForeignDraft) else None
     small = small if isinstance(small, CausalLM) else None
-    folders = chosen_folders(head, shipped=target is None)
-    eagle = load_head(folders[EAGLE], big) if EAGLE in folders else None
-    heads = load_others(folders, big)
+    heads = load_heads(choose_folders(head, shipped=target is None), big)
     if corpus is None and target is None and embedded.corpus_file().exists():
         corpus = str(embedded.corpus_file())
     texts = None if corpus in (None, "none") else _load_corpus(str(corpus), big, tokenizer)
     stops = stop_tokens(big.model, tokenizer)
-    pair = Pair(
-        big, small, tokenizer, stops, quantize, eagle, texts, heads=heads, foreign_draft=foreign
-    )
+    pair = Pair(big, small, tokenizer, stops, quantize, texts, heads=heads, foreign_draft=foreign)
     return _timed(pair) if checks else pair
 
 
@@ -370,18 +363,17 @@ def _timed(pair: Pair) -> Pair:
     how = " ".join(f"{m.engine} {m.model.num_parameters()}" for m in models)
     if any(m.engine == "native" for m in models):
         how += f" {build.name()} {pages.kind()}"
-    if pair.head is not None:
-        how += f" {sum(weight.numel() for weight in pair.head.head.parameters())}"
-    timed = pair.target, pair.draft, pair.head
+    how += "".join(f" {head.weight_count}" for head in pair.heads.values())
     shared = agreed if processes(pair.target.model) > 1 else None
-    return replace(pair, costs=costs_of(pair.environment, *timed, how, pair.heads, shared))
+    timed = pair.target, pair.draft, pair.heads
+    return replace(pair, costs=costs_of(pair.environment, *timed, how, shared))
 
 
 def with_draft(pair: Pair, name: str) -> Pair:
     """The same target with another draft model, loaded and checked: folder, GGUF file, Hub id, or
     'none' for none.
 
-    The name of the draft that the pair has gives the pair itself. Errors are those of `load_pair`.
+    The name of the pair's own draft returns the pair itself. Errors are those of `load_pair`.
     """
     if name == (pair.draft_name or "none"):
         return pair
@@ -401,8 +393,8 @@ def load_target(
     device_map: DeviceMap | None = None,
     quantize: Quantize | None = None,
 ) -> tuple[CausalLM, PreTrainedTokenizerBase]:
-    """A target alone, not yet checked, and its tokenizer; arguments and errors are those of
-    `load_pair`."""
+    """Return an unchecked target without drafts, and its tokenizer. Arguments and errors as
+    for `load_pair`."""
     where = choose_device(device)
     folder = str(embedded.ensure_target()) if target is None else target
     name = embedded.FOLDER if target is None else short_name(folder)

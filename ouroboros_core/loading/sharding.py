@@ -1,9 +1,9 @@
-"""A target that is too large for one device: spread over several by accelerate, layer by layer, or
-split over the processes that torchrun has started, matrix by matrix (tensor parallelism).
+"""A target that is too large for one device: spread layer by layer over several devices by
+accelerate, or split matrix by matrix over the processes of torchrun (tensor parallelism).
 
-Split, every process runs the same program on the same prompt, and computes its share of every
-matrix. The sums over all processes are the same numbers in each, so that all choose the same tokens
-and go through the same passes. What a clock decides is decided by the first process for all.
+All processes of a split target run the same program on the same prompt, and each computes its share
+of every matrix. The sums over the processes are the same numbers in each process. So all processes
+choose the same tokens and make the same passes. For decisions by time the first process decides.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.capacity import SPARE, free_memory
 
 SPLIT = "tp"
-"""The device map that asks for a target split over processes."""
+"""The device map for a target that is split over processes."""
 
 T = TypeVar("T")
 
 
 def check_split(target: str | None, head: object, quantize: object) -> None:
-    """Raise InvalidInput for what cannot be had beside a split target."""
+    """Raise InvalidInput for arguments that a split target does not allow."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size < 2:
         raise InvalidInput(
@@ -50,13 +50,13 @@ def check_split(target: str | None, head: object, quantize: object) -> None:
 
 
 def local_device(device: str) -> str:
-    """The device of this process under torchrun, where each has a GPU of its own."""
-    whole = device == "cuda" or (device == "auto" and torch.cuda.is_available())
-    return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if whole else device
+    """Return the device of this process under torchrun, where each process has one GPU."""
+    on_gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
+    return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if on_gpu else device
 
 
 def split_plan() -> Any:
-    """What tells transformers to split a model by its own plan over all processes."""
+    """Return the configuration for transformers that splits a model by the model's plan."""
     from transformers.distributed import DistributedConfig
 
     atexit.register(_leave)
@@ -69,17 +69,17 @@ def _leave() -> None:
 
 
 def processes(model: Any) -> int:
-    """Over how many processes a model is split; 1 for a whole one."""
+    """Return the number of processes over which a model is split; 1 for an unsplit model."""
     return int(getattr(model, "_tp_size", None) or 1)
 
 
 def speaks(device_map: object) -> bool:
-    """Whether this process prints and writes files: of those that share a target, the first."""
+    """Return whether this process prints and writes files: the first of a split target does."""
     return device_map != SPLIT or os.environ.get("RANK", "0") == "0"
 
 
 def agreed(value: T) -> T:
-    """What the first process gives, in all of them."""
+    """Return the first process's value in all processes."""
     box = [value]
     torch.distributed.broadcast_object_list(box, src=0)
     return box[0]
@@ -88,11 +88,11 @@ def agreed(value: T) -> T:
 def spread(
     source: dict[str, Any], kind: Any, dtype: torch.dtype, device: torch.device
 ) -> str | None:
-    """The device map of a model that does not fit on a GPU: the others take layers, then the
-    processor. None where it fits.
+    """Return the device map of a model that does not fit on a GPU, or None if it fits. The other
+    GPUs take layers, then the processor.
 
-    source  arguments of from_pretrained that say where it is
-    kind    the auto class that loads it
+    source  arguments of from_pretrained that locate the model
+    kind    auto class that loads it
     """
     free = free_memory(device) if device.type == "cuda" else None
     if free is None:

@@ -1,4 +1,4 @@
-"""The layers that `train skip` has found for a target, one file of JSON for each in the cache
+"""The layers that `train skip` has found for a target, in one JSON file per target in the cache
 folder."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ouroboros_core.errors import UnsupportedModel
-from ouroboros_core.locations import cache_folder
+from ouroboros_core.locations import cache_folder, write_atomically
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.self_draft import SelfDraft
 from ouroboros_core.models.skips import Skips, generic
@@ -20,11 +20,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Search:
-    """What a search has found.
+    """The result of a search.
 
-    speed, plain  tokens per second with these layers skipped in the draft, and by plain decoding
-    tried         choices that were measured
-    seconds       that the search took
+    skips    the layers to skip
+    speed    tokens per second with the layers skipped in the draft
+    plain    tokens per second of plain decoding
+    tried    number of measured choices
+    seconds  duration of the search
     """
 
     skips: Skips
@@ -35,8 +37,11 @@ class Search:
 
 
 def skips_file(target: CausalLM) -> Path:
-    """Where the layers of a target are kept, by its name and shape. What another target of the same
-    name finds there is no worse than a guess, and no text depends on it."""
+    """Return the file for a target's name and shape.
+
+    Another target of the same name may share the file: the layers are a guess for it, and no text
+    depends on them.
+    """
     config = target.model.config.get_text_config(decoder=True)
     facts = (target.name, config.model_type, config.num_hidden_layers, config.hidden_size)
     key = hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
@@ -56,33 +61,31 @@ def keep(target: CausalLM, found: Search) -> Path:
         "tried": found.tried,
         "seconds": round(found.seconds, 1),
     }
-    scratch = file.with_suffix(".tmp")
-    scratch.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    scratch.replace(file)
+    write_atomically(file, json.dumps(data, indent=1) + "\n")
     return file
 
 
-def kept(target: CausalLM) -> Skips | None:
-    """The layers that a search has found for a target; None where there was none, or its file is
-    damaged."""
+def saved(target: CausalLM) -> Skips | None:
+    """Return the layers that a search has found for a target, or None if there was no search or its
+    file is damaged."""
     file = skips_file(target)
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
-        found = Skips(frozenset(data["attention"]), frozenset(data["mlp"]))
-        if not all(n in range(target.layers) for n in found.attention | found.mlp):
+        skips = Skips(frozenset(data["attention"]), frozenset(data["mlp"]))
+        if not all(n in range(target.layers) for n in skips.attention | skips.mlp):
             raise ValueError(f"there are {target.layers} layers")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         log.warning("%s is not used, and can be removed: %s", file, error)
         return None
-    return found
+    return skips
 
 
 def self_draft(target: CausalLM) -> SelfDraft | None:
-    """The target with layers skipped; None where they cannot be."""
+    """Return the target with layers skipped, or None if its layers cannot be skipped."""
     try:
-        return SelfDraft(target, kept(target) or generic(target.layers))
+        return SelfDraft(target, saved(target) or generic(target.layers))
     except UnsupportedModel as error:
         log.info("%s", error)
         return None

@@ -1,5 +1,5 @@
-"""Whether the native pass is worth it here: a library may be right and slow, as compiler,
-processor and threads will have it."""
+"""The check whether the native pass is fast enough on this machine: a correct library may be slow,
+depending on compiler, processor and threads."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from ouroboros_core.adaptive.profiler import in_turn
-from ouroboros_core.loading.measured import kept
+from ouroboros_core.loading.measured import measured_once
 from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.engines.compact import Rows
 from ouroboros_core.models.engines.native import pages
 from ouroboros_core.models.engines.passes import Engine, decoder
 from ouroboros_core.models.kv_cache import TreeCache
@@ -21,58 +22,58 @@ from ouroboros_core.models.kv_cache import TreeCache
 log = logging.getLogger(__name__)
 
 FACTOR = 1.5
-"""So many times the compact pass's seconds are too many; less may be chance."""
+"""Multiple of the compact pass's seconds that is too slow; a smaller one may be chance."""
 
 LAYERS = 2
-"""Of the model, which both passes compute: its layers are alike, and a whole one would need the
-memory of a second model."""
+"""Layers in a timed pass. All layers are similar, and more would need more memory."""
 
 ROWS = (1, 8)
-"""Of the passes that are timed."""
+"""Row counts of timed passes."""
 
 PAST = 100
-"""Rows that are cached before them."""
+"""Cached rows before a timed pass."""
 
 ROUNDS, SECONDS = 8, 1.0
-"""How often they are timed in turn, and how long at most."""
+"""Most rounds and seconds of a measurement."""
 
 
 def too_slow(model: CausalLM) -> bool:
-    """Whether a model's native pass is slower than the compact one by FACTOR, with a sentence in
-    the log then; False where another pass computes."""
+    """Return whether a model's native pass is slower than the compact one by FACTOR, and log it;
+    False for other engines."""
     if model.engine != "native":
         return False
     ratio = slowness(model)
     if ratio > FACTOR:
-        said = "%s: the native pass is not used: it takes %.1f times as long as the compact one"
-        log.warning(said, model.name, ratio)
+        warning = "%s: the native pass is not used: it takes %.1f times as long as the compact one"
+        log.warning(warning, model.name, ratio)
     return ratio > FACTOR
 
 
 def slowness(model: CausalLM) -> float:
-    """Seconds of the native pass over those of the compact one: of one row or of eight, whichever
-    is the larger. Measured when a model is first loaded on a machine."""
-    return kept("speed", model, partial(_measured, model), LAYERS, ROWS, PAST, pages.kind())
+    """Return the ratio of seconds of the native pass to the compact pass, the larger one of one row
+    and of eight. It is measured when a model is first loaded on a machine."""
+    measure = partial(_measured, model)
+    return measured_once("speed", model, measure, LAYERS, ROWS, PAST, pages.kind())
 
 
 @torch.inference_mode()
 def _measured(model: CausalLM) -> float:
-    both = FirstLayers("native", model), FirstLayers("compact", model)
-    passes = [partial(layers.seconds, rows) for rows in ROWS for layers in both]
-    # The least of each: other work on the machine only adds to a time.
+    engines = FirstLayers("native", model), FirstLayers("compact", model)
+    passes = [partial(layers.seconds, rows) for rows in ROWS for layers in engines]
+    # Take the minimum: other work on the machine only adds to a time.
     least = [*map(min, in_turn(passes, ROUNDS, SECONDS))]
-    return max(mine / other for mine, other in zip(least[::2], least[1::2], strict=True))
+    return max(native / compact for native, compact in zip(least[::2], least[1::2], strict=True))
 
 
 class FirstLayers:
-    """A model's first layers by one of its passes, behind a cached text."""
+    """A model's first layers with one engine, after a cached text."""
 
     def __init__(self, engine: Engine, model: CausalLM) -> None:
         body: Any = model.model.base_model
-        parts = {name: getattr(body, name) for name in ("config", "norm", "rotary_emb")}
+        shared = {name: getattr(body, name) for name in ("config", "norm", "rotary_emb")}
         layers = body.layers[:LAYERS]
         self.engine = engine
-        self._decoder = decoder(engine, SimpleNamespace(layers=layers, **parts))
+        self._decoder = decoder(engine, SimpleNamespace(layers=layers, **shared))
         self._cache = TreeCache(len(layers))
         tokens = torch.arange(PAST + max(ROWS), device=model.device) % model.vocabulary
         self._embeddings: torch.Tensor = model.model.get_input_embeddings()(tokens)
@@ -80,11 +81,11 @@ class FirstLayers:
 
     def _run(self, start: int, stop: int) -> None:
         positions = torch.arange(start, stop, device=self._embeddings.device)
-        rows, longest = self._embeddings[start:stop], len(self._embeddings)
-        self._decoder.run(rows, positions, longest, None, self._cache)
+        x, longest = self._embeddings[start:stop], len(self._embeddings)
+        self._decoder.run(Rows(x, positions, longest), self._cache)
 
     def seconds(self, rows: int) -> float:
-        """Of a pass over so many rows."""
+        """Return the seconds of a pass over `rows` rows."""
         self._cache.keep(PAST)
         begun = time.perf_counter()
         self._run(PAST, PAST + rows)

@@ -1,5 +1,5 @@
-"""Models and tokenizers from a local folder, a GGUF file or a Hub id: safetensors or GGUF, and no
-code out of a repository."""
+"""Models and tokenizers from a local folder, a GGUF file or a Hub id: only safetensors or GGUF, and
+no code from a repository."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ouroboros_core.loading.sharding import SPLIT, split_plan, spread
 Quantize = Literal["8bit", "4bit"]
 
 DeviceMap = str | Mapping[str, str | int]
-"""`auto` and what else accelerate takes, or `tp`."""
+"""A device map of accelerate, such as `auto`, or `tp`."""
 
 
 def _source(name: str) -> dict[str, Any]:
-    """Arguments of from_pretrained for a folder, a GGUF file, a Hub id, or
+    """Return the arguments of from_pretrained for a folder, a GGUF file, a Hub id, or
     `repository:file.gguf`."""
     path = Path(name).expanduser()
     if path.suffix == ".gguf" and path.exists():
@@ -48,7 +48,7 @@ def _source(name: str) -> dict[str, Any]:
 
 
 def _quantization(quantize: Quantize, dtype: torch.dtype, device: torch.device) -> Any:
-    """The configuration for bitsandbytes; raises InvalidInput if it cannot work."""
+    """Return the configuration for bitsandbytes; raises InvalidInput if it cannot be used."""
     if device.type != "cuda":
         raise InvalidInput(
             f"quantize {quantize} needs an NVIDIA GPU, the device is {device.type}: leave it out, "
@@ -74,8 +74,11 @@ def load_model(
     *,
     may_spread: bool = False,
 ) -> PreTrainedModel:
-    """The model on `device`, or where `device_map` says; with `may_spread` over several devices
-    where it does not fit. Raises UnsupportedModel, WeightsUnavailable or InvalidInput."""
+    """Return the model on `device` or by `device_map`; with `may_spread` on several devices if it
+    does not fit on one.
+
+    Raises UnsupportedModel, WeightsUnavailable or InvalidInput.
+    """
     source = _source(name)
     if quantize is not None:
         if "gguf_file" in source:
@@ -104,9 +107,9 @@ def load_model(
         )
     except UnsupportedModel:
         raise
-    except Exception as error:  # a foreign file can fail in any way; what it says is the reason
+    except Exception as error:  # a foreign file can fail in any way; its error is the reason
         if "not recogni" in str(error) or "Unrecognized" in str(error):
-            reason = str(error).split(". ")[0].strip()  # then come hundreds of names, or how to pip
+            reason = str(error).split(". ")[0].strip()  # hundreds of names or a pip command follow
             raise UnsupportedModel(
                 f"{name} is not a causal language model that transformers knows: {reason}"
             ) from None
@@ -115,10 +118,8 @@ def load_model(
 
 
 def _auto_class(name: str) -> Any:
-    """The class of transformers that loads a model: one of pictures and text serves for its text.
-
-    Raises UnsupportedModel where it is neither that nor a causal language model.
-    """
+    """Return the auto class of transformers for a causal language model, or for the text part of a
+    model of pictures and text. Raises UnsupportedModel for others."""
     config = AutoConfig.from_pretrained(**_source(name), trust_remote_code=False)
     if type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
         return AutoModelForCausalLM
@@ -132,32 +133,33 @@ def _auto_class(name: str) -> Any:
 
 
 def gguf_file(name: str) -> Path | None:
-    """The GGUF file that a loaded model comes from; None where it comes from no such file."""
+    """Return the GGUF file of a loaded model, or None if it comes from other files."""
     source = _source(name)
     if "gguf_file" not in source:
         return None
     folder, file = source["pretrained_model_name_or_path"], source["gguf_file"]
     if source.get("local_files_only"):
         return Path(folder, file)
-    found = cached_file(folder, file)
-    return None if found is None else Path(found)
+    path = cached_file(folder, file)
+    return None if path is None else Path(path)
 
 
 def fetched(name: str, file: str) -> Path:
-    """A file of a folder, or of a repository on the Hub, brought into its cache.
+    """Return a file of a folder, or of a Hub repository after its download into the cache.
 
-    Raises InvalidInput where the name is neither's, WeightsUnavailable where there is no such file.
+    Raises InvalidInput if the name is no folder or repository, and WeightsUnavailable if the file
+    is missing.
     """
     source = _source(name)
     if "gguf_file" in source:
         raise InvalidInput(f"{name} is a GGUF file: name a folder or a Hub id")
     try:
-        found = cached_file(source["pretrained_model_name_or_path"], file)
-        if found is None:
+        path = cached_file(source["pretrained_model_name_or_path"], file)
+        if path is None:
             raise FileNotFoundError("there is no such file")
     except Exception as error:  # as above
         raise WeightsUnavailable(f"{file} of {name} could not be loaded: {error}") from None
-    return Path(found)
+    return Path(path)
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
@@ -178,10 +180,10 @@ def short_name(name: str) -> str:
 def stop_tokens(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None
 ) -> frozenset[int]:
-    """The ids at which `generate` would stop: the generation config's, else the model's, else the
-    tokenizer's."""
+    """Return the ids at which `generate` stops: those of the generation config, else of the model,
+    else of the tokenizer."""
     configs = (model.generation_config, model.config, tokenizer)
-    for found in (getattr(c, "eos_token_id", None) for c in configs if c is not None):
-        if found is not None:
-            return frozenset([found] if isinstance(found, int) else found)
+    for ids in (getattr(c, "eos_token_id", None) for c in configs if c is not None):
+        if ids is not None:
+            return frozenset([ids] if isinstance(ids, int) else ids)
     return frozenset()

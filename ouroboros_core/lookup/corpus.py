@@ -1,11 +1,11 @@
-"""An indexed corpus of token ids: finds where the end of a text occurs and what follows.
+"""An indexed corpus of token ids that finds where the end of a text occurs and the tokens after it.
 
-Its suffix tree answers what a static suffix automaton answers (SAM-Decoding, arXiv 2411.10666,
-section 3.1: the longest suffix of the text that occurs), and its suffix array what REST asks (arXiv
-2311.08252, section 3.2: everything that followed it). Documents are kept apart.
+Its suffix tree finds the longest suffix of the text that occurs, as a static suffix automaton does
+(SAM-Decoding, arXiv 2411.10666, section 3.1). Its suffix array finds everything that followed that
+suffix, as REST needs (arXiv 2311.08252, section 3.2). A match never crosses a document's end.
 
-`python -m scripts.index`, in seconds of a processor, on a machine that other work shared (its
-tokens are made up: they follow Zipf's law, and a third of them are repeated passages):
+Build and search times at commit 7ef747d, in processor seconds on a shared machine. The tokens are
+synthetic: they follow Zipf's law, and a third of them are repeated passages.
 
     tokens      build (s)  bytes a token  follow (µs a token)  load mapped (s)
     100,000           0.1           25.4                  3.4              0.0
@@ -19,54 +19,59 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import write_atomically
 from ouroboros_core.lookup.suffix_array import DEPTH, END, Ids, suffix_array
-from ouroboros_core.lookup.suffix_tree import Arrays, Cursor, Found, SuffixTree
+from ouroboros_core.lookup.suffix_tree import Arrays, Cursor, RowMatch, SuffixTree
 
 MAPPED = ".npy"
-"""The suffix of a file that holds the index, too, and is mapped into memory."""
+"""Suffix of a file that includes the index and is mapped into memory."""
 
 _FORMAT = 0x6F75726F
-"""First number of such a file: its kind and version."""
+"""First number of a mapped file: its kind and version."""
 
 _HEAD = 2 + 3 + len(Arrays.__dataclass_fields__)
-"""Numbers at its beginning: _FORMAT, a checksum, and how many the fingerprint and each array
-have."""
+"""Count of numbers in the header: _FORMAT, a checksum, and the lengths of the fingerprint and of
+each array."""
 
 
 class Corpus:
-    """Documents, searchable by what they contain: a `cursor` finds the end of a text,
-    `continuations` what followed."""
+    """Documents with an index: a `cursor` finds the end of a text, `continuations` returns the
+    tokens that followed it."""
 
     def __init__(
         self, tokens: Ids, order: Ids, tree: SuffixTree, fingerprint: str, name: str = "corpus"
     ) -> None:
-        """tokens: documents with END behind each; order, tree: the suffix array and tree over them;
-        fingerprint: of the tokenizer."""
+        """Hold the parts of an index.
+
+        tokens       documents, each followed by END
+        order, tree  suffix array and suffix tree of `tokens`
+        fingerprint  fingerprint of the tokenizer
+        """
         self.tokens, self.order, self.tree = tokens, order, tree
         self.fingerprint, self.name = fingerprint, name
 
     @classmethod
     def build(cls, documents: Sequence[Sequence[int]], fingerprint: str = "") -> Corpus:
         """Index documents of token ids; raises InvalidInput if they are empty."""
-        parts = [
+        arrays = [
             np.array([*document, END], dtype=np.int32) for document in documents if len(document)
         ]
-        if not parts:
+        if not arrays:
             raise InvalidInput("the corpus is empty: there is no document with a token in it")
-        tokens = np.concatenate(parts)
+        tokens = np.concatenate(arrays)
         order = suffix_array(tokens)
         return cls(tokens, order, SuffixTree.build(tokens, order), fingerprint)
 
     def save(self, path: Path) -> None:
-        """Write a file, atomically: an .npy of all arrays as they are, or else an .npz of tokens
-        and their order, compressed, from which `load` builds the tree again."""
-        scratch = path.with_name(path.name + ".tmp")
-        with scratch.open("wb") as file:
+        """Write a file atomically: an .npy with all arrays as they are, or a compressed .npz with
+        tokens and order, from which `load` rebuilds the tree."""
+
+        def write(file: BinaryIO) -> None:
             if path.suffix == MAPPED:
                 np.save(file, self._numbers())
             else:
@@ -76,27 +81,28 @@ class Corpus:
                     order=self.order,
                     fingerprint=np.array(self.fingerprint),
                 )
-        scratch.replace(path)
+
+        write_atomically(path, write)
 
     @property
     def _arrays(self) -> list[Ids]:
         return [self.tokens, self.order, *vars(self.tree.arrays).values()]
 
     def _numbers(self) -> Ids:
-        """All there is, in one row of numbers."""
+        """Return the whole corpus as one row of numbers."""
         mark = np.array([ord(letter) for letter in self.fingerprint], dtype=np.int32)
-        parts = [mark, *self._arrays]
-        head = np.array([_FORMAT, 0, *map(len, parts)], dtype=np.int32)
-        numbers = np.concatenate([head, *parts])
+        arrays = [mark, *self._arrays]
+        head = np.array([_FORMAT, 0, *map(len, arrays)], dtype=np.int32)
+        numbers = np.concatenate([head, *arrays])
         numbers[1] = _checksum(numbers)
         return numbers
 
     @classmethod
     def load(cls, path: Path, fingerprint: str | None = None) -> Corpus:
-        """The corpus that `save` wrote.
+        """Return the corpus that `save` wrote.
 
-        Raises InvalidInput for another file and, where `fingerprint` is given, for another
-        tokenizer's.
+        Raises InvalidInput if the file is no corpus, or if its tokenizer does not have the
+        `fingerprint`.
         """
         try:
             loaded = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -123,18 +129,17 @@ class Corpus:
                 "again"
             )
         corpus.name = path.stem
-        mine = corpus.fingerprint
-        if fingerprint is not None and mine != fingerprint:
+        if fingerprint is not None and corpus.fingerprint != fingerprint:
             raise InvalidInput(
-                f"the corpus {path} was made with another tokenizer (fingerprint {mine or 'none'}, "
-                f"expected {fingerprint}): "
-                "its token ids mean other words here. Build it with this target: sam build FILES "
-                "--target ... --out ..."
+                f"the corpus {path} was made with another tokenizer (fingerprint "
+                f"{corpus.fingerprint or 'none'}, expected {fingerprint}): its token ids mean "
+                "other words here. Build it with this target: sam build FILES --target ... --out "
+                "..."
             )
         return corpus
 
     def __len__(self) -> int:
-        """Tokens, ends of documents included."""
+        """Return the number of tokens, with the ends of documents."""
         return len(self.tokens)
 
     @property
@@ -151,50 +156,50 @@ class Corpus:
         return sum(array.nbytes for array in self._arrays) / 1e6
 
     def cursor(self, longest: int = DEPTH) -> Cursor:
-        """Follows one text; knows the longest end of it that occurs, of at most `longest`
-        tokens."""
+        """Return a cursor that follows one text and matches up to `longest` of its last tokens."""
         return Cursor(self.tree, longest)
 
     def continuations(
-        self, found: Found, span: int, at_most: int, *, spread: bool = True
+        self, match: RowMatch, span: int, at_most: int, *, spread: bool = True
     ) -> list[tuple[int, ...]]:
-        """What follows up to `at_most` occurrences: `span` tokens each, or to the document's end.
+        """Return the tokens after up to `at_most` occurrences: `span` tokens each, or up to the end
+        of the document.
 
-        spread: take them evenly from all that were found, which are in the order of what follows;
-        or else the first
+        Occurrences are sorted by their continuations. With `spread` they are taken evenly from all
+        of them, otherwise from the beginning.
         """
-        count = found.stop - found.first
-        rows: Any = slice(found.first, min(found.stop, found.first + at_most))
+        count = match.stop - match.first
+        rows: Any = slice(match.first, min(match.stop, match.first + at_most))
         if spread and count > at_most:
-            rows = np.unique(np.linspace(found.first, found.stop - 1, at_most).astype(np.int64))
-        return self._behind(self.order[rows] + found.length, span)
+            rows = np.unique(np.linspace(match.first, match.stop - 1, at_most).astype(np.int64))
+        return self._behind(self.order[rows] + match.length, span)
 
-    def first_continuation(self, found: Found, span: int) -> tuple[int, ...]:
-        """What follows the first occurrence in the corpus: `span` tokens, or to the document's
-        end."""
-        first = self.order[found.first : found.stop].min() + found.length
+    def first_continuation(self, match: RowMatch, span: int) -> tuple[int, ...]:
+        """Return the tokens after the first occurrence in the corpus: `span` tokens, or up to the
+        end of the document."""
+        first = self.order[match.first : match.stop].min() + match.length
         return self._behind(np.array([first]), span)[0]
 
     def successor(self, token: int) -> int | None:
-        """The token that follows this one most often, of equals the least; None where none does."""
-        found = self.cursor(1).extend((token,)).found
-        if found is None:
+        """Return the token that follows `token` most often, the smallest id on a tie; None if no
+        token follows it."""
+        match = self.cursor(1).extend((token,)).match
+        if match is None:
             return None
-        after = self.tokens[self.order[found.first : found.stop] + 1]
+        after = self.tokens[self.order[match.first : match.stop] + 1]
         after = after[after != END]
         return int(np.bincount(after).argmax()) if len(after) else None
 
     def _behind(self, ends: Any, span: int) -> list[tuple[int, ...]]:
-        """`span` tokens from each of these positions on, or to the document's end."""
-        positions = ends[:, None] + np.arange(span)
-        pieces = self.tokens[
-            np.minimum(positions, len(self.tokens) - 1)
-        ].tolist()  # behind the last token nothing is read: it is END
+        """Return `span` tokens from each position in `ends`, or up to the end of the document."""
+        # The last token is END, so that clipped positions add nothing.
+        positions = np.minimum(ends[:, None] + np.arange(span), len(self.tokens) - 1)
+        pieces = self.tokens[positions].tolist()
         return [tuple(piece[: piece.index(END)] if END in piece else piece) for piece in pieces]
 
 
 def _unpacked(loaded: Any) -> Corpus | None:
-    """From the tokens and the order in an .npz file; None if they do not fit each other."""
+    """Return the corpus in an .npz file, or None if its tokens and order do not fit each other."""
     with loaded as file:
         tokens, order, mark = file["tokens"], file["order"], str(file["fingerprint"])
     if not _fit(tokens, order):
@@ -208,8 +213,10 @@ def _unpacked(loaded: Any) -> Corpus | None:
 
 
 def _mapped(numbers: Any) -> Corpus | None:
-    """From the numbers in an .npy file, where they are; None if one has changed. Raises ValueError
-    if they are no corpus."""
+    """Return the corpus in a mapped .npy file, or None if a number has changed.
+
+    Raises ValueError if the file is no corpus.
+    """
     if numbers.ndim != 1 or numbers.dtype != np.int32 or not len(numbers) > _HEAD:
         raise ValueError("no row of numbers")
     if numbers[0] != _FORMAT:
@@ -223,12 +230,12 @@ def _mapped(numbers: Any) -> Corpus | None:
 
 
 def _checksum(numbers: Ids) -> int:
-    """Of what is behind the first two, 31 bits."""
+    """Return the 31-bit checksum of all numbers after the first two."""
     return zlib.crc32(numbers[2:].data) & 0x7FFFFFFF
 
 
 def _fit(tokens: Any, order: Any) -> bool:
-    """Whether two arrays can be a corpus: every position once, documents closed."""
+    """Return whether the arrays form a corpus: each position once, each document closed by END."""
     if not (tokens.ndim == order.ndim == 1 and len(tokens) == len(order) > 0):
         return False
     if not (np.issubdtype(tokens.dtype, np.integer) and np.issubdtype(order.dtype, np.integer)):

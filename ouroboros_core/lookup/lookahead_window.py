@@ -1,20 +1,19 @@
-"""The lookahead window: a two-dimensional Jacobi iteration that manufactures n-grams (arXiv
-2402.02057, section 3.1).
+"""The lookahead window: a two-dimensional Jacobi iteration that produces n-grams (arXiv 2402.02057,
+section 3.1).
 
-Level 0 is a row of guesses behind the root; level l + 1 holds what the model predicted after level
-l. With window W and n-gram size N there are N - 1 levels; a token at (level l, column c) stands at
-the root's position + l + c, and column 0 of level 0 is the root itself. It sees the context, the
-root, columns 1..c of level 0, and levels 1..l of its own column - which is to say: its parent is (l
-- 1, c), and that of (0, c) is (0, c - 1). So the window is a comb in the token tree. For W = 3, N =
-  4:
+Level 0 is a row of guesses after the root. Level l + 1 holds the model's predictions after level l.
+With window W and n-gram size N there are N - 1 levels. A token at (level l, column c) has the text
+position of the root plus l + c; column 0 of level 0 is the root. It sees the context, the root,
+columns 1 to c of level 0, and levels 1 to l of its column: the parent of (l, c) is (l - 1, c), and
+the parent of (0, c) is (0, c - 1). So the window is a comb in the token tree. For W = 3, N = 4:
 
     level 0:        root  a1  a2          a1's parent is the root, a2's is a1
     level 1:         b0   b1  b2          b0's parent is the root, b1's is a1, b2's is a2
     level 2:         c0   c1  c2          c0's parent is b0, ...
 
-The window starts with one level of W + N - 3 tokens drawn from the prompt and gains a level per
-pass (the *fill* phase, N - 2 passes); after that every pass yields one n-gram per column: (root,
-b0, c0, new0), (a1, b1, c1, new1), ...
+The window starts with one level of W + N - 3 tokens drawn from the prompt. In the *fill* phase of
+N - 2 passes it gains a level per pass. After that, every pass yields one n-gram per column:
+(root, b0, c0, new0), (a1, b1, c1, new1), ...
 """
 
 from __future__ import annotations
@@ -29,21 +28,23 @@ NGram = tuple[int, tuple[int, ...]]
 
 
 NARROWEST, WIDEST = 2, 15
-"""Columns where their number is 'auto' and there are any. One alone finds hardly a phrase
+"""Fewest and most columns if their number is 'auto' and not 0. One column finds hardly a phrase
 (docs/methods/lookahead.md); tokens per pass grow little beyond fifteen (arXiv 2402.02057, figure
 6)."""
 
 
 def columns_within(rows: int, ngram_size: int) -> int:
-    """The widest window whose pass has at most so many rows, the root included; 0 if none that is
-    wide enough fits."""
+    """Return the width of the widest window whose pass has at most `rows` rows, with the root; 0 if
+    that is below NARROWEST."""
     columns = min(WIDEST, (rows - 1) // (ngram_size - 1))
     return columns if columns >= NARROWEST else 0
 
 
 class LookaheadWindow:
-    """The window of one text, with W columns and n-gram size N. It holds guesses only and is never
-    rolled back."""
+    """The window of one text, with W columns and n-gram size N.
+
+    It holds guesses only and is never rolled back.
+    """
 
     def __init__(
         self, window_size: int, ngram_size: int, prompt: Sequence[int], rng: random.Random
@@ -59,10 +60,11 @@ class LookaheadWindow:
         return len(self.levels) == self.ngram_size - 1
 
     def attach(self, builder: TreeBuilder) -> list[int]:
-        """Hang the window below the root; returns the nodes of the last level, whose outputs
-        `advance` needs.
+        """Add the window below the root and return the nodes of its last level.
 
-        The outputs of the other levels are not needed, so their nodes are silent."""
+        `advance` needs their outputs. The nodes of the other levels are silent, as their outputs
+        are not needed.
+        """
         above: list[int] = [0]
         nodes: list[int] = []
         last = len(self.levels) - 1
@@ -76,11 +78,10 @@ class LookaheadWindow:
         return nodes
 
     def advance(self, root: int, outputs: Sequence[int]) -> list[NGram]:
-        """Take the model's choices after the last level; returns the n-grams of a full window, none
-        while it fills.
+        """Take the model's choices after the last level, and return the n-grams of a full window.
 
-        Whatever the pass accepted, the window moves on by one token, as in the reference
-        implementation.
+        Return none in the fill phase. The window moves by one token per pass, however many tokens
+        the pass accepted, as in the reference implementation.
         """
         levels = self.levels
         if not self.full:

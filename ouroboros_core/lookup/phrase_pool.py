@@ -1,10 +1,10 @@
-"""The phrase pool: for each key token, the phrases that were seen to follow it.
+"""The phrase pool: for each key token, the phrases that followed it.
 
-A phrase is a tuple of N - 1 token ids (an n-gram is key and phrase). Each key keeps at most
-`guess_set_size` of them, oldest first; a phrase seen again becomes the newest (Lookahead Decoding,
-arXiv 2402.02057, section 3.2; Ouroboros, arXiv 2402.13720, section 3.2). Keys are bounded, too,
-least recently fed first. A pool that outlives a call is the *warm start*: phrases learned in an
-earlier run count as learned from history.
+A phrase is a tuple of N - 1 token ids; an n-gram is key and phrase. Each key keeps at most
+`guess_set_size` phrases and drops the oldest first; a phrase seen again becomes the newest
+(Lookahead Decoding, arXiv 2402.02057, section 3.2; Ouroboros, arXiv 2402.13720, section 3.2). The
+number of keys is also bounded: the key that was updated least recently is dropped. A pool that
+outlives a call is the *warm start*: phrases of an earlier run count as learned from history.
 
     pool = PhrasePool(ngram_size=3, guess_set_size=2)
     pool.insert(7, (8, 9), Learned.LOOKAHEAD, step=0)
@@ -24,13 +24,13 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TreeBuilder
 
 LARGEST = {"ngram_size": 64, "guess_set_size": 1024, "max_keys": 1_000_000}
-"""Sizes that a file may ask for."""
+"""Largest sizes that a file may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """N - 1 tokens that follow a key, where they were first learned, and at which step of this run
-    (None: an earlier run)."""
+    """N - 1 tokens that follow a key, where they were first learned, and the step of this run (None
+    for an earlier run)."""
 
     tokens: tuple[int, ...]
     learned: Learned
@@ -68,70 +68,68 @@ class PhrasePool(Memory):
     def begin_run(self) -> None:
         """Mark everything in the pool as history."""
         self.runs += 1
-        for known in self._phrases.values():
-            for tokens in known:
-                known[tokens] = Phrase(tokens, Learned.HISTORY, None)
+        for phrases in self._phrases.values():
+            for tokens in phrases:
+                phrases[tokens] = Phrase(tokens, Learned.HISTORY, None)
 
     def insert(self, key: int, tokens: tuple[int, ...], learned: Learned, step: int | None) -> None:
-        """Add a phrase as the newest of its key; a known one keeps its origin and becomes the
-        newest."""
+        """Add a phrase as the newest of its key. A phrase that the pool already has keeps its
+        origin."""
         if len(tokens) != self.ngram_size - 1:
             raise InvalidInput(
                 f"a phrase of this pool has {self.ngram_size - 1} tokens, got {len(tokens)}"
             )
-        known = self._phrases.pop(key, {})
-        before = len(known)
-        phrase = known.pop(tokens, None) or Phrase(tokens, learned, step)
-        while len(known) >= self.guess_set_size:
-            del known[next(iter(known))]
-        known[tokens] = phrase
-        self._phrases[key] = known
-        self._count += len(known) - before
+        phrases = self._phrases.pop(key, {})
+        before = len(phrases)
+        phrase = phrases.pop(tokens, None) or Phrase(tokens, learned, step)
+        while len(phrases) >= self.guess_set_size:
+            del phrases[next(iter(phrases))]
+        phrases[tokens] = phrase
+        self._phrases[key] = phrases
+        self._count += len(phrases) - before
         if len(self._phrases) > self.max_keys:
             self._count -= len(self._phrases.pop(next(iter(self._phrases))))
 
     def replace(
         self, key: int, old: tuple[int, ...], new: tuple[int, ...], learned: Learned, step: int
     ) -> None:
-        """Replace `old` by a corrected phrase; where `new` is known already, `old` is only
-        forgotten."""
-        known = self._phrases.get(key, {})
-        if old == new or old not in known:
+        """Replace `old` by a corrected phrase, or only remove it if the key already has `new`."""
+        phrases = self._phrases.get(key, {})
+        if old == new or old not in phrases:
             return
-        if new in known:
-            del known[old]
+        if new in phrases:
+            del phrases[old]
             self._count -= 1
             return
         fresh = Phrase(new, learned, step)
         self._phrases[key] = {
-            fresh.tokens if t == old else t: fresh if t == old else p for t, p in known.items()
+            fresh.tokens if t == old else t: fresh if t == old else p for t, p in phrases.items()
         }
 
     def newest(self, key: int, count: int) -> list[Phrase]:
-        """Up to `count` phrases of a key, the newest first."""
-        known = self._phrases.get(key)
-        return list(islice(reversed(known.values()), count)) if known else []
+        """Return up to `count` phrases of a key, the newest first."""
+        phrases = self._phrases.get(key)
+        return list(islice(reversed(phrases.values()), count)) if phrases else []
 
-    def hang(
+    def attach(
         self, builder: TreeBuilder, parent: int, count: int, source: Source
     ) -> list[tuple[tuple[int, ...], list[int]]]:
-        """Hang up to `count` phrases of a node's token below it, the newest first; each phrase with
-        its nodes."""
-        hung = []
+        """Add up to `count` phrases of a node's token below the node, the newest first, and return
+        each phrase with its nodes."""
+        attached = []
         for rank, phrase in enumerate(self.newest(builder.token(parent), count)):
             origin = Provenance(source, phrase.learned, phrase.step, rank=rank)
-            hung.append((phrase.tokens, builder.add_path(phrase.tokens, parent, origin)))
-        return hung
+            attached.append((phrase.tokens, builder.add_path(phrase.tokens, parent, origin)))
+        return attached
 
     def learn_text(self, tokens: Sequence[int], learned: Learned, step: int | None = None) -> None:
-        """Add every n-gram of a text: of the prompt, or of what was written at a step."""
+        """Add every n-gram of a text: the prompt, or the text written at a step."""
         size = self.ngram_size
         for start in range(len(tokens) - size + 1):
             self.insert(tokens[start], tuple(tokens[start + 1 : start + size]), learned, step)
 
     def learn_written(self, before: Sequence[int], emitted: Sequence[int], step: int) -> None:
-        """Add every n-gram that ends in one of the tokens which a step emitted behind the text
-        `before`."""
+        """Add every n-gram that ends in a token that a step emitted after the text `before`."""
         self.learn_text((*before[1 - self.ngram_size :], *emitted), Learned.TEXT, step)
 
     def token_ids(self) -> Iterable[int]:
@@ -139,12 +137,12 @@ class PhrasePool(Memory):
         return chain(self._phrases, chain.from_iterable(phrases))
 
     def content(self) -> dict[str, Any]:
-        """Sizes, and the phrases by key, oldest first."""
-        phrases = [
-            [key, [list(tokens) for tokens in known]] for key, known in self._phrases.items()
+        """Return sizes, and the phrases by key, the oldest first."""
+        by_key = [
+            [key, [list(tokens) for tokens in phrases]] for key, phrases in self._phrases.items()
         ]
         sizes = {name: getattr(self, name) for name in LARGEST}
-        return {**sizes, "phrases": phrases}
+        return {**sizes, "phrases": by_key}
 
     @classmethod
     def of_content(cls, data: Mapping[str, Any]) -> Self:
@@ -153,8 +151,8 @@ class PhrasePool(Memory):
             if not 1 <= size <= LARGEST[name]:
                 raise ValueError(f"{name} must be between 1 and {LARGEST[name]}, got {size}")
         pool = cls(sizes["ngram_size"], sizes["guess_set_size"], sizes["max_keys"])
-        for key, known in data["phrases"]:
-            for tokens in known:
+        for key, phrases in data["phrases"]:
+            for tokens in phrases:
                 pool.insert(int(key), tuple(int(t) for t in tokens), Learned.HISTORY, None)
         return pool
 
@@ -162,17 +160,15 @@ class PhrasePool(Memory):
 def open_pool(
     warm: PhrasePool | None, ngram_size: int, guess_set_size: int, prompt: Sequence[int]
 ) -> PhrasePool:
-    """The pool of a run: the one given for a warm start, or a new one; the n-grams of `prompt` go
-    in first.
+    """Return the pool of a run, `warm` or a new one, with the n-grams of `prompt` added.
 
-    Raises InvalidInput if the one given holds n-grams of another size.
+    Raises InvalidInput if `warm` holds n-grams of another size.
     """
     pool = PhrasePool(ngram_size, guess_set_size) if warm is None else warm
     if pool.ngram_size != ngram_size:
         raise InvalidInput(
             f"the phrase pool holds n-grams of {pool.ngram_size} tokens, but ngram_size is "
-            f"{ngram_size}: "
-            f"set ngram_size to {pool.ngram_size} or start a new pool"
+            f"{ngram_size}: set ngram_size to {pool.ngram_size} or start a new pool"
         )
     pool.guess_set_size = guess_set_size
     pool.begin_run()

@@ -1,8 +1,8 @@
-"""Follows the output through a predicted output.
+"""A position in a predicted output that follows the text as it is written.
 
-The open counterpart of hosted "predicted outputs": yesterday's file, an outline, the last answer.
-The writing follows the prediction until it departs from it. Then the position is looked for at
-which it goes on, so that an insertion, a deletion or another word costs a few tokens, not the rest.
+This is the open counterpart of hosted "predicted outputs": yesterday's file, an outline, the last
+answer. When the text departs from the prediction, the position where it continues is searched for.
+So an insertion, a deletion or a changed word costs a few tokens, and not the rest.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 SEARCH_RADIUS = 48
-"""Within so many tokens of the position that was lost, one matching token is enough to go on."""
+"""Distance from the lost position within which one matching token is enough to resume."""
 
 CREDIT = 8
-"""How many matched tokens the prediction is trusted for at its beginning, before anything has
-matched."""
+"""Matched tokens that the beginning of the prediction counts for, before any token has matched."""
 
 
 class Prediction:
-    """Follows a text through the prediction.
+    """A prediction, and the position that the text has reached in it.
 
-    at       the position of the token that is expected next
-    matched  how many tokens of the text led there without a gap
+    at       position of the next expected token
+    matched  number of tokens of the text that led there without a gap
     """
 
     def __init__(self, tokens: Sequence[int], min_match: int) -> None:
-        """min_match: how many tokens must match to go on further than SEARCH_RADIUS away."""
+        """min_match: tokens that must match to resume further than SEARCH_RADIUS away."""
         self.tokens = tuple(tokens)
         self.min_match = min_match
         self.at = self.matched = 0
@@ -42,16 +41,15 @@ class Prediction:
 
     @property
     def trust(self) -> int:
-        """How far the next tokens are trusted: the matched tokens and, at the beginning, a
-        credit."""
+        """Number of tokens to trust: the matched tokens and, at the beginning, a credit."""
         return self.matched + self._credit
 
     def expected(self, count: int) -> tuple[int, ...]:
-        """The next expected tokens, up to `count`; none while the position is lost."""
+        """Return up to `count` next expected tokens; none while the position is lost."""
         return self.tokens[self.at : self.at + count] if self.trust else ()
 
     def extend(self, tokens: Iterable[int]) -> None:
-        """Follow what was written."""
+        """Follow new tokens of the text."""
         for token in tokens:
             self._recent = [*self._recent[max(0, len(self._recent) + 1 - self.min_match) :], token]
             if self.trust and self.at < len(self.tokens) and self.tokens[self.at] == token:
@@ -62,8 +60,10 @@ class Prediction:
                 self._look(token)
 
     def _look(self, token: int) -> None:
-        """Search for the position to resume at, near the one that was lost. Without a match the
-        position stays and nothing is trusted."""
+        """Search for the position to resume at, near the lost one.
+
+        Without a match the position stays, and nothing is trusted.
+        """
         origin = self.at if self._lost_at is None else self._lost_at
         self._lost_at, self._credit = origin, 0
         matching = self._behind_match.get(tuple(self._recent), ())
@@ -81,7 +81,7 @@ class Prediction:
         self.matched, _, self.at = best
 
     def _length(self, end: int) -> int:
-        """The number of tokens before `end` that equal the last written ones."""
+        """Return the number of tokens before `end` that equal the text's last tokens."""
         length = 0
         while (
             length < min(len(self._recent), end)

@@ -1,4 +1,4 @@
-"""The texts of a session, one behind the other: what is copied from where a method is warm."""
+"""The texts of a session in a row, from which a warm method copies."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.lookup.ngrams import copied
 
 MOST_TOKENS = 16_384
-"""Of all earlier texts together. Where there are more, the oldest texts are forgotten until half of
-it is left, so that this is seldom done."""
+"""Largest size of all earlier texts. Beyond it, the oldest texts are dropped until half of it is
+left, so that this happens seldom."""
 
 
 class Index(Protocol):
-    """What finds occurrences in a growing text, such as a suffix automaton."""
+    """A structure that finds occurrences in a growing text, such as a suffix automaton."""
 
     tokens: list[int]
 
     def extend(self, tokens: Iterable[int]) -> Any:
-        """More of the text."""
+        """Add tokens of the text."""
         ...
 
 
@@ -28,10 +28,10 @@ IndexT = TypeVar("IndexT", bound=Index)
 
 
 class SessionText(Memory):
-    """Earlier texts, the oldest first, and the present one. Between two of them stands a negative
-    number that occurs nowhere else, so that no match reaches over an end.
+    """Earlier texts, the oldest first, and the present one.
 
-    A new one is a text without any earlier one: a cold run.
+    A unique negative number separates two texts, so that no match crosses an end. A new
+    SessionText has no earlier texts: a cold run.
     """
 
     FORMAT = "ouroboros-session-text"
@@ -42,11 +42,11 @@ class SessionText(Memory):
         self.most_tokens = most_tokens
         self.tokens: list[int] = []
         self.begins = 0
-        """Where the present text begins."""
+        """Position where the present text begins."""
         self._indexes: dict[Hashable, Index] = {}
 
     def begin_run(self, prompt: Sequence[int]) -> None:
-        """A text begins; the one before is an earlier one now."""
+        """Begin a new text after the present one."""
         self.runs += 1
         self._forget()
         if self.tokens:
@@ -55,57 +55,59 @@ class SessionText(Memory):
         self.follow(prompt)
 
     def _forget(self) -> None:
-        """Keep the newest whole texts of half the largest size, once there is more than that."""
+        """Beyond the largest size, keep only the newest whole texts of half that size."""
         if len(self.tokens) <= self.most_tokens:
             return
-        texts, kept = self.texts, 0
-        while texts and kept + len(texts[-1]) <= self.most_tokens // 2:
-            kept += len(texts.pop())
-        whole = self.texts[len(texts) :]
+        older, size = self.texts, 0
+        while older and size + len(older[-1]) <= self.most_tokens // 2:
+            size += len(older.pop())
+        newest = self.texts[len(older) :]
         self.tokens, self._indexes = [], {}
-        self._join(whole)
+        self._join(newest)
 
     def _join(self, texts: Iterable[Sequence[int]]) -> None:
-        """The texts in a row; the numbers between them are those of runs that are over."""
+        """Append the texts in a row, separated by the negative numbers of finished runs."""
         for number, text in enumerate(texts):
             self.tokens += [-number, *text] if number else text
 
     @property
     def texts(self) -> list[list[int]]:
         """All texts, the oldest first."""
-        found: list[list[int]] = [[]]
+        texts: list[list[int]] = [[]]
         for token in self.tokens:
             if token < 0:
-                found.append([])
+                texts.append([])
             else:
-                found[-1].append(token)
-        return [text for text in found if text]
+                texts[-1].append(token)
+        return [text for text in texts if text]
 
     def follow(self, text: Sequence[int]) -> None:
-        """The present text is as long as this by now."""
+        """Add the tokens of the present text that are new."""
         self.tokens.extend(text[len(self.tokens) - self.begins :])
 
     def index(self, name: Hashable, new: Callable[[], IndexT]) -> IndexT:
-        """The index of that name over all texts, brought up to date; a `new` one where there is
-        none yet."""
-        found: Any = self._indexes.get(name)
-        if found is None:
-            found = self._indexes[name] = new()
-        found.extend(self.tokens[len(found.tokens) :])
-        made: IndexT = found
-        return made
+        """Return the up-to-date index of that name over all texts; `new` makes it the first
+        time."""
+        index: Any = self._indexes.get(name)
+        if index is None:
+            index = self._indexes[name] = new()
+        index.extend(self.tokens[len(index.tokens) :])
+        typed: IndexT = index
+        return typed
 
     def copied(self, end: int, length: int) -> list[tuple[int | None, int]]:
-        """(position in the present text, token): what stands from `end` on. Of the present text
-        `length` tokens, as in `ngrams.copied`; of an earlier one at most as many, to its end, and
-        without a position."""
+        """Return (position in the present text, token) of the tokens from `end` on.
+
+        In the present text they are `length` tokens, as in `ngrams.copied`. In an earlier text they
+        are at most `length` tokens, up to its end, without a position.
+        """
         if end >= self.begins:
             return [(n - self.begins, token) for n, token in copied(self.tokens, end, length)]
         following = self.tokens[end : end + length]
         return [(None, token) for token in takewhile(lambda token: token >= 0, following)]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the indexes, which are made anew."""
+        """Return the state without the indexes, which can be rebuilt."""
         return {**vars(self), "_indexes": {}}
 
     def token_ids(self) -> Iterable[int]:
@@ -116,10 +118,10 @@ class SessionText(Memory):
 
     @classmethod
     def of_content(cls, data: Mapping[str, Any]) -> Self:
-        most = int(data["most_tokens"])
-        if not 1 <= most <= MOST_TOKENS:
-            raise ValueError(f"most_tokens must be between 1 and {MOST_TOKENS}, got {most}")
-        memory = cls(most_tokens=most)
+        most_tokens = int(data["most_tokens"])
+        if not 1 <= most_tokens <= MOST_TOKENS:
+            raise ValueError(f"most_tokens must be between 1 and {MOST_TOKENS}, got {most_tokens}")
+        memory = cls(most_tokens=most_tokens)
         texts = [[int(token) for token in text] for text in data["texts"]]
         if any(token < 0 for text in texts for token in text):
             raise ValueError("its token ids are out of range")

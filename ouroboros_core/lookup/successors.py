@@ -12,14 +12,14 @@ from ouroboros_core.lookup.memory import Memory
 
 WIDEST = 64
 MOST_ROWS = 2**18
-"""Candidates of a token, and tokens with a row, at most; no vocabulary has many more."""
+"""Most candidates of a token, and most tokens with a row; no vocabulary is much larger."""
 
 
 class Successors(Memory):
     """Up to `width` candidates after each token id, the likeliest first (Token Recycling, arXiv
     2408.08696, section 3.1).
 
-    Only tokens behind which the target was asked have a row.
+    Only tokens that the target has evaluated have a row.
     """
 
     FORMAT = "ouroboros-successors"
@@ -32,12 +32,11 @@ class Successors(Memory):
         self._recalled: set[int] = set()
 
     def __len__(self) -> int:
-        """Tokens with a row."""
+        """Return the number of tokens with a row."""
         return len(self._rows)
 
     def begin_run(self, width: int) -> None:
-        """Mark every row as one of an earlier run; from now on each has up to `width`
-        candidates."""
+        """Mark every row as learned in an earlier run, and limit rows to `width` candidates."""
         self.runs += 1
         if width < self.width:
             self._rows = {token: row[:width] for token, row in self._rows.items()}
@@ -45,7 +44,7 @@ class Successors(Memory):
         self._recalled = set(self._rows)
 
     def recalls(self, token: int) -> bool:
-        """Whether a token's row is one of an earlier run."""
+        """Return whether a token's row was learned in an earlier run."""
         return token in self._recalled
 
     def learn(self, token: int, candidates: Sequence[int]) -> None:
@@ -76,12 +75,13 @@ class Successors(Memory):
 
 
 def template(chances: Sequence[float], size: int, depth: int) -> list[tuple[int, int]]:
-    """A static tree of `size` nodes: (rank, index of the parent, -1 for the root), parents first.
+    """Return a static tree of `size` nodes: (rank, index of the parent, -1 for the root), parents
+    first.
 
-    chances: how often the target's choice is the candidate of each rank. The nodes kept are those
-    of the largest product of chances along their path, which is what a tree of that size can be
-    expected to win most with (Sequoia, arXiv 2402.12374, section 4.1, with the chance independent
-    of the depth).
+    chances: by rank, how often the target chooses the candidate of that rank. The tree has the
+    nodes with the largest products of chances along their paths, which maximises the expected
+    number of accepted tokens (Sequoia, arXiv 2402.12374, section 4.1, with chances independent of
+    the depth).
     """
     chosen: list[tuple[int, int]] = []
     waiting: list[tuple[float, int, int, int]] = [
@@ -98,24 +98,26 @@ def template(chances: Sequence[float], size: int, depth: int) -> list[tuple[int,
 
 
 def by_children(counts: Sequence[int]) -> list[tuple[int, int]]:
-    """A static tree in the form of `template`, from how many children each node has, level by level
-    from the root; nodes beyond the last count have none. `by_children([2, 1])` has the ranks 0 and
-    1 below the root, and rank 0 below the first of them."""
+    """Return a static tree in the form of `template` from each node's number of children.
+
+    Nodes are counted level by level from the root; nodes beyond the last count have no children.
+    `by_children([2, 1])` has the ranks 0 and 1 below the root, and rank 0 below the first of them.
+    """
     return [(rank, node - 1) for node, count in enumerate(counts) for rank in range(count)]
 
 
 def grow(
-    known: Successors, root: int, shape: Iterable[tuple[int, int]]
+    successors: Successors, root: int, shape: Iterable[tuple[int, int]]
 ) -> list[tuple[int, int, int]]:
-    """The tree that a template has below a token: (token, index of the parent, rank), where
-    candidates are known."""
+    """Return the tree of a template below a token as (token, index of the parent, rank), without
+    nodes that have no candidate."""
     grown: list[tuple[int, int, int]] = []
     index_of: dict[int, int] = {-1: -1}
     for index, (rank, parent) in enumerate(shape):
         if parent not in index_of:
             continue
         above = index_of[parent]
-        candidates = known.after(root if above < 0 else grown[above][0])
+        candidates = successors.after(root if above < 0 else grown[above][0])
         if rank < len(candidates):
             index_of[index] = len(grown)
             grown.append((candidates[rank], above, rank))

@@ -10,17 +10,17 @@ import numpy.typing as npt
 Ids = npt.NDArray[np.int32]
 
 DEPTH = 64
-"""Suffixes are told apart by this many tokens; no match is longer."""
+"""Tokens by which suffixes are sorted; no match is longer."""
 
 END = -1
 """Separator after each document."""
 
 
 def suffix_array(tokens: Ids) -> Ids:
-    """Suffixes in the order of their first DEPTH tokens or some more, of equals the earlier first.
+    """Return the suffixes sorted by at least their first DEPTH tokens; ties keep the text's order.
 
-    First they are sorted by as many tokens as fit into one number, then by doubling (Manber and
-    Myers 1993), each time only those that are still tied (Larsson and Sadakane 2007).
+    They are sorted first by the tokens that fit into one number, then by doubling (Manber and Myers
+    1993), each time only among suffixes that are still tied (Larsson and Sadakane 2007).
     """
     count, bits = len(tokens), int(tokens.max() + 1).bit_length()
     width = 62 // bits
@@ -30,9 +30,9 @@ def suffix_array(tokens: Ids) -> Ids:
     key: Any = np.zeros(count, dtype=np.int64)
     for offset in range(width):
         key = (key << bits) | padded[offset : offset + count]
-    rows = np.arange(count)  # those to be sorted by key
+    rows = np.arange(count)  # rows that are still to sort by key
     order = rows.copy()
-    rank = np.full(count + 1, -1)  # by position, the first row of its tie; -1 behind the last
+    rank = np.full(count + 1, -1)  # by position, the first row of its tie; -1 after the last
     while True:
         sort = np.argsort(key, kind="stable")
         key, positions = key[sort], order[rows][sort]

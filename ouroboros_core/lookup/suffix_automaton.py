@@ -1,10 +1,10 @@
-"""A suffix automaton over a growing text: the longest suffix that occurred earlier, where it did
-most recently, and where first.
+"""A suffix automaton over a growing text: the longest suffix that occurred earlier, with its first
+and its most recent occurrence.
 
-States are sets of substrings with the same end positions, joined by suffix links into a tree
-(Blumer et al. 1985); a token is added in amortised constant time. Each state knows where it ended
-first and last: a new token is noted on the states of its longest suffixes, at most FRESH of them,
-because on a text of one repeated token there are as many as tokens.
+A state is a set of substrings with the same end positions; suffix links join the states into a tree
+(Blumer et al. 1985). Adding a token takes amortised constant time. Each state stores its first and
+its last end position. A new token updates only the states of its FRESH longest suffixes, because a
+text of one repeated token has as many suffix states as tokens.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 FRESH = 64
-"""Suffixes, the longest first, that learn at once where they ended last. A shorter one may know an
-older position. It is asked only where a match is lost and all that is left of it is shorter than
-the FRESH longest suffixes of the text before."""
+"""Number of longest suffixes whose last end position is always up to date. A shorter suffix may
+store an older position. It is needed only if a match is lost and its remainder is shorter than the
+FRESH longest suffixes of the text before."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """A suffix of the text that occurred earlier: its length, and where one of the occurrences
-    ended.
+    """An earlier occurrence of a suffix of the text.
 
-    end: the position behind it, which holds the token that followed.
+    length  tokens of the suffix
+    end     position of the token that followed the occurrence
     """
 
     length: int
@@ -31,8 +31,8 @@ class Match:
 
 
 class SuffixAutomaton:
-    """Over all tokens added so far. `SuffixAutomaton().extend([1, 2, 3, 1, 2])` knows that `1 2`
-    occurred, followed by 3."""
+    """The automaton of all tokens added so far: `SuffixAutomaton().extend([1, 2, 3, 1, 2])` finds
+    that `1 2` occurred earlier, followed by 3."""
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
@@ -84,8 +84,8 @@ class SuffixAutomaton:
         return len(self._length) - 1
 
     def _clone(self, before: int, token: int, old: int) -> int:
-        """Split off a state for the shorter substrings of `old`, which now have one more end
-        position."""
+        """Split off a state for the shorter substrings of `old`, which have one more end position
+        now."""
         clone = self._new(self._length[before] + 1, dict(self._next[old]))
         parent = self._link[old]
         self._link[clone], self._link[old] = parent, clone
@@ -98,15 +98,14 @@ class SuffixAutomaton:
 
     @property
     def recent(self) -> Match | None:
-        """The longest suffix of the whole text that also ended earlier, where it did most recently;
-        None if there is none."""
+        """The most recent earlier occurrence of the longest suffix that has one, or None."""
         return self._recent
 
     def first(self, following: int = 0) -> Match | None:
-        """The same suffix where it first ended; None if there is none.
+        """Return the first occurrence of the same suffix, or None.
 
-        Where fewer than `following` tokens stand behind that, it is the longest shorter suffix
-        behind whose first occurrence so many do, or else the shortest one that is known.
+        If fewer than `following` tokens follow it, take the longest shorter suffix that has enough
+        tokens after its first occurrence, or else the shortest suffix that has a state.
         """
         state = self._link[self._last]
         if state <= 0:
@@ -116,5 +115,5 @@ class SuffixAutomaton:
         return Match(self._length[state], self._first_ended[state] + 1)
 
     def _behind(self, state: int) -> int:
-        """Tokens behind the first occurrence of a state's substrings."""
+        """Return the number of tokens after the first occurrence of a state's substrings."""
         return len(self.tokens) - self._first_ended[state] - 1

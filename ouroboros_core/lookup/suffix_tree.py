@@ -1,14 +1,14 @@
 """A suffix tree in flat arrays over documents of token ids, and cursors that follow texts in it.
 
-It answers what a static suffix automaton answers (SAM-Decoding, arXiv 2411.10666, section 3.1): the
-longest end of a text that occurs. A cursor keeps the place of that end in the tree. The next token
-leads one step down; where it does not occur there, a suffix link leads to the place of the same end
-without its first token (McCreight 1976; Chang and Lawler 1994). That is amortised constant time a
-token, whatever the size of the corpus, and no token of the text is read twice.
+It finds the longest end of a text that occurs in the corpus, as a static suffix automaton does
+(SAM-Decoding, arXiv 2411.10666, section 3.1). A cursor stores the position of that end in the tree.
+The next token leads one step down. If it does not occur below, a suffix link leads to the position
+of the same end without its first token (McCreight 1976; Chang and Lawler 1994). This takes
+amortised constant time per token for a corpus of any size, and reads no token of the text twice.
 
-A place stands for a run of rows of the suffix array, so all occurrences are at hand, sorted by what
-follows them. The automaton of the authors' code knows one for each state, the first in the corpus,
-and copies from there.
+A position in the tree stands for consecutive rows of the suffix array, so all occurrences are
+available, sorted by the tokens after them. The automaton of the authors' code stores only the first
+occurrence of each state and copies from it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ import numpy as np
 from ouroboros_core.lookup.suffix_array import DEPTH, END, Ids
 
 _BEYOND = DEPTH + 1
-"""The depth of what no match reaches: a leaf, or suffixes that share DEPTH tokens."""
+"""The depth of nodes that no match reaches: leaves, and suffixes that share DEPTH tokens."""
 
 _GOLDEN = 0x9E3779B97F4A7C15
 """2**64 divided by the golden ratio: its multiples spread evenly (Knuth, volume 3, section 6.4)."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """Where the last `length` tokens of a text occur: rows first to stop - 1 of the suffix
+class RowMatch:
+    """The occurrences of a text's last `length` tokens: rows first to stop - 1 of the suffix
     array."""
 
     length: int
@@ -43,11 +43,11 @@ class Arrays:
     """Nodes, numbered by depth and then by row, the root first; and edges in a hash table.
 
     first, stop  [nodes] the rows below a node are first to stop - 1
-    depth        [nodes] tokens from the root; _BEYOND where the suffixes share DEPTH tokens
-    link         [nodes] the node of the same tokens without the first; the root's is the root
+    depth        [nodes] tokens from the root; _BEYOND if the suffixes share DEPTH tokens
+    link         [nodes] the node of the same tokens without the first; for the root, the root
     bucket       [buckets + 1] the first edge of each bucket
-    tag          [edges] what the bucket leaves open of (node, first token of the edge)
-    child        [edges] the node below; of a leaf, its row r as -1 - r
+    tag          [edges] the bits of (node, first token of the edge) that the bucket does not fix
+    child        [edges] the node below, or -1 - r for the leaf of row r
     """
 
     first: Ids
@@ -61,8 +61,8 @@ class Arrays:
 
 @dataclass(frozen=True)
 class _Key:
-    """One number for (node, token), mixed by a multiplication that can be undone: its upper bits
-    choose a bucket, and the others, the tag, tell apart whatever is in it."""
+    """One number for (node, token), mixed by an invertible multiplication: its upper bits choose a
+    bucket, and its lower bits, the tag, identify an edge in the bucket."""
 
     token_bits: int
     tag_bits: int
@@ -71,7 +71,7 @@ class _Key:
 
     @classmethod
     def of(cls, nodes: int, largest_token: int, edges: int) -> _Key:
-        """With one or two edges to a bucket, and tags of at most 31 bits."""
+        """Return a key with one or two edges to a bucket, and tags of at most 31 bits."""
         token_bits = largest_token.bit_length()
         bits = token_bits + (nodes - 1).bit_length()
         bucket_bits = min(bits, max(edges.bit_length() - 1, bits - 31))
@@ -82,7 +82,7 @@ class _Key:
         return (self.mask >> self.tag_bits) + 1
 
     def table(self, parent: Any, token: Any, child: Any) -> tuple[Ids, Ids, Ids]:
-        """bucket, tag and child for edges given in any order."""
+        """Return bucket, tag and child for edges in any order."""
         key = parent.astype(np.uint64) << np.uint64(self.token_bits) | token.astype(np.uint64)
         mixed = key * np.uint64(self.factor) & np.uint64(self.mask)
         sort = np.argsort(mixed, kind="stable")
@@ -94,11 +94,10 @@ class _Key:
 
 
 class SuffixTree:
-    """Over documents with END behind each. It is shared and never changes; what moves is a
-    `Cursor`."""
+    """An immutable suffix tree over documents, each followed by END; a `Cursor` moves in it."""
 
     def __init__(self, tokens: Ids, order: Ids, arrays: Arrays) -> None:
-        """order: as of `suffix_array`; arrays: as of `build`."""
+        """order: from `suffix_array`; arrays: from `build`."""
         self.arrays = arrays
         self.tokens, self.order = _items(tokens), _items(order)
         self.first, self.stop = _items(arrays.first), _items(arrays.stop)
@@ -110,7 +109,7 @@ class SuffixTree:
 
     @classmethod
     def build(cls, tokens: Ids, order: Ids) -> SuffixTree:
-        """From the suffix array; raises ValueError for another order."""
+        """Build the tree from the suffix array; raises ValueError if `order` is not sorted."""
         descent = _Descent(tokens, order)
         first, stop, depth = descent.nodes
         key = _Key.of(len(first), int(tokens.max()), len(descent.edges[0]))
@@ -118,8 +117,8 @@ class SuffixTree:
         return cls(tokens, order, Arrays(first, stop, depth, links, *key.table(*descent.edges)))
 
     def child(self, node: int, token: int) -> int | None:
-        """What is below a node by the edge that begins with a token: a node, of a leaf -1 - its
-        row, or None. Expected constant time."""
+        """Return the child on the edge that begins with `token`: a node, -1 - row for a leaf, or
+        None. Takes expected constant time."""
         if token > self._largest:
             return None
         key = self._key
@@ -133,20 +132,21 @@ class SuffixTree:
 
 
 class Cursor:
-    """The place of the longest end of a text that occurs in the corpus with something behind it.
+    """The position in the tree of the longest end of a text that occurs in the corpus with a token
+    after it.
 
-    read  tokens of the text so far
+    read  number of tokens of the text so far
     """
 
     def __init__(self, tree: SuffixTree, longest: int = DEPTH) -> None:
-        """longest: tokens of the longest end that is looked for, at most DEPTH."""
+        """longest: most tokens of a match, at most DEPTH."""
         self._tree, self._longest = tree, min(longest, DEPTH)
         self.read = self._length = 0
-        self._node = 0  # the deepest node that is not below the place
-        self._below: int | None = None  # where its edge leads; None if the place is the node itself
+        self._node = 0  # the deepest node that is not below the position
+        self._below: int | None = None  # the child of its edge; None if the position is the node
 
     def extend(self, tokens: Iterable[int]) -> Cursor:
-        """Follow what was written."""
+        """Follow new tokens of the text."""
         for token in tokens:
             self.read += 1
             while self._length == self._longest or not self._step(token):
@@ -156,22 +156,22 @@ class Cursor:
         return self
 
     @property
-    def found(self) -> Found | None:
-        """Where that end occurs; None if not even the last token does."""
+    def match(self) -> RowMatch | None:
+        """The occurrences of that end, or None if not even the last token occurs."""
         if not self._length:
             return None
-        place = self._node if self._below is None else self._below
-        return Found(self._length, *self._rows(place))
+        child = self._node if self._below is None else self._below
+        return RowMatch(self._length, *self._rows(child))
 
-    def _rows(self, place: int) -> tuple[int, int]:
+    def _rows(self, child: int) -> tuple[int, int]:
         tree = self._tree
-        return (tree.first[place], tree.stop[place]) if place >= 0 else (-1 - place, -place)
+        return (tree.first[child], tree.stop[child]) if child >= 0 else (-1 - child, -child)
 
-    def _depth(self, place: int) -> int:
-        return self._tree.depth[place] if place >= 0 else _BEYOND
+    def _depth(self, child: int) -> int:
+        return self._tree.depth[child] if child >= 0 else _BEYOND
 
     def _step(self, token: int) -> bool:
-        """Go one token down, if it occurs there with something behind it."""
+        """Move one token down and return True, if `token` occurs there with a token after it."""
         tree, below, length = self._tree, self._below, self._length
         if below is None:
             below = tree.child(self._node, token)
@@ -179,7 +179,7 @@ class Cursor:
                 return False
         elif tree.tokens[tree.order[self._rows(below)[0]] + length] != token:
             return False
-        # Suffixes at their document's end come first: where the last one is, all are.
+        # Suffixes at their document's end come first: if the last one is at its end, all are.
         if tree.tokens[tree.order[self._rows(below)[1] - 1] + length + 1] == END:
             return False
         self._length += 1
@@ -187,7 +187,7 @@ class Cursor:
         return True
 
     def _settle(self, below: int) -> bool:
-        """Stand at the node below, where the place reaches it, else on the edge to it."""
+        """Move to the node `below` if the match reaches it, otherwise onto the edge to it."""
         reached = self._depth(below) <= self._length
         if reached:
             self._node, self._below = below, None
@@ -196,8 +196,8 @@ class Cursor:
         return reached
 
     def _drop(self) -> None:
-        """Go to the place without the first token: by the link of the node above, then down from
-        node to node, along tokens that are known to be there."""
+        """Drop the first token of the match: follow the link of the node above, then go down from
+        node to node along tokens that must exist."""
         tree, below = self._tree, self._below
         self._length -= 1
         self._node, self._below = tree.link[self._node], None
@@ -212,7 +212,7 @@ class Cursor:
 
 
 class _Descent:
-    """The nodes and edges of a suffix array, found depth by depth among the rows that share their
+    """The nodes and edges of a suffix array, computed depth by depth from the rows that share all
     tokens so far with another row.
 
     nodes  [first, stop, depth]
@@ -225,7 +225,7 @@ class _Descent:
         self._edges: list[tuple[Any, Any, Any]] = []
         self._ends: list[tuple[Any, Any]] = []  # (edge, node below)
         self._counted = [0, 0]  # nodes, edges
-        # The rows; where among them those start that share their tokens; the edge to each group.
+        # Open rows; which of them start a group of rows with equal tokens; the edge to each group.
         self._rows = np.arange(len(order))
         self._starts = self._rows == 0
         self._above = np.array([-1])
@@ -235,38 +235,41 @@ class _Descent:
             depth += 1
         groups = np.flatnonzero(self._starts)
         self._add_nodes(groups, _stops(groups, len(self._rows)), _BEYOND, self._above)
-        self.nodes = [np.concatenate(parts) for parts in zip(*self._nodes, strict=True)]
-        self.edges = [np.concatenate(parts) for parts in zip(*self._edges, strict=True)]
+        self.nodes = [np.concatenate(levels) for levels in zip(*self._nodes, strict=True)]
+        self.edges = [np.concatenate(levels) for levels in zip(*self._edges, strict=True)]
         for edges, nodes in self._ends:
             self.edges[2][edges] = nodes
 
     def _divide(self, depth: int) -> None:
-        """Divide the groups by their next token. One that falls into parts, or where a document
-        ends, is a node; what is left are the parts of two rows or more."""
+        """Divide the groups by their next token.
+
+        A group that splits, or in which a document ends, is a node. Subgroups of at least two rows
+        stay open.
+        """
         rows, starts = self._rows, self._starts
         token = self._tokens[self._order[rows] + depth]
         if ((token[1:] < token[:-1]) & ~starts[1:]).any():
             raise ValueError("the suffixes are not in their order")
-        starts_part = starts.copy()
-        starts_part[1:] |= token[1:] != token[:-1]
-        parts, groups = np.flatnonzero(starts_part), np.flatnonzero(starts)
-        group = np.cumsum(starts[parts]) - 1
+        starts_subgroup = starts.copy()
+        starts_subgroup[1:] |= token[1:] != token[:-1]
+        subgroups, groups = np.flatnonzero(starts_subgroup), np.flatnonzero(starts)
+        group = np.cumsum(starts[subgroups]) - 1
         node = (np.bincount(group) > 1) | (token[groups] == END) | (depth == 0)
         stops = _stops(groups, len(rows))
         added = self._add_nodes(groups[node], stops[node], depth, self._above[node])
-        goes_on = token[parts] != END
-        new = goes_on & node[group]
+        continues = token[subgroups] != END
+        new = continues & node[group]
         above = self._above[group]
         parents = added + np.cumsum(node)[group[new]] - 1
-        above[new] = self._add_edges(parents, token[parts[new]], rows[parts[new]])
-        size = _stops(parts, len(rows)) - parts
-        left = goes_on & (size > 1)
-        stays = np.repeat(left, size)
-        self._rows, self._starts, self._above = rows[stays], starts_part[stays], above[left]
+        above[new] = self._add_edges(parents, token[subgroups[new]], rows[subgroups[new]])
+        size = _stops(subgroups, len(rows)) - subgroups
+        is_open = continues & (size > 1)
+        stays = np.repeat(is_open, size)
+        self._rows, self._starts, self._above = rows[stays], starts_subgroup[stays], above[is_open]
 
     def _add_nodes(self, starts: Any, stops: Any, depth: int, above: Any) -> int:
-        """Nodes of groups, by where those start and stop among the rows; returns the first's
-        number."""
+        """Add the nodes of groups, given their first and last + 1 index among the open rows, and
+        return the number of the first node."""
         first = self._counted[0]
         self._counted[0] += len(starts)
         self._nodes.append(
@@ -281,7 +284,7 @@ class _Descent:
         return first
 
     def _add_edges(self, parents: Any, tokens: Any, rows: Any) -> Any:
-        """Edges to leaves, as long as no node is found below them; returns their numbers."""
+        """Add edges, at first to leaves, and return their numbers; `_add_nodes` redirects them."""
         first = self._counted[1]
         self._counted[1] += len(rows)
         self._edges.append((parents, tokens, -1 - rows))
@@ -289,13 +292,13 @@ class _Descent:
 
 
 def _stops(starts: Any, count: int) -> Any:
-    """Where each of several runs stops that fill `count` places together."""
+    """Return the end of each of several consecutive runs that fill `count` rows."""
     return np.append(starts[1:], count)[: len(starts)]
 
 
 def _links(order: Ids, first: Ids, depth: Ids) -> Ids:
-    """Of each node the one whose rows, a token less deep, contain its first suffix without its
-    first token."""
+    """Return each node's suffix link: the node one level up whose rows contain the node's first
+    suffix without its first token."""
     row = np.empty(len(order), dtype=np.int32)
     row[order] = np.arange(len(order), dtype=np.int32)
     links = np.zeros(len(first), dtype=np.int32)
@@ -307,5 +310,5 @@ def _links(order: Ids, first: Ids, depth: Ids) -> Ids:
 
 
 def _items(array: Ids) -> memoryview[int]:
-    """Its items are plain numbers, faster to get one by one than those of an array."""
+    """Return a view whose items are plain numbers, faster to read one by one than array items."""
     return np.ascontiguousarray(array).data

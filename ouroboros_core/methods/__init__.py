@@ -1,5 +1,4 @@
-"""The decoding methods, one file each; a new file with a Method in it is a new method, there is no
-list to extend."""
+"""The decoding methods, one file each. A file with a Method in it is a method; there is no list."""
 
 from __future__ import annotations
 
@@ -11,29 +10,28 @@ from functools import cache, partial
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import read_settings as read_given
-from ouroboros_core.lookup.memories import Memories
-from ouroboros_core.lookup.memory import Memory
+from ouroboros_core.lookup.memory import Memories, Memory
 from ouroboros_core.methods.parts.base import Method, Resources
 from ouroboros_core.methods.parts.needs import REMEDIES, SHARING, Need
+from ouroboros_core.settings import read_settings as parse_settings
 
 DEFAULT = "union"
 
 
 @cache
 def available() -> dict[str, type[Method]]:
-    """All methods by id, simplest first."""
-    found: list[type[Method]] = []
+    """Return all methods by id, the simplest first."""
+    kinds: list[type[Method]] = []
     for module in pkgutil.iter_modules(__path__):
         content = vars(importlib.import_module(f"{__name__}.{module.name}")).values()
-        found += [
+        kinds += [
             c for c in content if isinstance(c, type) and issubclass(c, Method) and "id" in vars(c)
         ]
-    return {method.id: method for method in sorted(set(found), key=lambda m: (m.order, m.id))}
+    return {method.id: method for method in sorted(set(kinds), key=lambda m: (m.order, m.id))}
 
 
 def get(method: str) -> type[Method]:
-    """The method of that id; raises InvalidInput naming those there are."""
+    """Return the method of an id; raise InvalidInput with all ids for an unknown one."""
     if not isinstance(method, str) or method not in available():
         raise InvalidInput(
             f"method must be one of {', '.join(available())}, got {str(method)[:80]}"
@@ -42,58 +40,57 @@ def get(method: str) -> type[Method]:
 
 
 EXTENDED = "extended"
-"""The setting that lets a method do what its paper does not."""
+"""The setting with which a method goes beyond its paper."""
 
 
 def able(need: Need) -> str:
-    """The methods that can make use of something, by id, as a list in words."""
+    """Return the ids of the methods that need or use something, as a list in words."""
     return ", ".join(m.id for m in available().values() if need in m.uses | m.needs)
 
 
 PRESETS = ("auto", "published")
-"""What a method's settings begin as: its defaults, sized for this machine, or those of its
-paper."""
+"""Settings to begin with: a method's defaults, sized for this machine, or its paper's."""
 
 
 def preset(kind: type[Method], name: str) -> dict[str, Any]:
-    """The settings of a preset, to which others can be added; raises InvalidInput."""
+    """Return the settings of a preset, to which others can be added; raise InvalidInput."""
     if name not in PRESETS:
         raise InvalidInput(f"preset must be one of {', '.join(PRESETS)}, got {str(name)[:40]}")
     if name == "auto":
         return {}
     if not kind.published:
-        able = ", ".join(method.id for method in available().values() if method.published)
+        published = ", ".join(method.id for method in available().values() if method.published)
         raise InvalidInput(
-            f"{kind.id} has no published settings: leave the preset out, or choose {able}"
+            f"{kind.id} has no published settings: leave the preset out, or choose {published}"
         )
     return dict(kind.published)
 
 
 def with_preset(text: Any) -> tuple[type[Method], dict[str, Any]]:
-    """A method and the settings of its preset, which may stand behind it in brackets:
-    `lookahead[published]`; raises InvalidInput."""
+    """Return a method and the settings of its preset, written as `lookahead[published]` or
+    `lookahead`; raise InvalidInput."""
     name, bracket, rest = text.partition("[") if isinstance(text, str) else (text, "", "")
     kind = get(name)
     return kind, preset(kind, rest.removesuffix("]") if bracket else "auto")
 
 
 def split_preset(text: str) -> tuple[str, str]:
-    """`published, window_size=7` as the name of the preset, 'auto' if there is none, and the
-    settings that follow it."""
+    """Split `published, window_size=7` into the name of the preset, 'auto' if it is missing, and
+    the settings after it."""
     first, _, rest = text.partition(",")
     return (first.strip(), rest) if first.strip() in PRESETS else ("auto", text)
 
 
 def read_settings(kind: type[Method], text: str) -> dict[str, Any]:
-    """The settings of `published, window_size=7`, those that are typed as text and not yet checked;
-    raises InvalidInput."""
-    name, given = split_preset(text)
-    return preset(kind, name) | read_given(given)
+    """Return the settings of `published, window_size=7`, as text and not yet checked; raise
+    InvalidInput."""
+    name, rest = split_preset(text)
+    return preset(kind, name) | parse_settings(rest)
 
 
 def label(method: str, settings: Mapping[str, Any]) -> str:
-    """The method with what a reader must know of its settings: `lookahead[published]` where they
-    are those of its paper, `lookahead[extended=true]` where it does more than that has."""
+    """Return the name of a method with its settings: `lookahead[published]` with the settings of
+    its paper, `lookahead[extended=true]` if it goes beyond the paper."""
     kind = available().get(method)
     if kind is not None and kind.published and dict(kind.published) == dict(settings):
         return f"{method}[published]"
@@ -101,14 +98,16 @@ def label(method: str, settings: Mapping[str, Any]) -> str:
 
 
 def needed(kind: type[Method], hyperparameters: Any) -> frozenset[Need]:
-    """What a method needs besides the target with these settings."""
+    """Return the needs of a method with these settings, without the target."""
     members = kind.members(hyperparameters, Resources()).values()
     return kind.needs.union(*(get(name).needs for name, _ in members))
 
 
 def wanting(need: Need, foreign_draft: str, remedy: str) -> str:
-    """What is missing and what to do, in words, for a sentence that goes on; `foreign_draft` is
-    that of `Resources`."""
+    """Return a phrase for a missing need and its remedy, the middle of a sentence.
+
+    foreign_draft: see `Resources`.
+    """
     if foreign_draft and need in SHARING:
         return (
             f"{need.phrase} that shares the target's vocabulary, but {foreign_draft}: choose "
@@ -118,12 +117,12 @@ def wanting(need: Need, foreign_draft: str, remedy: str) -> str:
 
 
 def create(kind: type[Method], hyperparameters: Any, resources: Resources) -> Method:
-    """A method for one run, with the members that it combines; raises InvalidInput if something
-    is missing."""
+    """Return a method for one run, with the members that it combines; raise InvalidInput if a
+    need is missing."""
     for need in sorted(needed(kind, hyperparameters)):
         if not resources.has(need):
-            what = wanting(need, resources.foreign_draft, REMEDIES[need])
-            raise InvalidInput(f"{kind.id} needs {what}, or choose another method")
+            missing = wanting(need, resources.foreign_draft, REMEDIES[need])
+            raise InvalidInput(f"{kind.id} needs {missing}, or choose another method")
     members = {}
     for role, (name, settings) in kind.members(hyperparameters, resources).items():
         member, chosen = get(name), dict(settings)
@@ -131,16 +130,16 @@ def create(kind: type[Method], hyperparameters: Any, resources: Resources) -> Me
             chosen.pop(EXTENDED, None)
         if chosen.pop("fixed", False):
             chosen = member.Hyperparameters.fixed(**chosen)
-        given = member.Hyperparameters(**chosen)
-        kept = _kept(f"{role}/{name}", member, given, resources)
-        members[role] = create(member, given, replace(resources, memory=kept))
+        parsed = member.Hyperparameters(**chosen)
+        memory = _member_memory(f"{role}/{name}", member, parsed, resources)
+        members[role] = create(member, parsed, replace(resources, memory=memory))
     return kind(hyperparameters, replace(resources, members=members))
 
 
-def _kept(
+def _member_memory(
     role: str, member: type[Method], hyperparameters: Any, resources: Resources
 ) -> Memory | None:
-    """A member's part of what is kept for all; None where the run is cold, or it keeps nothing."""
+    """Return a member's memory; None if the run is cold, or if the member has no memory."""
     memory = resources.memory
     if not isinstance(memory, Memories):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ouroboros_core import hyperparameters
+from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import Context, Method
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
@@ -17,7 +17,7 @@ class Autoregressive(Method):
     order = 0
     proposes = False
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         """No settings."""
 
     def propose(self, context: Context) -> TokenTree:

@@ -1,9 +1,9 @@
 """CaPE: a greedy chain from the draft model, with siblings where it is unsure (arXiv 2402.02082).
 
-Confidence-aware proposal expansion: the less probability the draft model gives its first choice,
-the more of its next choices stand beside it. They cost a row of the target's pass and
-no draft pass. The paper puts this on GliDe, a draft model that it trains; here it is on any draft
-model. The draft is greedy also when sampling.
+Confidence-aware proposal expansion: the lower the draft model's probability of its first choice,
+the more of its next choices are proposed. A sibling costs a row of the target's pass and no draft
+pass. The paper uses GliDe, a draft model that it trains; here any draft model will do. The draft is
+greedy even if the text is sampled.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -27,22 +26,23 @@ from ouroboros_core.methods.parts.base import (
 )
 from ouroboros_core.methods.parts.drafting import DraftModel
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
 BINS = (8, 8, 8, 6, 6, 6, 4, 4, 2, 2, 2)
-"""Candidates at a place where the draft model gives its first choice a probability of at least 0,
-0.1, 0.2 ... 1.0; as published."""
+"""Candidates at a position by the draft model's probability of its first choice: at least 0, 0.1,
+0.2 ... 1.0; as published."""
 
 PUBLISHED = {"max_candidates": max(BINS)}
-"""All that the bins ask for."""
+"""The largest number of candidates in the bins."""
 
 LONGEST = 16
-"""Tokens of the chain at most where that is 'auto'."""
+"""Tokens of the chain at most if their number is 'auto'."""
 
 
 class Cape(Method):
-    """The draft model is decoded greedily; each of its outputs gives one place its candidates."""
+    """The draft model is decoded greedily; each output gives the candidates of a position."""
 
     id = "cape"
     name = "CaPE"
@@ -56,9 +56,9 @@ class Cape(Method):
     needs = frozenset({Need.DRAFT_MODEL})
 
     published = fixed_values(gamma=4, **PUBLISHED)
-    """Its bins; the length is that of plain speculative decoding, since the paper names none."""
+    """The paper's bins; the paper names no length, so this is speculative decoding's."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
             AUTO, examples=[2], description="Draft tokens per step."
         )
@@ -105,5 +105,5 @@ class Cape(Method):
 
 
 def candidates(confidence: float) -> int:
-    """How many tokens are proposed at a place where the first choice has this probability."""
+    """Return the number of candidates at a position by the probability of the first choice."""
     return BINS[min(int(10 * confidence), len(BINS) - 1)]

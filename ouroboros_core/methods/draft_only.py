@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ouroboros_core import hyperparameters
+from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import Context, Method
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
@@ -24,7 +24,7 @@ class DraftOnly(Method):
     needs = frozenset({Need.DRAFT_MODEL})
     writer = Source.DRAFT
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         """No settings."""
 
     def propose(self, context: Context) -> TokenTree:

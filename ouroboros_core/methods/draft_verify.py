@@ -1,9 +1,9 @@
-"""Draft & Verify: the target drafts for itself, with some of its layers skipped (arXiv 2309.08168).
+"""Draft & Verify: the target drafts with some of its layers skipped (arXiv 2309.08168).
 
-There is no second model: the draft is the target without some attentions and MLPs, which shares its
-weights and the keys and values of the text. It stops where it is unsure, and the threshold for that
-follows how much of the drafts is accepted (section 3.4). The token that it was unsure of is still
-proposed: under rejection sampling it must not depend on a drawn token whether that token is judged.
+There is no second model: the draft is the target without some attentions and MLPs. It shares the
+target's weights and the keys and values of the text. It stops after a token of low probability, and
+the threshold follows the acceptance rate (section 3.4). That last token is still proposed: under
+rejection sampling, a drawn token must not decide whether it is judged.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -27,16 +26,17 @@ from ouroboros_core.methods.parts.base import (
 )
 from ouroboros_core.methods.parts.drafting import drafted_chain
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.tree import TokenTree
 
 LONGEST = 12
-"""Draft tokens at most where that is 'auto'; as published."""
+"""Draft tokens at most if their number is 'auto'; as published."""
 
 STEP = 0.01
-"""By how much a step's result moves the threshold, before it is smoothed (epsilon)."""
+"""Change of the threshold by one step, before smoothing (epsilon)."""
 
 RATE_MEMORY, THRESHOLD_MEMORY = 0.5, 0.9
-"""What the acceptance rate and the threshold so far count for at the next step (beta)."""
+"""Weights of the previous acceptance rate and threshold in their moving averages (beta)."""
 
 
 class DraftVerify(Method):
@@ -54,9 +54,9 @@ class DraftVerify(Method):
     needs = frozenset({Need.SELF_DRAFT})
 
     published = fixed_values(gamma=12, threshold=0.6, adaptive=True, acceptance_goal=0.9)
-    """Those of the authors' experiments (evaluate_sum.ipynb in their repository)."""
+    """Settings of the authors' experiments (evaluate_sum.ipynb in their repository)."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
             AUTO, examples=[4], description="Draft tokens per step at most."
         )
@@ -104,9 +104,9 @@ class DraftVerify(Method):
     def _next_threshold(self, is_whole: bool) -> float:
         """The threshold for the next step; where too much is accepted it falls, unless the draft
         `is_whole`, as long as it may be, anyway."""
-        wanted = self.threshold
+        target = self.threshold
         if self.rate < self.settings.acceptance_goal:
-            wanted += STEP
+            target += STEP
         elif not is_whole:
-            wanted -= STEP
-        return THRESHOLD_MEMORY * self.threshold + (1 - THRESHOLD_MEMORY) * wanted
+            target -= STEP
+        return THRESHOLD_MEMORY * self.threshold + (1 - THRESHOLD_MEMORY) * target

@@ -1,4 +1,4 @@
-"""EAGLE-2: a one-layer head drafts a tree from the target's own features (arXiv 2401.15077,
+"""EAGLE-2: a one-layer head drafts a tree from the target's features (arXiv 2401.15077,
 2406.16858)."""
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -23,14 +21,15 @@ from ouroboros_core.methods.parts.base import (
     TokenizedPrompt,
 )
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
 
 DEEPEST = 8
-"""Levels at most where that is 'auto'."""
+"""Levels at most if their number is 'auto'."""
 
 LARGEST = 48
-"""Nodes proposed where their number is 'auto'."""
+"""Nodes proposed if their number is 'auto'."""
 
 
 @dataclass
@@ -45,7 +44,7 @@ class _Node:
 
 
 class Eagle2(Method):
-    """The head's likeliest tokens, expanded level by level, of which the likeliest nodes are kept
+    """The head's likeliest tokens, expanded level by level; the likeliest nodes are proposed
     (section 4 of EAGLE-2)."""
 
     id = "eagle2"
@@ -57,13 +56,13 @@ class Eagle2(Method):
     )
     order = 25
     on_map = (Guesser.HEAD, Shape.TREE)
-    needs = frozenset({Need.HEAD})
+    needs = frozenset({Need.EAGLE})
 
     published = fixed_values(tree_depth=6, tree_width=10, tree_size=59)
-    """A first level and 5 rounds behind it, the 10 likeliest each, 60 nodes with the root: those of
-    the authors' code for a 7B model."""
+    """Settings of the authors' code for a 7B model: a first level and 5 rounds after it, the 10
+    likeliest each, 60 nodes with the root."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         tree_depth: Annotated[int, Ge(1), Le(10)] | Auto = Field(
             AUTO, examples=[3], description="Levels of the drafted tree."
         )
@@ -84,13 +83,14 @@ class Eagle2(Method):
         return Adjustable(drafting=depth, checking=size) if depth or size else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        assert self.resources.head is not None
-        self.head = self.resources.head
+        head = self.resources.head(self.needs)
+        assert head is not None
+        self.head = head
         self.head.forget()
 
     def propose(self, context: Context) -> TokenTree:
         nodes, evaluation = self._draft(context)
-        # A child is never likelier than its parent, so that the likeliest nodes hang together.
+        # A child is never likelier than its parent, so the likeliest nodes are connected.
         order = sorted(range(1, len(nodes)), key=lambda index: (-nodes[index].score, index))
         builder, numbers = TreeBuilder(context.root), {0: 0}
         for index in sorted(order[: self.size]):
@@ -107,8 +107,8 @@ class Eagle2(Method):
         return builder.build()
 
     def _draft(self, context: Context) -> tuple[list[_Node], Evaluation | None]:
-        """All nodes that were drafted, the root first, and what the head said after those it has
-        read."""
+        """Return all drafted nodes, the root first, and the head's outputs after the nodes that it
+        has read."""
         nodes = [_Node(context.root, -1, 0.0)]
         depth, width = min(self.depth, context.deepest), self.settings.tree_width
         if depth < 1 or len(context.tokens) < 2 or not context.budget.allows_pass():

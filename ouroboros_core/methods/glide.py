@@ -1,4 +1,4 @@
-"""GliDe: a small draft that attends to the target's own keys and values writes a chain (arXiv
+"""GliDe: a small draft that attends to the target's keys and values writes a chain (arXiv
 2402.02082)."""
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -21,15 +20,16 @@ from ouroboros_core.methods.parts.base import (
 )
 from ouroboros_core.methods.parts.drafting import drafted_chain
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 LONGEST = 16
-"""Draft tokens at most where that is 'auto'."""
+"""Draft tokens at most if their number is 'auto'."""
 
 
 class Glide(Method):
-    """The draft is decoded one token at a time; what the target has read of the text, it need not
-    read itself. Siblings by its confidence are what `cape` adds."""
+    """The draft is decoded token by token. It need not read the text that the target has read.
+    `cape` adds siblings by confidence."""
 
     id = "glide"
     name = "GliDe"
@@ -46,7 +46,7 @@ class Glide(Method):
     """The block of the authors' code (github.com/NonvolatileMemory/GliDe_with_a_CaPE_ICML_24,
     glide/glideModel.py)."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
             AUTO, examples=[3], description="Draft tokens per step."
         )
@@ -55,7 +55,7 @@ class Glide(Method):
         super().__init__(hyperparameters, resources)
         self.settings = hyperparameters
         self.gamma = upto(hyperparameters.gamma, LONGEST)
-        self.head = resources.trained(self.needs)
+        self.head = resources.head(self.needs)
 
     @property
     def adjustable(self) -> Adjustable | None:

@@ -1,12 +1,12 @@
 """Graph-structured speculative decoding: equal continuations are drafted once (arXiv 2407.16207).
 
-The branches of a drafted tree share many sequences of tokens. A new node whose last tokens are
-those of another node is that node: the draft model goes on behind one of them only, and the tree
-becomes a directed graph. For the target's check it is unrolled into a tree again, breadth first:
-behind every node that was merged stand copies of what was drafted behind the other.
+The branches of a drafted tree share many sequences of tokens. A new node with the same last tokens
+as another node is merged with it: the draft model continues after one of them only, and the tree
+becomes a directed graph. For the target it is unrolled into a tree again, breadth first: the
+children of a merged node are copies of the children of the other node.
 
-Sampled, the candidates of a place are drawn without replacement, as in `multi_candidate`. A copy
-was drawn for another place: rejection sampling keeps it with the target's own probability, like a
+Sampled, the candidates of a position are drawn without replacement, as in `multi_candidate`. A copy
+was drawn for another position: rejection sampling keeps it with the target's probability, like a
 phrase.
 """
 
@@ -21,26 +21,26 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
     Resources,
     Shape,
+    StepNotes,
     TokenizedPrompt,
 )
 from ouroboros_core.methods.parts.drafting import DraftModel, Frontier, Level
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import likely, without
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import ROOT, Probabilities, Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import ROOT, Evaluation, Probabilities, Provenance, TokenTree, TreeBuilder
 
 DEEPEST = 8
-"""Levels at most where that is 'auto'."""
+"""Levels at most if their number is 'auto'."""
 
 
 @dataclass
@@ -48,10 +48,10 @@ class _Node:
     """A node of the graph.
 
     parent  -1 for the root
-    ending  the last tokens of the text up to it, by which it is known
+    ending  the last tokens of the text up to the node, its key
     drawn_from  the probabilities that its token was drawn from
-    read    its number in the tree that the draft model reads; None where it is not read
-    same    the node that it goes on as
+    read    number in the tree that the draft model reads; None if it is not read
+    same    the node that it is merged with
     """
 
     token: int
@@ -66,24 +66,24 @@ class _Node:
 
 @dataclass
 class _Graph:
-    """What was drafted in a step: its nodes, the root first.
+    """The draft of a step: its nodes, the root first.
 
-    reading   the tree of the nodes behind which the draft model is asked
-    frontier  of that tree: the nodes to ask behind next
-    known     the node that an ending stands for
-    merged    nodes of the last level that go on as others; `reach`: the probability of getting to
-              one of them
+    reading   the tree of the nodes after which the draft model computes outputs
+    frontier  nodes of that tree for the next draft pass
+    by_ending the first node with an ending
+    merged    nodes of the last level that were merged with others; `reach`: the probability of
+              reaching one of them
     """
 
     nodes: list[_Node]
     reading: TreeBuilder
     frontier: Frontier = field(default_factory=lambda: {0: 1.0})
-    known: dict[tuple[int, ...], int] = field(default_factory=dict)
+    by_ending: dict[tuple[int, ...], int] = field(default_factory=dict)
     merged: int = 0
     reach: float = 0.0
 
     def above(self, index: int) -> list[int]:
-        """The nodes from this one up to the root."""
+        """Return the nodes from this one up to the root."""
         path = []
         while index >= 0:
             path.append(index)
@@ -91,18 +91,18 @@ class _Graph:
         return path
 
     def merge(self, index: int, reach: float) -> bool:
-        """Let a node go on as one with the same ending, which is not above it; whether there is
+        """Merge a node with one of the same ending that is not above it; return whether there is
         one."""
         node = self.nodes[index]
-        other = self.known.setdefault(node.ending, index) if node.ending else index
-        if other in self.above(index):
+        equal = self.by_ending.setdefault(node.ending, index) if node.ending else index
+        if equal in self.above(index):
             return False
-        node.same = other
+        node.same = equal
         self.merged, self.reach = self.merged + 1, self.reach + reach
         return True
 
     def unroll(self, evaluation: Evaluation | None, size: int, depth: int) -> TokenTree:
-        """The tree of at most `size` nodes and `depth` levels, breadth first."""
+        """Return the graph as a tree of at most `size` nodes and `depth` levels, breadth first."""
         builder = TreeBuilder(self.nodes[0].token, max_depth=depth)
         waiting = deque([(0, 0, 0)])  # in the graph, in the tree, tokens that match; 0: no copy
         while waiting:
@@ -115,17 +115,17 @@ class _Graph:
             for child in node.children:
                 if len(builder) > size:
                     return builder.build()
-                one = self.nodes[child]
-                origin = replace(one.origin, match=match) if match else one.origin
-                drawn_from = None if match else one.drawn_from
-                added = builder.add(one.token, number, origin, drawn_from)
+                below = self.nodes[child]
+                origin = replace(below.origin, match=match) if match else below.origin
+                drawn_from = None if match else below.drawn_from
+                added = builder.add(below.token, number, origin, drawn_from)
                 if added is not None:
                     waiting.append((child, added, match + 1 if match else 0))
         return builder.build()
 
 
 class Graph(Method):
-    """The draft model is decoded level by level, over the nodes of a level that are no copies."""
+    """The draft model is decoded level by level, over the nodes of a level that were not merged."""
 
     id = "graph"
     name = "Graph-structured speculative decoding"
@@ -146,11 +146,11 @@ class Graph(Method):
         prob_threshold=0.3,
         tree_size=99,
     )
-    """Of those that the authors' code tries (github.com/gzhch/gsd): 4 candidates, one token before
-    a node compared, or none, and the lowest of its thresholds; 100 rows with the root. Its depth is
-    that of the chain beside it there."""
+    """From the settings that the authors' code tries (github.com/gzhch/gsd): 4 candidates, endings
+    of two tokens, and the lowest thresholds; 100 rows with the root. The depth is the length of the
+    chain that the authors compare it with."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         tree_depth: Annotated[int, Ge(1), Le(16)] | Auto = Field(
             AUTO, examples=[3], description="Levels of the drafted tree."
         )
@@ -172,12 +172,17 @@ class Graph(Method):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.settings = hyperparameters
+        self._rows_saved = 0
         self.depth = upto(hyperparameters.tree_depth, DEEPEST)
         self.draft = DraftModel(resources, adjustable=hyperparameters.tree_depth == AUTO)
 
     @property
     def adjustable(self) -> Adjustable | None:
         return Adjustable() if self.settings.tree_depth == AUTO else None
+
+    @property
+    def notes(self) -> StepNotes:
+        return StepNotes(draft_rows_saved=self._rows_saved)
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.draft.start(prompt, max_new_tokens)
@@ -186,16 +191,19 @@ class Graph(Method):
         root = _Node(context.root, -1, self._ending(context.tokens), read=0)
         graph = _Graph([root], TreeBuilder(context.root))
         evaluation: Evaluation | None = None
-        asked = {0: 0}
-        saved = made = 0
+        indices = {0: 0}
+        saved = passes = 0
         for level in self.draft.levels(context, graph.reading, graph.frontier, self.depth):
-            evaluation, made = level[0], made + 1
+            evaluation, passes = level[0], passes + 1
             saved, graph.merged, graph.reach = saved + graph.merged, 0, 0.0
-            asked = self._grow(graph, level, asked, context)
-        more = made < min(self.depth, context.deepest)
-        if more and not graph.frontier and context.budget.allows_pass(graph.reach, graph.merged):
+            indices = self._grow(graph, level, indices, context)
+        if (
+            passes < min(self.depth, context.deepest)
+            and not graph.frontier
+            and context.budget.allows_pass(graph.reach, graph.merged)
+        ):
             saved += graph.merged
-        self.draft_rows_saved = saved
+        self._rows_saved = saved
         return graph.unroll(evaluation, self.settings.tree_size, context.deepest)
 
     def _ending(self, tokens: Sequence[int]) -> tuple[int, ...]:
@@ -203,10 +211,12 @@ class Graph(Method):
         return tuple(tokens[-count:]) if count else ()
 
     def _grow(
-        self, graph: _Graph, level: Level, asked: dict[int, int], context: Context
+        self, graph: _Graph, level: Level, indices: dict[int, int], context: Context
     ) -> dict[int, int]:
-        """Add a level behind the nodes that were asked behind, `asked` from their numbers in the
-        draft's tree to those in the graph; those to ask behind next."""
+        """Add a level to the graph; return `indices` for the next level.
+
+        indices  number in the draft's tree -> index in the graph, of the nodes of a level
+        """
         reaches = dict(graph.frontier)
         graph.frontier.clear()
         following: dict[int, int] = {}
@@ -214,12 +224,12 @@ class Graph(Method):
             for rank, (token, share, drawn_from) in enumerate(candidates):
                 if len(graph.nodes) > self.settings.tree_size:
                     return following
-                index, above = len(graph.nodes), graph.nodes[asked[read]]
+                index, above = len(graph.nodes), graph.nodes[indices[read]]
                 ending = self._ending((*above.ending, token))
                 origin = Provenance(
                     Source.DRAFT, step=context.step, rank=rank, confidence=round(share, 2)
                 )
-                graph.nodes.append(_Node(token, asked[read], ending, origin, drawn_from))
+                graph.nodes.append(_Node(token, indices[read], ending, origin, drawn_from))
                 above.children.append(index)
                 if token in self.resources.stop_tokens or share < self.settings.prob_threshold:
                     continue
@@ -234,8 +244,8 @@ class Graph(Method):
     def _candidates(
         self, level: Level, nodes: list[int], context: Context
     ) -> dict[int, list[tuple[int, float, Probabilities | None]]]:
-        """What may come behind some nodes of the draft's tree: (token, its probability, what it was
-        drawn from)."""
+        """Return the candidates after some nodes of the draft's tree, each as (token, probability,
+        probabilities that it was drawn from)."""
         evaluation, count = level[0], self.settings.candidates
         least = self.settings.sibling_threshold
         if self.resources.sampler.sampling.temperature == 0:
@@ -250,12 +260,12 @@ class Graph(Method):
             }
         position = len(context.tokens) - 1
         rank = self.resources.ranker(*level, position, context.step, count, least)
-        found: dict[int, list[tuple[int, float, Probabilities | None]]] = {}
+        drawn: dict[int, list[tuple[int, float, Probabilities | None]]] = {}
         for node in nodes:
             q = self.resources.drawn_from(evaluation, node)
             q = None if q is None else likely(q, least)
-            found[node] = []
+            drawn[node] = []
             for token in rank(node):
-                found[node].append((token, evaluation.confidence(node, token), q))
+                drawn[node].append((token, evaluation.confidence(node, token), q))
                 q = None if q is None else without(q, token)
-        return found
+        return drawn

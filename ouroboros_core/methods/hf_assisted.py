@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ouroboros_core.hyperparameters import fixed_values
 from ouroboros_core.methods.parts.assisted import Assisted, DraftSettings
 from ouroboros_core.methods.parts.base import Guesser, Shape
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import fixed_values
 
 
 class HfAssisted(Assisted):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ouroboros_core import hyperparameters
+from ouroboros_core import settings
 from ouroboros_core.methods.parts.assisted import Assisted
 from ouroboros_core.methods.parts.base import Guesser, Shape
 from ouroboros_core.methods.parts.needs import Need
@@ -21,5 +21,5 @@ class HfCandidates(Assisted):
     needs = frozenset({Need.CANDIDATES})
     kind = "candidates"
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         """No settings."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import fixed_values
+from ouroboros_core import settings
 from ouroboros_core.methods.parts.assisted import Assisted
 from ouroboros_core.methods.parts.base import Guesser, Shape
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import fixed_values
 from ouroboros_core.sources import Source
 
 
@@ -28,6 +28,6 @@ class HfPromptLookup(Assisted):
     published = fixed_values(num_tokens=10, max_ngram=2)
     """transformers' defaults."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         num_tokens: int = Field(10, ge=1, le=64, description="Tokens copied.")
         max_ngram: int = Field(2, ge=1, le=16, description="Longest n-gram that is looked for.")

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from ouroboros_core.hyperparameters import fixed_values
 from ouroboros_core.methods.parts.assisted import Assisted, DraftSettings
 from ouroboros_core.methods.parts.base import Guesser, Shape
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import fixed_values
 
 
 class HfUniversal(Assisted):
-    """A draft model with a tokenizer of its own writes text, which is translated to the target's
-    tokens; the code is transformers' own."""
+    """A draft model with a different tokenizer writes text, which is translated to the target's
+    tokens; the code is transformers'."""
 
     id = "hf_universal"
     name = "Universal assisted generation of transformers"

@@ -1,7 +1,7 @@
-"""Lookahead decoding: the target finds its own phrases in a Jacobi window (arXiv 2402.02057).
+"""Lookahead decoding: the target finds phrases in a Jacobi window (arXiv 2402.02057).
 
-With `extended` the pool also has the n-grams of prompt and text, which is the option
-POOL_FROM_PROMPT of the authors' code, off there, too.
+With `extended` the pool also has the n-grams of prompt and text: the option POOL_FROM_PROMPT of the
+authors' code, which is off by default there.
 """
 
 from __future__ import annotations
@@ -11,31 +11,32 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values
+from ouroboros_core import settings
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
 from ouroboros_core.lookup.phrase_pool import PhrasePool, open_pool
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
     Resources,
     Shape,
+    StepNotes,
     TokenizedPrompt,
     VerificationResult,
 )
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, TokenTree, TreeBuilder
 
 LONG_ENOUGH = 64
-"""New tokens that a text may have before a window pays whose pool begins empty."""
+"""New tokens from which a window pays if the pool begins empty."""
 
 
 class Lookahead(Method):
-    """Every pass checks the phrases of the root's key and, in the same pass, moves the window that
-    finds new ones."""
+    """Every pass checks the phrases of the root's token and also moves the window, which finds new
+    phrases."""
 
     id = "lookahead"
     name = "Lookahead decoding"
@@ -54,9 +55,9 @@ class Lookahead(Method):
         guess_set_size=15,
         extended=False,
     )
-    """W, N and G of a 7B model, table 1; phrases from the window alone."""
+    """W, N and G of a 7B model, table 1; phrases from the window only."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         window_size: Annotated[int, Ge(1), Le(60)] | Auto = Field(
             AUTO,
             examples=[7],
@@ -83,6 +84,10 @@ class Lookahead(Method):
     def adjustable(self) -> Adjustable | None:
         return Adjustable() if self.settings.window_size == AUTO else None
 
+    @property
+    def notes(self) -> StepNotes:
+        return StepNotes(len(self.pool), self.columns)
+
     @classmethod
     def new_memory(cls, hyperparameters: Hyperparameters, fingerprint: str = "") -> PhrasePool:
         sizes = hyperparameters.ngram_size, hyperparameters.guess_set_size
@@ -105,14 +110,12 @@ class Lookahead(Method):
         )
 
     def propose(self, context: Context) -> TokenTree:
-        assert self.pool is not None
         builder = TreeBuilder(context.root, max_depth=context.deepest)
-        self.pool.hang(builder, 0, self.settings.guess_set_size, Source.PHRASE)
+        self.pool.attach(builder, 0, self.settings.guess_set_size, Source.PHRASE)
         self._last_level = self.window.attach(builder) if self.window else []
         return builder.build()
 
     def learn(self, result: VerificationResult) -> None:
-        assert self.pool is not None
         step = result.context.step
         if self.settings.extended:
             self.pool.learn_written(result.context.tokens, result.emitted, step)

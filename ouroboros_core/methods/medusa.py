@@ -1,10 +1,10 @@
-"""Medusa: heads on the target's last hidden state guess the next places, each on its own, and a
-sparse tree of their likeliest tokens is checked (arXiv 2401.10774).
+"""Medusa: heads on the target's last hidden state guess one position each; the target checks a
+sparse tree of their likeliest tokens (arXiv 2401.10774).
 
-Which combinations of ranks are in the tree is decided once, by how often each rank of each head is
-right (section 2.3.3). The rule is exact here; the paper's typical acceptance, which changes the
-text's distribution, is a rule that any method can be run under (`verify`). Tokens are chosen by
-rank, not drawn, so that rejection sampling takes each as certain.
+The shape of the tree is chosen once, by the accuracy of each rank of each head (section 2.3.3).
+Verification is exact here; the paper's typical acceptance, which changes the distribution of the
+text, is an acceptance rule that works with every method. Tokens are chosen by rank, not drawn, so
+rejection sampling treats each token as certain.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from typing import Annotated, cast
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core import settings
 from ouroboros_core.interfaces import RankedDrafter
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -30,14 +29,15 @@ from ouroboros_core.methods.parts.base import (
     TokenizedPrompt,
 )
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
 
 LARGEST = 63
-"""Nodes proposed where their number is 'auto'."""
+"""Nodes proposed if their number is 'auto'."""
 
 Ranks = tuple[int, ...]
-"""A path from the root: of each head, which of its likeliest tokens, from 0."""
+"""A path from the root: for each head the rank of its token, from 0."""
 
 
 class Medusa(Method):
@@ -57,7 +57,7 @@ class Medusa(Method):
     published = fixed_values(tree_depth=5, tree_size=63)
     """Five heads, and 64 nodes with the root (sections 2.1 and 3)."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         tree_depth: int = Field(5, ge=1, le=10, description="Levels of the drafted tree.")
         tree_size: Annotated[int, Ge(1), Le(63)] | Auto = Field(
             AUTO, examples=[8], description="Drafted tokens that the target checks."
@@ -83,17 +83,17 @@ class Medusa(Method):
         if not paths or len(context.tokens) < 2 or not context.budget.allows_pass():
             return builder.build()
         levels = max(map(len, paths))
-        # Outputs depend on the depth alone, so that any chain asks for all of them.
+        # Outputs depend on the depth only, so any chain gets all of them.
         line = chain(context.root, [context.root] * (levels - 1), Provenance(Source.DRAFT))
         evaluation = self.heads.evaluate(context.tokens, line)
         ranked = evaluation.scored(range(levels), 1 + max(max(path) for path in paths))
         builder.note_output(0, (evaluation, 0))
         numbers: dict[Ranks, int] = {(): 0}
         for path in paths:
-            above, place = numbers.get(path[:-1]), len(path) - 1
-            if above is None or path[-1] >= len(ranked[place]):
+            above, level = numbers.get(path[:-1]), len(path) - 1
+            if above is None or path[-1] >= len(ranked[level]):
                 continue
-            token, score = ranked[place][path[-1]]
+            token, score = ranked[level][path[-1]]
             confidence = round(exp(score), 2)
             origin = Provenance(
                 Source.DRAFT, step=context.step, rank=path[-1], confidence=confidence
@@ -109,11 +109,11 @@ class Medusa(Method):
 
 
 def sparse_tree(accuracies: Sequence[Sequence[float]], size: int) -> tuple[Ranks, ...]:
-    """The paths of a tree of so many nodes, the root left out, in the order in which they are
-    added: always the one that is likeliest right among those that hang on the tree (section 2.3.3).
+    """Return the paths of a tree of `size` nodes without the root, or of fewer nodes if there are
+    no more paths, in the order in which they are added: the likeliest path first (section 2.3.3).
 
-    accuracies: of each head, how often its i-th likeliest token is right. A path is right as often
-    as all of its tokens are, each on its own. Fewer paths where there are no more.
+    accuracies: for each head and rank, the share of tokens that are right. The probability of a
+    path is the product over its tokens.
     """
     waiting: list[tuple[float, Ranks]] = []
     chosen: list[Ranks] = []

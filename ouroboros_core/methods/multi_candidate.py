@@ -1,22 +1,21 @@
-"""Multi-candidate speculative decoding: several tokens drafted at each place, a product tree (arXiv
+"""Multi-candidate speculative decoding: several draft tokens per position, a product tree (arXiv
 2401.06706).
 
-At depth i the draft model proposes k_i different tokens behind every node. Greedy they are its
-likeliest ones; sampled they are drawn without replacement. Rejection sampling judges them one after
-the other: after a rejection the rejected token is taken out of q, which is scaled up to a whole.
+At depth i the draft model proposes k_i different tokens after every node: greedy the likeliest
+ones; sampled, tokens drawn without replacement. Rejection sampling judges them one after the other:
+after a rejection the rejected token is removed from q, and q is normalised again.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, Counts
-from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -27,15 +26,65 @@ from ouroboros_core.methods.parts.base import (
 from ouroboros_core.methods.parts.drafting import DraftModel, Frontier
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import without
+from ouroboros_core.settings import AUTO, Auto, Grammar
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
 
 PUBLISHED = {"k_config": "4,2,2"}
-"""The settings of the authors' code (github.com/NJUNLP/MCSD); `auto` drafts this shape as far as it
+"""Settings of the authors' code (github.com/NJUNLP/MCSD); `auto` drafts this shape as far as it
 pays."""
 
 DEEPEST, WIDEST, LARGEST = 6, 8, 63
-"""Levels, candidates at a place and drafted nodes at most."""
+"""Levels, candidates at a position and drafted nodes at most."""
+
+
+@dataclass(frozen=True)
+class Branching(Grammar):
+    """Grammar of a list of whole numbers, such as `4,2,2`: the branches of a tree, level by level.
+    `4x2x2` is read as well, for places where commas separate other things.
+
+    levels  largest count of numbers
+    widest  largest number; the smallest is 1
+    nodes   largest size of the tree, without the root
+    """
+
+    levels: int
+    widest: int
+    nodes: int
+
+    @property
+    def allowed(self) -> str:
+        """The allowed texts in words."""
+        return (
+            f"one to {self.levels} numbers between 1 and {self.widest} for at most {self.nodes} "
+            "nodes, as in 4,2,2"
+        )
+
+    @property
+    def samples(self) -> tuple[str, ...]:
+        """Some texts that are allowed."""
+        return "4,2,2", "1,1"
+
+    @staticmethod
+    def read(text: str) -> tuple[int, ...]:
+        """Return the numbers of a valid text."""
+        return tuple(map(int, text.split(",")))
+
+    def check(self, text: str) -> str:
+        """Return the text with commas; raise ValueError for a text that is no such list."""
+        words = [word.strip() for word in text.replace("x", ",").split(",")]
+        if not all(word.isascii() and word.isdigit() and len(word) < 4 for word in words):
+            raise ValueError("not a list of whole numbers")
+        numbers = [int(word) for word in words]
+        level, nodes = 1, 0
+        for number in numbers:
+            level *= number
+            nodes += level
+        if len(numbers) > self.levels or not all(1 <= n <= self.widest for n in numbers):
+            raise ValueError("too many numbers, or one that is too large or too small")
+        if nodes > self.nodes:
+            raise ValueError("too large a tree")
+        return ",".join(map(str, numbers))
 
 
 class MultiCandidate(Method):
@@ -54,8 +103,8 @@ class MultiCandidate(Method):
 
     published = PUBLISHED
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
-        k_config: Annotated[str, Counts(DEEPEST, WIDEST, LARGEST)] | Auto = Field(
+    class Hyperparameters(settings.Hyperparameters):
+        k_config: Annotated[str, Branching(DEEPEST, WIDEST, LARGEST)] | Auto = Field(
             AUTO,
             examples=[PUBLISHED["k_config"]],
             description="Candidates behind each node, level by level.",
@@ -65,7 +114,7 @@ class MultiCandidate(Method):
         super().__init__(hyperparameters, resources)
         self.settings = hyperparameters
         config = hyperparameters.k_config
-        self.counts = Counts.read(PUBLISHED["k_config"] if config == AUTO else config)
+        self.counts = Branching.read(PUBLISHED["k_config"] if config == AUTO else config)
         self.draft = DraftModel(resources, adjustable=config == AUTO)
 
     @property
@@ -101,8 +150,8 @@ class MultiCandidate(Method):
         candidates: dict[int, float],
         step: int,
     ) -> Frontier:
-        """Add candidates (token -> probability) behind a node; those that the text may go on from,
-        with their probabilities."""
+        """Add candidates (token -> probability) after a node; return the nodes that the text may
+        continue from, with their probabilities."""
         drawn_from = self.resources.drawn_from(evaluation, parent)
         grown: Frontier = {}
         for rank, (token, share) in enumerate(candidates.items()):

@@ -1,10 +1,10 @@
-"""N-gram assisted decoding: what most often followed the last words so far
-(romsto/Speculative-Decoding's NASD and NAPD).
+"""N-gram assisted decoding: proposes the token that most often followed the last words so far
+(NASD and NAPD of romsto/Speculative-Decoding).
 
-It counts as the code there does (`ngram_assisted`): at each position that a step wrote, the token
-written once, and with fillers, in NASD, the target's likeliest tokens once each, so that one of
-them that was written counts twice. Contexts have 2 to N - 1 tokens; a single one is a context for N
-= 2 alone.
+It counts like the code there (`ngram_assisted`): at each position that a step wrote, it counts the
+written token once, and with fillers (NASD) each of the target's likeliest tokens once. The written
+token, if it is one of them, counts twice. Contexts have 2 to N - 1 tokens; a single token is a
+context only for N = 2.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, upto
+from ouroboros_core import settings
 from ouroboros_core.lookup.ngrams import Counts
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -27,16 +26,17 @@ from ouroboros_core.methods.parts.base import (
     TokenizedPrompt,
     VerificationResult,
 )
+from ouroboros_core.settings import AUTO, Auto, upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
 LONGEST = 12
-"""Draft tokens at most where that is 'auto'."""
+"""Draft tokens at most if their number is 'auto'."""
 
 
 class Ngram(Method):
-    """Counts over prompt and output; with fillers, the target's likeliest tokens are counted, too,
-    so that alternatives are known."""
+    """Counts over prompt and output; with fillers also of the target's likeliest tokens, so that
+    there are alternatives."""
 
     id = "ngram"
     name = "N-gram assisted decoding"
@@ -48,7 +48,7 @@ class Ngram(Method):
     order = 14
     on_map = (Guesser.TEXT, Shape.CHAIN)
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
             AUTO, examples=[4], description="Draft tokens per step."
         )
@@ -88,10 +88,10 @@ class Ngram(Method):
         builder = TreeBuilder(context.root)
         text = list(context.tokens[1 - self.settings.ngram_size :])
         for _ in range(min(self.gamma, context.deepest)):
-            found = self.counts.likeliest(text)
-            if found is None:
+            likeliest = self.counts.likeliest(text)
+            if likeliest is None:
                 break
-            token, length = found
+            token, length = likeliest
             builder.add(
                 token, len(builder) - 1, Provenance(Source.NGRAM, step=context.step, match=length)
             )

@@ -1,13 +1,13 @@
-"""Ouroboros: drafting phrase by phrase, and lengthening drafts with candidate suffixes (arXiv
+"""Ouroboros: drafts phrase by phrase, and lengthens drafts with candidate suffixes (arXiv
 2402.13720).
 
-The draft model is itself decoded by lookahead, so one draft pass may write several tokens (section
-3.1). Behind the finished draft hang the K newest phrases of its last token, candidate suffixes that
-cost no draft pass (section 3.2); the target checks all in one pass. The pool they come from learns
-from the draft model's lookahead window, from verification - fragments of the discarded draft that
-the target agrees with, and suffixes as the target corrects them (section 3.3) - and from history,
-when it outlives the call (section 3.4). With `extended`, which the paper does not have, it learns
-from prompt and text, too, and phrases of the text's last token stand beside the draft.
+The draft model is decoded by lookahead, so one draft pass may write several tokens (section 3.1).
+The K newest phrases of its last token are appended to the finished draft: candidate suffixes, which
+cost no draft pass (section 3.2). The target checks all in one pass. The phrases come from a pool
+with three sources: the draft model's lookahead window; verification, which gives fragments of the
+discarded draft that the target agrees with, and suffixes as the target corrects them (section 3.3);
+and history, in a warm run (section 3.4). With `extended`, which the paper does not have, the pool
+also learns from prompt and text, and phrases of the text's last token are siblings of the draft.
 """
 
 from __future__ import annotations
@@ -19,38 +19,37 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.interfaces import Output
+from ouroboros_core import settings
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
 from ouroboros_core.lookup.phrase_pool import PhrasePool, open_pool
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
     Resources,
     Shape,
+    StepNotes,
     TokenizedPrompt,
     VerificationResult,
 )
 from ouroboros_core.methods.parts.drafting import DraftModel
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.rules.match import verify
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Learned, Probabilities, Provenance, TokenTree, TreeBuilder
-from ouroboros_core.verify import verify
+from ouroboros_core.tree import Learned, Output, Probabilities, Provenance, TokenTree, TreeBuilder
 
 LONGEST = 16
-"""Draft tokens at most where that is 'auto'."""
+"""Draft tokens at most if their number is 'auto'."""
 
 MOST_SUFFIXES = 8
-"""Candidate suffixes proposed where their number is 'auto'."""
+"""Candidate suffixes proposed if their number is 'auto'."""
 
 
 @dataclass
 class _Proposal:
-    """Where the parts of a step's tree lie: the chain's nodes from the root to its tip, and each
-    suffix with its nodes."""
+    """Nodes of a step's tree: the chain from the root to its tip, and each suffix."""
 
     step: int = -1
     chain: list[int] = field(default_factory=list)
@@ -59,8 +58,8 @@ class _Proposal:
 
 @dataclass(frozen=True)
 class _Drafted:
-    """A draft token, where it comes from, the probabilities it was drawn from, and the output that
-    it is part of."""
+    """A draft token with its provenance, the probabilities it was drawn from, and the output of the
+    draft pass."""
 
     token: int
     origin: Provenance
@@ -94,9 +93,9 @@ class Ouroboros(Method):
         verification_phrases=True,
         extended=False,
     )
-    """Those of the example in the authors' repository."""
+    """Settings of the example in the authors' repository."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
             AUTO, examples=[4], description="Draft tokens per step."
         )
@@ -138,6 +137,10 @@ class Ouroboros(Method):
         always |= set() if suffixes else {Source.DRAFT, Source.SUFFIX}
         return Adjustable(drafting=gamma, always=frozenset(always))
 
+    @property
+    def notes(self) -> StepNotes:
+        return StepNotes(len(self.pool), self.columns)
+
     @classmethod
     def new_memory(cls, hyperparameters: Hyperparameters, fingerprint: str = "") -> PhrasePool:
         sizes = hyperparameters.ngram_size, hyperparameters.guess_set_size
@@ -159,34 +162,33 @@ class Ouroboros(Method):
         self.draft.start(prompt, max_new_tokens)
 
     def propose(self, context: Context) -> TokenTree:
-        assert self.pool is not None
         depth = context.deepest
         builder = TreeBuilder(context.root, max_depth=depth)
 
         # The draft, a chain.
         chain, ended = [0], False
-        for one in self._draft(context, min(self.gamma, depth)):
-            builder.note_output(chain[-1], one.output)
-            node = builder.add(one.token, chain[-1], one.origin, one.drawn_from)
+        for drafted in self._draft(context, min(self.gamma, depth)):
+            builder.note_output(chain[-1], drafted.output)
+            node = builder.add(drafted.token, chain[-1], drafted.origin, drafted.drawn_from)
             assert node is not None
             chain.append(node)
-            ended = one.token in self.resources.stop_tokens
+            ended = drafted.token in self.resources.stop_tokens
         self._proposal = _Proposal(context.step, chain)
 
-        # Behind it the candidate suffixes, none where the draft was not asked; extended, those of
-        # the root as well, which cost a row and no draft pass.
-        drafted = len(chain) > 1
-        if not ended and (drafted or self.settings.extended):
-            self._proposal.suffixes = self.pool.hang(
+        # The candidate suffixes after it, unless the draft was not asked. Extended, also suffixes
+        # of the root, which cost a row and no draft pass.
+        has_draft = len(chain) > 1
+        if not ended and (has_draft or self.settings.extended):
+            self._proposal.suffixes = self.pool.attach(
                 builder, chain[-1], self.suffixes, Source.SUFFIX
             )
-        if drafted and self.settings.extended:
-            self.pool.hang(builder, 0, self.suffixes, Source.SUFFIX)
+        if has_draft and self.settings.extended:
+            self.pool.attach(builder, 0, self.suffixes, Source.SUFFIX)
         return builder.build()
 
     def _draft(self, context: Context, limit: int) -> list[_Drafted]:
-        """Up to `limit` draft tokens; each draft pass checks phrases, moves the window, and writes
-        one token or several."""
+        """Return up to `limit` draft tokens. Each draft pass checks phrases, moves the window, and
+        writes one or more tokens."""
         draft: list[_Drafted] = []
         reach = 1.0
         while len(draft) < limit:
@@ -203,19 +205,17 @@ class Ouroboros(Method):
         return draft
 
     def _draft_tree(self, root: int) -> tuple[TokenTree, list[int]]:
-        """What a draft pass checks: phrases of the last token and the window; with the nodes of the
-        window's last level."""
-        assert self.pool is not None
+        """Return the tree of a draft pass, of phrases of the last token and the window, and the
+        nodes of the window's last level."""
         builder = TreeBuilder(root)
-        self.pool.hang(builder, 0, self.settings.guess_set_size, Source.PHRASE)
+        self.pool.attach(builder, 0, self.settings.guess_set_size, Source.PHRASE)
         window = self.window.attach(builder) if self.columns else []
         return builder.build(), window
 
     def _draft_pass(
         self, context: Context, text: tuple[int, ...], tree: TokenTree, last_level: list[int]
     ) -> list[_Drafted]:
-        """The draft tokens that one pass yields."""
-        assert self.pool is not None
+        """Return the draft tokens of one pass."""
         evaluation = self.draft.evaluate(text, tree)
         path, token = verify(
             tree, self.resources.chooser(evaluation, tree, len(text) - 1, context.step)
@@ -227,56 +227,54 @@ class Ouroboros(Method):
             ):
                 self.pool.insert(key, phrase, Learned.LOOKAHEAD, context.step)
         written = (*(tree.tokens[node] for node in path), token)
-        asked = [*zip((0, *path), written, strict=True)]
+        pairs = [*zip((0, *path), written, strict=True)]
         drafted = []
-        for (node, one), share in zip(asked, evaluation.confidences(asked), strict=True):
+        for (node, choice), share in zip(pairs, evaluation.confidences(pairs), strict=True):
             origin = Provenance(Source.DRAFT, step=context.step, confidence=round(share, 2))
             drafted.append(
                 _Drafted(
-                    one, origin, self.resources.drawn_from(evaluation, node), (evaluation, node)
+                    choice, origin, self.resources.drawn_from(evaluation, node), (evaluation, node)
                 )
             )
         return drafted
 
     def learn(self, result: VerificationResult) -> None:
-        assert self.pool is not None
         if self.settings.extended:
             self.pool.learn_written(result.context.tokens, result.emitted, result.context.step)
-        asked = self._proposal.step == result.context.step
-        if self.settings.verification_phrases and asked:
-            said = result.evaluation.argmax()
-            self._learn_fragments(result, said)
-            self._correct_suffixes(result, said)
+        proposed = self._proposal.step == result.context.step
+        if self.settings.verification_phrases and proposed:
+            choices = result.evaluation.argmax()
+            self._learn_fragments(result, choices)
+            self._correct_suffixes(result, choices)
 
-    def _learn_fragments(self, result: VerificationResult, said: Sequence[int]) -> None:
-        """Of the discarded draft, keep fragments that the target would have continued in the same
-        way.
+    def _learn_fragments(self, result: VerificationResult, choices: Sequence[int]) -> None:
+        """Learn fragments of the discarded draft that the target would have written as well.
 
-        At a discarded token d_i whose N - 2 successors are what the target says after each
-        predecessor, the phrase is what the target says from d_i on: those N - 2 tokens and one
-        more. `said` is -1 where a node was not checked.
+        If the N - 2 tokens after a discarded token d_i are the target's choices after their
+        predecessors, the phrase of d_i is the target's choices from d_i on: these N - 2 tokens and
+        one more. `choices` is -1 for a node that was not checked.
         """
-        assert self.pool is not None
         tokens, chain = result.tree.tokens, self._proposal.chain
         accepted = len(set(chain).intersection(result.path))
         size = self.settings.ngram_size - 1
         discarded = chain[accepted + 1 :]
         for i in range(len(discarded) - size + 1):
-            part = discarded[i : i + size]
-            phrase = tuple(said[node] for node in part)
+            fragment = discarded[i : i + size]
+            phrase = tuple(choices[node] for node in fragment)
             agrees = all(
-                tokens[after] == wanted for after, wanted in zip(part[1:], phrase, strict=False)
+                tokens[node] == choice for node, choice in zip(fragment[1:], phrase, strict=False)
             )
             if agrees and -1 not in phrase:
-                self.pool.insert(tokens[part[0]], phrase, Learned.VERIFICATION, result.context.step)
+                self.pool.insert(
+                    tokens[fragment[0]], phrase, Learned.VERIFICATION, result.context.step
+                )
 
-    def _correct_suffixes(self, result: VerificationResult, said: Sequence[int]) -> None:
-        """Replace every suffix that was checked by what the target says instead."""
-        assert self.pool is not None
+    def _correct_suffixes(self, result: VerificationResult, choices: Sequence[int]) -> None:
+        """Replace every suffix that was checked by the target's choices."""
         tip = self._proposal.chain[-1]
         key = result.tree.tokens[tip]
         for tokens, nodes in self._proposal.suffixes:
-            corrected = (said[tip], *(said[node] for node in nodes[:-1]))
-            whole = len(nodes) == len(tokens) and -1 not in corrected and said[nodes[-1]] != -1
-            if whole:
+            corrected = (choices[tip], *(choices[node] for node in nodes[:-1]))
+            complete = len(nodes) == len(tokens) and choices[nodes[-1]] != -1
+            if complete and -1 not in corrected:
                 self.pool.replace(key, tokens, corrected, Learned.VERIFICATION, result.context.step)

@@ -1,11 +1,11 @@
-"""ParallelSpec: a drafter says several tokens in one pass, from mask tokens (arXiv 2410.05589).
+"""ParallelSpec: a drafter predicts several tokens in one pass, from mask tokens (arXiv 2410.05589).
 
-A draft costs one pass, however long it is. Its tokens do not know of each other: each is chosen
-from the drafter's probabilities at its place, which are what rejection sampling judges it by.
+A draft of any length costs one pass. Its tokens are independent of each other: each is chosen from
+the drafter's probabilities at its position, and rejection sampling uses these probabilities.
 
-There are no published settings: how long a draft can be is decided when a drafter is trained
-(`--group`), so that no value holds for every drafter; and the paper puts its own in the place of
-Medusa's and EAGLE's, whose trees it keeps, where the draft here is a chain.
+There are no published settings: the longest draft is decided when a drafter is trained (`--group`),
+so no value fits every drafter. The paper puts its drafter into the trees of Medusa and EAGLE; the
+draft here is a chain.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Annotated, cast
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, upto
+from ouroboros_core import settings
 from ouroboros_core.interfaces import GroupDrafter
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -28,15 +27,16 @@ from ouroboros_core.methods.parts.base import (
     TokenizedPrompt,
 )
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
 
 LONGEST = 16
-"""Draft tokens at most where that is 'auto'; the drafter has been trained for fewer, as a rule."""
+"""Draft tokens at most if their number is 'auto'; most drafters are trained for fewer."""
 
 
 class ParallelSpec(Method):
-    """One pass of the drafter, and a chain of what it says at each place."""
+    """One pass of the drafter, and a chain of its tokens at each position."""
 
     id = "parallel_spec"
     name = "ParallelSpec"
@@ -49,7 +49,7 @@ class ParallelSpec(Method):
     on_map = (Guesser.HEAD, Shape.CHAIN)
     needs = frozenset({Need.PARALLEL})
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
             AUTO, examples=[3], description="Draft tokens per step."
         )
@@ -73,17 +73,17 @@ class ParallelSpec(Method):
         length = min(self.gamma, context.deepest)
         if length < 1 or len(context.tokens) < 2 or not context.budget.allows_pass():
             return builder.build()
-        # Outputs depend on the depth alone, so that any chain asks for all of them.
+        # Outputs depend on the depth only, so any chain gets all of them.
         line = chain(context.root, [context.root] * (length - 1), Provenance(Source.DRAFT))
         evaluation = self.group.evaluate(context.tokens, line)
         position = len(context.tokens) - 1
         choose = self.resources.chooser(evaluation, line, position, context.step)
-        drafted = [(place, choose(place)) for place in range(length)]
+        drafted = [(node, choose(node)) for node in range(length)]
         shares = evaluation.confidences(drafted)
-        for (place, token), share in zip(drafted, shares, strict=True):
+        for (node, token), share in zip(drafted, shares, strict=True):
             origin = Provenance(Source.DRAFT, step=context.step, confidence=round(share, 2))
-            builder.note_output(place, (evaluation, place))
-            builder.add(token, place, origin, self.resources.drawn_from(evaluation, place))
+            builder.note_output(node, (evaluation, node))
+            builder.add(token, node, origin, self.resources.drawn_from(evaluation, node))
             if token in self.resources.stop_tokens:
                 break
         return builder.build()

@@ -1,8 +1,8 @@
-"""Prompt lookup decoding: what followed the last words earlier in the text is proposed again
+"""Prompt lookup decoding: proposes the tokens that followed the last words earlier in the text
 (Saxena 2023).
 
-As in the author's function, the tokens come from the first occurrence that has all of them behind
-it. With `extended` they come from the newest ones, and two that go on differently make a tree.
+As in the author's function, the tokens come from the first occurrence with enough tokens after it.
+With `extended` they come from the newest occurrences, and two different continuations form a tree.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field, model_validator
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core import settings
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.ngrams import Occurrences
 from ouroboros_core.lookup.session_text import SessionText
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -29,20 +28,21 @@ from ouroboros_core.methods.parts.base import (
 )
 from ouroboros_core.methods.parts.copying import copy_of
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 LONGEST = 10
-"""Tokens copied where that is 'auto', of which as many are checked as pay; the author's number."""
+"""Tokens copied if their number is 'auto', the author's number; a controller checks fewer."""
 
 CONTINUATIONS = 2
-"""Different continuations proposed in one step, where it is extended."""
+"""Different continuations proposed in one step if it is extended."""
 
 OCCURRENCES = 32
-"""Occurrences looked at for continuations that differ."""
+"""Occurrences searched for different continuations."""
 
 
 class PromptLookup(Method):
-    """The longest n-gram first; of its occurrences the first, or extended, the newest."""
+    """A copy after the longest n-gram: after its first occurrence or, extended, the newest ones."""
 
     id = "prompt_lookup"
     name = "Prompt lookup"
@@ -61,9 +61,9 @@ class PromptLookup(Method):
         min_ngram=1,
         extended=False,
     )
-    """Those of the function in the author's repository."""
+    """Defaults of the function in the author's repository."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         num_tokens: Annotated[int, Ge(1), Le(64)] | Auto = Field(
             AUTO, examples=[5], description="Tokens copied from each occurrence."
         )
@@ -99,8 +99,8 @@ class PromptLookup(Method):
         return SessionText(fingerprint)
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        kept, longest = of_kind(self.resources.memory, SessionText), self.settings.max_ngram
-        self.session = SessionText() if kept is None else kept
+        memory, longest = of_kind(self.resources.memory, SessionText), self.settings.max_ngram
+        self.session = SessionText() if memory is None else memory
         self.session.begin_run(prompt.tokens)
         self.text = self.session.index(("occurrences", longest), lambda: Occurrences(longest))
 
@@ -127,5 +127,5 @@ class PromptLookup(Method):
         return builder.build()
 
     def learn(self, result: VerificationResult) -> None:
-        """The last tokens of a text are kept, too."""
+        """Keep the last tokens of a text as well."""
         self.session.follow((*result.context.tokens, *result.emitted))

@@ -1,4 +1,4 @@
-"""REST: what followed the last words in a corpus, counted into a trie (arXiv 2311.08252)."""
+"""REST: proposes a trie of tokens that followed the last words in a corpus (arXiv 2311.08252)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field, model_validator
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core import settings
 from ouroboros_core.lookup.ngrams import most_frequent
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -21,20 +20,19 @@ from ouroboros_core.methods.parts.base import (
     TokenizedPrompt,
 )
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
-from ouroboros_core.verify import until_stop
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, until_stop
 
 LARGEST = 32
-"""Nodes offered where their number is 'auto'."""
+"""Nodes proposed if their number is 'auto'."""
 
 OCCURRENCES = 128
-"""Occurrences that are read where their number is 'auto'."""
+"""Occurrences that are read if their number is 'auto'."""
 
 
 class Rest(Method):
-    """The longest suffix of the text that the corpus contains, and the most frequent prefixes of
-    what followed it there."""
+    """The longest suffix of the text in the corpus, and its most frequent continuations there."""
 
     id = "rest"
     name = "REST"
@@ -50,9 +48,9 @@ class Rest(Method):
     published = fixed_values(
         max_suffix=16, min_suffix=2, span=10, occurrences=5000, spread=False, tree_size=64
     )
-    """Those of the authors' code (github.com/FasterDecoding/REST)."""
+    """Settings of the authors' code (github.com/FasterDecoding/REST)."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         max_suffix: int = Field(
             16, ge=1, le=64, description="Longest suffix that is looked for in the corpus."
         )
@@ -106,17 +104,17 @@ class Rest(Method):
         assert corpus is not None
         builder = TreeBuilder(context.root, max_depth=context.deepest)
         self.end.extend(context.tokens[self.end.read :])
-        found = self.end.found
-        if found and found.length >= settings.min_suffix and context.remaining > 1:
+        match = self.end.match
+        if match and match.length >= settings.min_suffix and context.remaining > 1:
             span = min(settings.span, context.deepest)
             nodes: list[int] = []
             children: Counter[int] = Counter()
             at_most = self.occurrences
-            followed = corpus.continuations(found, span, at_most, spread=settings.spread)
-            whole = (until_stop(tokens, self.resources.stop_tokens) for tokens in followed)
-            for token, parent in most_frequent(whole, self.size):
+            followed = corpus.continuations(match, span, at_most, spread=settings.spread)
+            continuations = (until_stop(tokens, self.resources.stop_tokens) for tokens in followed)
+            for token, parent in most_frequent(continuations, self.size):
                 origin = Provenance(
-                    Source.CORPUS, step=context.step, match=found.length, rank=children[parent]
+                    Source.CORPUS, step=context.step, match=match.length, rank=children[parent]
                 )
                 children[parent] += 1
                 node = builder.add(token, nodes[parent] if parent >= 0 else 0, origin)

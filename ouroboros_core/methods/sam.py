@@ -1,11 +1,10 @@
-"""SAM-Decoding: copy from wherever the longest end of the text occurred before, else draft
-otherwise (arXiv 2411.10666).
+"""SAM-Decoding: copies after an earlier occurrence of the longest suffix of the text; without one
+another method drafts (arXiv 2411.10666).
 
-Three sources are looked into at every step: prompt and output (a suffix automaton that grows with
-them; section 3.1), a corpus, and a text that is expected, where a user gives one, which the paper
-does not have. The longest match decides how much is copied; where none is long enough an auxiliary
-method drafts (section 3.3). With `extended` all copies and the auxiliary draft are put into one
-tree instead, which one pass checks.
+Every step looks into three sources: prompt and output (a growing suffix automaton; section 3.1), a
+corpus, and a predicted output, which the paper does not have. The longest match decides how many
+tokens are copied; if no match is long enough, an auxiliary method drafts (section 3.3). With
+`extended` all copies and the auxiliary draft form one tree, which one pass checks.
 """
 
 from __future__ import annotations
@@ -15,28 +14,26 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.methods.parts.adjustable import Adjustable
-from ouroboros_core.methods.parts.base import Guesser, Method, Resources, Shape
+from ouroboros_core import settings
+from ouroboros_core.methods.parts.base import Adjustable, Guesser, Method, Resources, Shape
 from ouroboros_core.methods.parts.combine import Combination
 from ouroboros_core.methods.parts.copying import Copying
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
 
 LONGEST = 24
-"""Tokens copied at most where that is 'auto'."""
+"""Tokens copied at most if their number is 'auto'."""
 
 THRESHOLD = 5
-"""Shortest match that is followed where an auxiliary would draft instead, as in the paper."""
+"""Shortest match that is followed if an auxiliary could draft instead, as in the paper."""
 
 AUXILIARY = "auxiliary"
 """The role of the member that drafts."""
 
 
 class Sam(Combination):
-    """The longest match wins; nothing is padded, and a draft is as long as its match makes
-    likely."""
+    """The longest match wins; the length of a draft grows with its match, without padding."""
 
     id = "sam"
     name = "SAM-Decoding"
@@ -59,11 +56,11 @@ class Sam(Combination):
         auxiliary_size=60,
         extended=False,
     )
-    """Those of the authors' code (github.com/hyx1999/SAM-Decoding, samd), where a copy has its full
-    length whatever the match: 16 times 5 tokens are more than 40. Without an auxiliary, their code
-    has other amounts: n_predicts=59, len_threshold=1, len_bias=0 and alpha=4."""
+    """Settings of the authors' code (github.com/hyx1999/SAM-Decoding, samd), in which a copy always
+    has its full length: 16 times 5 tokens are more than 40. Without an auxiliary, their code uses
+    n_predicts=59, len_threshold=1, len_bias=0 and alpha=4."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         n_predicts: Annotated[int, Ge(1), Le(63)] | Auto = Field(
             AUTO, examples=[15], description="Most tokens copied in a step."
         )
@@ -133,7 +130,7 @@ class Sam(Combination):
             bias=hyperparameters.len_bias,
             alpha=hyperparameters.alpha,
             several=extended,
-            alone=auxiliary is None,
+            only_source=auxiliary is None,
             first=hyperparameters.copy_from == "first",
         )
         members: list[Method] = [copies]
@@ -145,7 +142,7 @@ class Sam(Combination):
     def members(
         cls, hyperparameters: Any, resources: Resources
     ) -> dict[str, tuple[str, dict[str, Any]]]:
-        """The authors' own Token Recycling reads the prompt, so the auxiliary does, too."""
+        """Return the auxiliary; as in the authors' code, Token Recycling reads the prompt."""
         name = hyperparameters.auxiliary
         if name == "none":
             return {}
@@ -160,5 +157,5 @@ class Sam(Combination):
     def adjustable(self) -> Adjustable | None:
         if self.settings.n_predicts != AUTO:
             return None
-        whole = self.settings.auxiliary_size != AUTO
-        return Adjustable(always=frozenset({Source.RECYCLED} if whole else ()))
+        fixed_size = self.settings.auxiliary_size != AUTO
+        return Adjustable(always=frozenset({Source.RECYCLED} if fixed_size else ()))

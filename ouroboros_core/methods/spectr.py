@@ -1,11 +1,11 @@
 """SpecTr: several independent chains from the draft model, judged together by K-SEQ (arXiv
 2310.15141).
 
-The chains hang in one tree, in which equal beginnings are one node. Rejection sampling judges the
-tokens that the chains have at a place in their order, each with probability min(1, p / (rho q));
-the chains that carry the accepted token go on (the rule is in `verify`).
-Under `match` the first chain is drawn with the target's own noise and the others with noise of
-their own. Greedy, all chains are one.
+The chains form one tree, in which equal beginnings share nodes. Rejection sampling judges the
+tokens that the chains have at a position in their order and keeps each with probability
+min(1, p / (rho q)); the chains with the accepted token continue. Under `match` the first chain is
+drawn with the target's noise and each other chain with different noise. Greedy, all chains are
+equal.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, upto
-from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -29,14 +27,15 @@ from ouroboros_core.methods.parts.base import (
 )
 from ouroboros_core.methods.parts.drafting import DraftModel, Frontier, Level
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, upto
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Probabilities, Provenance, TokenTree, TreeBuilder
 
 PUBLISHED = {"gamma": 8, "chains": 8}
 """L and K of the paper's fastest runs."""
 
 LONGEST = 16
-"""Draft tokens of a chain at most where that is 'auto'."""
+"""Draft tokens of a chain at most if their number is 'auto'."""
 
 
 class SpecTr(Method):
@@ -55,7 +54,7 @@ class SpecTr(Method):
 
     published = PUBLISHED
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
             AUTO, examples=[2], description="Draft tokens per step."
         )
@@ -95,7 +94,7 @@ class SpecTr(Method):
         return builder.build()
 
     def _drawn(self, level: Level, tip: int, chain: int, context: Context) -> tuple[int, float]:
-        """A chain's next token, and the draft's probability of it."""
+        """Return a chain's next token, and the draft's probability of it."""
         evaluation: Evaluation = level[0]
         position = len(context.tokens) - 1
         token = self.resources.chooser(*level, position, context.step, chain)(tip)
@@ -110,7 +109,7 @@ def _hang(
     chain: int,
     drawn_from: Probabilities | None,
 ) -> int:
-    """The node of a chain's next token, which chains with equal beginnings share."""
+    """Add a chain's next token; return its node, which chains with equal beginnings share."""
     if drawn_from is None:
         node = builder.add(token, tip, origin)
     else:

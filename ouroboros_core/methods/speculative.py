@@ -8,10 +8,9 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.methods.parts.adjustable import Adjustable
+from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -21,6 +20,7 @@ from ouroboros_core.methods.parts.base import (
 )
 from ouroboros_core.methods.parts.drafting import DraftModel, drafted_chain
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.tree import TokenTree
 
 LONGEST = 16
@@ -44,7 +44,7 @@ class Speculative(Method):
     published = fixed_values(gamma=4)
     """K of Chen et al. (arXiv 2302.01318)."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
             AUTO, examples=[2], description="Draft tokens per step."
         )

@@ -1,15 +1,15 @@
-"""Superposed decoding: several drafts from one pass of the draft model a place (arXiv 2405.18400).
+"""Superposed decoding: several drafts from one draft pass per position (arXiv 2405.18400).
 
-The draft model reads, in place of a token, the mean of the embeddings of the last tokens of all
-drafts, weighted with the drafts' probabilities. What it says is the same for all of them; n-gram
-models, which look at each draft's own words, tell which of the likeliest tokens fits which draft,
-and the best continuations are the new drafts. The paper shows them to a person. Here the target
-checks them, so that the text is the target's.
+The draft model reads the mean of the embeddings of the last tokens of all drafts, weighted with the
+drafts' probabilities. Its output is shared by all drafts; n-gram models, which read the words of
+each draft, decide which of the likeliest tokens fits which draft, and the best continuations become
+the new drafts. The paper shows them to a person. Here the target checks them, so the text is the
+target's.
 
-The paper counts its n-grams over 200,000 documents; here they are those of the prompt, of the text
-so far, and of a corpus where there is one. So little knows few contexts: the weight of n-grams that
-are not known goes to the draft model's own probability, where the paper rules a token out. The
-drafts are not drawn at random: rejection sampling keeps them with the target's own probability.
+The paper counts its n-grams over 200,000 documents; here they come from the prompt, the text so far
+and the corpus, if there is one. So few tokens contain few contexts: the weight of unknown n-grams
+is given to the draft model's probability, while the paper rules such a token out. The drafts are
+not drawn at random: rejection sampling keeps them with the target's probability.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
+from ouroboros_core import settings
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
-from ouroboros_core.interfaces import Evaluation, Mixture, Output, Superposing
+from ouroboros_core.interfaces import Mixture, Superposing
 from ouroboros_core.lookup.interpolation import Interpolation
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -38,17 +37,18 @@ from ouroboros_core.methods.parts.base import (
 )
 from ouroboros_core.methods.parts.drafting import DraftModel
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Output, Provenance, TokenTree, TreeBuilder
 
 LONGEST = 16
-"""Draft tokens at most where that is 'auto'."""
+"""Draft tokens at most if their number is 'auto'."""
 
 WEIGHTS = (0.01, 0.04, 0.15, 0.18, 0.12)
-"""Of the n-gram models that look at one token to five; the authors'."""
+"""Weights of the n-gram models with contexts of one to five tokens, from the authors' code."""
 
 CANDIDATES = 3
-"""The draft model's likeliest tokens that are looked at, for each draft; as in the authors'
+"""The draft model's likeliest tokens that are considered for each draft, as in the authors'
 settings."""
 
 TINY = 1e-300
@@ -57,7 +57,7 @@ TINY = 1e-300
 
 @dataclass(frozen=True)
 class _Draft:
-    """Its tokens, the draft model's probability of each, and the score of all."""
+    """Tokens of a draft, the draft model's probability of each, and the score of the draft."""
 
     tokens: tuple[int, ...] = ()
     shares: tuple[float, ...] = ()
@@ -65,7 +65,7 @@ class _Draft:
 
     @property
     def reach(self) -> float:
-        """The draft model's probability of all its tokens."""
+        """Return the draft model's probability of all tokens."""
         return math.prod(self.shares)
 
 
@@ -85,10 +85,10 @@ class Superposed(Method):
     uses = frozenset({Need.CORPUS})
 
     published = fixed_values(gamma=10, drafts=3, alpha=0.54, draft_temperature=0.06)
-    """Those of the authors' code (github.com/RAIVNLab/SuperposedDecoding) for three drafts of 10
-    tokens behind 15."""
+    """Settings of the authors' code (github.com/RAIVNLab/SuperposedDecoding) for three drafts of 10
+    tokens after 15."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
             AUTO, examples=[2], description="Draft tokens per step."
         )
@@ -130,24 +130,24 @@ class Superposed(Method):
         self.ngrams.extend(context.tokens[len(self.ngrams) :])
         drafts, ended = [_Draft()], list[_Draft]()
         outputs: list[Output] = []
-        for place in range(min(self.gamma, context.deepest)):
+        for level in range(min(self.gamma, context.deepest)):
             reach = min(1.0, sum(draft.reach for draft in drafts))
             if not drafts or not context.budget.allows_pass(reach):
                 break
             evaluation = self._evaluated(context, drafts, outputs)
-            outputs.append((evaluation, place))
+            outputs.append((evaluation, level))
             best = self._continued(context.tokens, drafts, outputs[-1])
             best = best[: self.settings.drafts - len(ended)]
             stop = self.resources.stop_tokens
             ended += [draft for draft in best if draft.tokens[-1] in stop]
             drafts = [draft for draft in best if draft.tokens[-1] not in stop]
-        found = sorted([*ended, *drafts], key=lambda draft: -draft.score)
-        return _tree(context, found, outputs)
+        ranked = sorted([*ended, *drafts], key=lambda draft: -draft.score)
+        return _tree(context, ranked, outputs)
 
     def _evaluated(
         self, context: Context, drafts: Sequence[_Draft], outputs: Sequence[Output]
     ) -> Evaluation:
-        """What the draft model says behind all drafts together."""
+        """Return the draft model's outputs after all drafts together."""
         if outputs:
             return self.model.superpose(outputs[-1][0], superposed(drafts))
         return self.draft.evaluate(context.tokens, TreeBuilder(context.root).build())
@@ -155,24 +155,24 @@ class Superposed(Method):
     def _continued(
         self, text: tuple[int, ...], drafts: Sequence[_Draft], output: Output
     ) -> list[_Draft]:
-        """Every draft with each of the likeliest tokens behind it, the best first.
+        """Return every draft extended by each of the likeliest tokens, the best first.
 
-        A token's score is (1 - alpha) log p + alpha log r, with p the draft model's probability and
-        r that of the n-gram models (section 3.2).
+        A token's score is (1 - alpha) log p + alpha log r. p is the draft model's probability, r
+        the n-gram models' (section 3.2).
         """
         alpha, (evaluation, node) = self.settings.alpha, output
         (likeliest,) = evaluation.scored([node], CANDIDATES * self.settings.drafts)
         tokens = [token for token, _ in likeliest]
         p = sharpened([score for _, score in likeliest], self.settings.draft_temperature)
-        found = []
+        longer = []
         for draft in drafts:
             before = (*text[-len(WEIGHTS) :], *draft.tokens)[-len(WEIGHTS) :]
             r = self.ngrams.of(before, tokens, p)
-            for (token, score), own, counted in zip(likeliest, p, r, strict=True):
-                both = (1 - alpha) * _log(own) + alpha * _log(counted)
+            for (token, score), p_token, r_token in zip(likeliest, p, r, strict=True):
+                gain = (1 - alpha) * _log(p_token) + alpha * _log(r_token)
                 shares = (*draft.shares, math.exp(score))
-                found.append(_Draft((*draft.tokens, token), shares, draft.score + both))
-        return sorted(found, key=lambda draft: -draft.score)
+                longer.append(_Draft((*draft.tokens, token), shares, draft.score + gain))
+        return sorted(longer, key=lambda draft: -draft.score)
 
 
 def _log(chance: float) -> float:
@@ -180,14 +180,16 @@ def _log(chance: float) -> float:
 
 
 def sharpened(scores: Sequence[float], temperature: float) -> list[float]:
-    """Probabilities at a temperature, among some tokens alone, from their log-probabilities, the
-    largest first."""
+    """Return probabilities at a temperature among some tokens only.
+
+    scores: their log-probabilities, the largest first.
+    """
     weights = [math.exp((score - scores[0]) / temperature) for score in scores]
     return [weight / sum(weights) for weight in weights]
 
 
 def superposed(drafts: Sequence[_Draft]) -> Mixture:
-    """The last tokens of some drafts, the best first, weighted with the drafts' probabilities."""
+    """Return the last tokens of drafts, the best first, weighted with the drafts' probabilities."""
     mixture: dict[int, float] = {}
     weights = sharpened([draft.score for draft in drafts], 1.0)
     for draft, weight in zip(drafts, weights, strict=True):
@@ -196,7 +198,7 @@ def superposed(drafts: Sequence[_Draft]) -> Mixture:
 
 
 def _tree(context: Context, drafts: Sequence[_Draft], outputs: Sequence[Output]) -> TokenTree:
-    """The drafts as chains, the best first; equal beginnings are one."""
+    """Return the drafts as chains, the best first; equal beginnings share nodes."""
     builder = TreeBuilder(context.root)
     for rank, draft in enumerate(drafts):
         tip: int | None = 0

@@ -8,12 +8,11 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core import settings
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.successors import Successors, by_children, grow, template
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -23,6 +22,7 @@ from ouroboros_core.methods.parts.base import (
     VerificationResult,
 )
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 
@@ -34,8 +34,8 @@ AUTHORS = (
     *(3, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0),
     *(2, 0, 0, 1),
 )
-"""Children of each node of the authors' static tree, level by level from the root, those of the
-last ones, which have none, left out.
+"""Children of each node of the authors' static tree, level by level from the root; the last nodes,
+which have none, are left out.
 
 Their code, version 2.2.2 of the tree: 8, 21, 25, 15, 8 and 3 nodes
 (github.com/Luowaterbi/TokenRecycling, model/recycling/tree_template_.py).
@@ -64,12 +64,12 @@ DEPTH = 6
 """Levels of a smaller static tree, as many as the authors' has."""
 
 LARGEST = 32
-"""Nodes of the template where their number is 'auto'."""
+"""Nodes of the template if their number is 'auto'."""
 
 
 class TokenRecycling(Method):
-    """A matrix of candidates after each token, renewed at every node of every pass, read through a
-    static tree of ranks."""
+    """A matrix of candidates after each token, updated at every node of every pass and read
+    through a static tree of ranks."""
 
     id = "token_recycling"
     name = "Token Recycling"
@@ -83,10 +83,10 @@ class TokenRecycling(Method):
     uses = frozenset({Need.MEMORY})
 
     published = fixed_values(candidates=8, tree_size=WHOLE, extended=False)
-    """Section 4.1, with the static tree of the authors' code. There the matrix outlives a question;
-    here it does in a warm run."""
+    """Section 4.1, with the static tree of the authors' code. There the matrix outlives a question,
+    as in a warm run here."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         candidates: int = Field(
             8, ge=1, le=10, description="Likeliest tokens kept after each token."
         )
@@ -120,8 +120,8 @@ class TokenRecycling(Method):
         return Successors(hyperparameters.candidates, fingerprint)
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        kept = of_kind(self.resources.memory, Successors)
-        self.known = Successors(self.settings.candidates) if kept is None else kept
+        memory = of_kind(self.resources.memory, Successors)
+        self.known = Successors(self.settings.candidates) if memory is None else memory
         self.known.begin_run(self.settings.candidates)
         if self.settings.extended:
             for token, candidates in prompt.candidates(self.settings.candidates).items():
@@ -140,8 +140,8 @@ class TokenRecycling(Method):
         return builder.build()
 
     def learn(self, result: VerificationResult) -> None:
-        """A later node's row replaces an earlier one of the same token, and the accepted path comes
-        last; nodes of other proposers count, too."""
+        """Replace the rows of all checked tokens, also of other proposers. A later node
+        of the same token wins; the accepted path comes last."""
         checked = result.checked
         candidates = checked.evaluation.likeliest(self.settings.candidates)
         for node in (*candidates, 0, *checked.path):
@@ -149,8 +149,8 @@ class TokenRecycling(Method):
 
 
 def static_tree(candidates: int, size: int) -> list[tuple[int, int]]:
-    """A published tree where it has the size of one; another is made of the paths that are
-    likeliest to be right by what is expected of each of the first `candidates` ranks."""
+    """Return the published tree of this size. For other sizes, take the likeliest paths by the
+    prior probability of each of the first `candidates` ranks."""
     if size in STATIC:
         return by_children(STATIC[size])
     ranks = (Provenance(Source.RECYCLED, rank=rank) for rank in range(candidates))

@@ -1,29 +1,28 @@
-"""Union: one tree a step from all sources at once, as large as is worth checking. Our own.
+"""Union: one tree per step from all sources, as large as is worth checking. This project's method.
 
-Copies from the text, a corpus and the text that is expected, recycled candidates, an EAGLE-2 tree
-or a draft with its candidate suffixes and, if asked for, phrases of a lookahead window hang off one
-root; equal prefixes are merged. The tree is cut where further nodes cost more time than they can be
-expected to save, and the draft is asked only as long as its passes are worth their time
-(`adaptive`). What methods named after a paper do beyond it only on request is on here:
-Ouroboros' draft is `extended`. Prompt and text are copied from anyway, so that recycled candidates
-and window need no more of them.
+The children of one root are copies from the text, a corpus and a predicted output, recycled
+candidates, an EAGLE-2 tree or a draft with candidate suffixes and, on request, phrases of a
+lookahead window; equal prefixes are merged. Nodes are left out if they cost more time than they are
+expected to save, and the draft is asked only while its passes are worth their time (`adaptive`).
+Options beyond a paper are on here: Ouroboros' draft is `extended`. Prompt and text are copied in
+any case, so recycled candidates and window need not learn from them.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto
+from ouroboros_core import settings
 from ouroboros_core.lookup.lookahead_window import columns_within
-from ouroboros_core.methods.parts.adjustable import Adjustable
-from ouroboros_core.methods.parts.base import Method, Resources, TokenizedPrompt
+from ouroboros_core.methods.parts.base import Adjustable, Method, Resources, StepNotes
 from ouroboros_core.methods.parts.combine import Combination
 from ouroboros_core.methods.parts.copying import Copying
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto
 
 NGRAM_SIZE = 5
 GUESS_SET_SIZE = 7
@@ -34,7 +33,7 @@ LONGEST = 24
 
 
 class Union(Combination):
-    """All members propose; the controller keeps what is worth checking."""
+    """All members propose; the controller keeps the nodes that are worth checking."""
 
     id = "union"
     name = "Union of all sources"
@@ -46,7 +45,7 @@ class Union(Combination):
     order = 29
     uses = frozenset({Need.CORPUS, Need.PREDICTED_OUTPUT, Need.MEMORY})
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         tree_size: Annotated[int, Ge(1), Le(63)] | Auto = Field(
             AUTO, examples=[12], description="Nodes that the target checks, the likeliest first."
         )
@@ -68,19 +67,18 @@ class Union(Combination):
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         self.settings = hyperparameters
-        given = resources.members
-        members: list[Method] = [given["draft"]] if "draft" in given else []
+        by_role = resources.members
+        members: list[Method] = [by_role["draft"]] if "draft" in by_role else []
         if hyperparameters.copying:
             members.append(Copying(resources, longest=LONGEST))
-        members += [given[role] for role in ("recycled", "window") if role in given]
+        members += [by_role[role] for role in ("recycled", "window") if role in by_role]
         super().__init__(hyperparameters, resources, members, merge=True)
 
-    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        super().start(prompt, max_new_tokens)
+    @property
+    def notes(self) -> StepNotes:
         window = self.resources.members.get("window")
-        self.columns = window.columns if window else None
-        if window is None and self.settings.window_size == AUTO:
-            self.columns = 0
+        columns = 0 if self.settings.window_size == AUTO else None
+        return replace(super().notes, columns=window.notes.columns if window else columns)
 
     @classmethod
     def members(
@@ -88,7 +86,7 @@ class Union(Combination):
     ) -> dict[str, tuple[str, dict[str, Any]]]:
         chosen: dict[str, tuple[str, dict[str, Any]]] = {}
         drafts: dict[Need, tuple[str, dict[str, Any]]] = {
-            Need.HEAD: ("eagle2", {}),
+            Need.EAGLE: ("eagle2", {}),
             Need.DRAFT_MODEL: ("ouroboros", {"lookahead_phrases": False, "extended": True}),
         }
         drafting = next((draft for need, draft in drafts.items() if resources.has(need)), None)

@@ -1,9 +1,9 @@
-"""transformers' own candidate generators - assisted generation, also with another tokenizer, prompt
-lookup, early exit - and anybody's, as a method asks them. What is run is their code; only what
-checks the candidates is ours.
+"""Candidate generators as a method uses them: transformers' generators (assisted generation, also
+with another tokenizer, prompt lookup, early exit) and a user's. The code that runs is theirs; only
+the check of the candidates is ours.
 
-Candidates are written greedily, whatever the target does. Where their code fails, or would read
-what its model has no rows or positions for, there are none: a plain step, which is counted.
+Candidates are always written greedily. If a generator fails, or if its model has no row or position
+for a token, it gives no candidates: a plain step, which is counted.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ log = python_logging.getLogger(__name__)
 WANT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 
 Make = Callable[..., Any]
-"""From the prompt [1, tokens], a generation config and the settings to a candidate generator."""
+"""Makes a candidate generator of the prompt [1, tokens], a generation config and settings."""
 
 
 class Unreadable(Exception):
-    """A text that a draft model cannot read; the message says why.
+    """A text that a draft model cannot read; the message gives the reason.
 
-    for_good  whether no longer text can be read either
+    for_good  longer texts cannot be read either
     """
 
     def __init__(self, reason: str, *, for_good: bool = True) -> None:
@@ -48,8 +48,9 @@ class Unreadable(Exception):
 
 
 def check_readable(model: PreTrainedModel, ids: torch.Tensor) -> int:
-    """How many tokens the model can write behind ids [1, tokens], because it has a position for
-    each but the last; raises Unreadable where there is none, no id, or an id without a row."""
+    """Return the number of tokens that the model has positions to write after ids [1, tokens]; the
+    last token needs no position. Raise Unreadable without a position, without ids, and for an id
+    without a row."""
     count, rows = ids.shape[-1], model.get_input_embeddings().weight.shape[0]
     positions: int = getattr(model.config.get_text_config(), "max_position_embeddings", 0) or 2**20
     if count > positions // 2:  # rope scaling may give more
@@ -64,7 +65,7 @@ def check_readable(model: PreTrainedModel, ids: torch.Tensor) -> int:
 
 
 class _Translating(AssistedCandidateGeneratorDifferentTokenizers):  # type: ignore[misc]
-    """transformers' generator, but for texts that the draft model cannot read."""
+    """transformers' generator, with a check that the draft model can read the text."""
 
     def _prepare_assistant_input_ids(self, input_ids: torch.Tensor) -> tuple[torch.Tensor, int]:
         ids, removed = super()._prepare_assistant_input_ids(input_ids)
@@ -80,12 +81,12 @@ class _Translating(AssistedCandidateGeneratorDifferentTokenizers):  # type: igno
 
 
 class TransformersCandidates:
-    """A candidate generator, made anew for each text."""
+    """A candidate generator, made again for each text."""
 
     def __init__(
         self, name: str, make: Make, device: torch.device, model: PreTrainedModel | None = None
     ) -> None:
-        """model: whose passes are counted while candidates are written."""
+        """model: the model whose passes are counted while candidates are written."""
         self.name, self.passes, self.rows, self.failures = name, 0, 0, 0
         self._make, self._device, self._model = make, device, model
         self._generator: Any = None
@@ -93,10 +94,10 @@ class TransformersCandidates:
         self._reads = True
         """Whether the next pass reads the text so far."""
         self.translates = False
-        """Whether it keeps a text of its own, aligned with the target's; where that goes wrong, as
-        in a window of a sliding attention that cannot go back, it begins anew."""
+        """Whether it keeps a second text, aligned with the target's. If the alignment fails, as in
+        a sliding window that cannot move back, it starts again."""
         self.reads_ids = False
-        """Whether its model reads the target's own token ids."""
+        """Whether its model reads the target's token ids."""
         self._over = False
         """Whether the text can no longer be read."""
 
@@ -118,9 +119,9 @@ class TransformersCandidates:
         self._generator, self._over, self.failures = None, False, 0
 
     def candidates(self, text: Sequence[int]) -> list[tuple[int, float | None]]:
-        """None where the generator fails, in whatever way: it then begins anew with the next text.
+        """Return candidates, [] if the generator fails; then it starts again with the next text.
 
-        Only for want of memory its error is raised.
+        Raise its error only if memory is short.
         """
         if self._over:
             self.failures += 1
@@ -131,7 +132,7 @@ class TransformersCandidates:
     def _tried(self, text: Sequence[int]) -> list[tuple[int, float | None]]:
         begun = self._generator is not None
         try:
-            return self._asked(text)
+            return self._generated(text)
         except WANT_OF_MEMORY:
             raise
         except Exception as error:  # a foreign generator can fail in any way
@@ -141,22 +142,22 @@ class TransformersCandidates:
             self._fail(error)
             return []
 
-    def _asked(self, text: Sequence[int]) -> list[tuple[int, float | None]]:
+    def _generated(self, text: Sequence[int]) -> list[tuple[int, float | None]]:
         ids = self._ids(text)
         room = check_readable(self._model, ids) if self.reads_ids and self._model else None
         if self._generator is None:
             assert self._begin is not None
             self._generator, self._reads = self._begin(text), True
         with _at_most(self._generator, room):
-            found, logits = self._generator.get_candidates(ids)
-        tokens: list[int] = found[0, len(text) :].tolist()
+            written, logits = self._generator.get_candidates(ids)
+        tokens: list[int] = written[0, len(text) :].tolist()
         if logits is None:
             return [(token, None) for token in tokens]
         shares = logits[0].float().softmax(-1)
         return [(token, float(shares[n, token])) for n, token in enumerate(tokens)]
 
     def _fail(self, error: Exception) -> None:
-        """Count a plain step; the first one of a text is mentioned."""
+        """Count a plain step; log the first one of a text."""
         if not self.failures:
             kind = "" if isinstance(error, Unreadable) else f"{type(error).__name__}: "
             log.warning("%s drafts nothing in some steps: %s%s", self.name, kind, error)
@@ -164,7 +165,7 @@ class TransformersCandidates:
         self._generator = None
         self._over = isinstance(error, Unreadable) and error.for_good
 
-    def told(self, text: Sequence[int], proposed: int, accepted: int) -> None:
+    def report(self, text: Sequence[int], proposed: int, accepted: int) -> None:
         tell = getattr(self._generator, "update_candidate_strategy", None)
         if tell is None:
             return
@@ -180,9 +181,9 @@ class TransformersCandidates:
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        def count(_: Any, __: Any, given: dict[str, Any], output: Any) -> None:
+        def count(_: Any, __: Any, arguments: dict[str, Any], output: Any) -> None:
             self.passes += 1
-            self.rows += 1 if self._reads else int(given["input_ids"].shape[-1])
+            self.rows += 1 if self._reads else int(arguments["input_ids"].shape[-1])
             self._reads = False
 
         if self._model is None:
@@ -201,7 +202,7 @@ class TransformersCandidates:
 
 @contextmanager
 def _at_most(generator: Any, room: int | None) -> Iterator[None]:
-    """While it lasts the generator writes so many tokens at most."""
+    """Limit the tokens that the generator writes to `room` for a while."""
     if room is None:
         yield
         return
@@ -215,7 +216,7 @@ def _at_most(generator: Any, room: int | None) -> Iterator[None]:
 
 @contextmanager
 def _unwarned() -> Iterator[None]:
-    """Their generators warn of how they themselves call `generate` and decode."""
+    """Silence the generators' warnings about their own calls of `generate`."""
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
@@ -243,24 +244,24 @@ def assisted(model: PreTrainedModel, name: str) -> TransformersCandidates:
     """`generate(assistant_model=...)`."""
 
     def make(ids: torch.Tensor, config: Any, **settings: Any) -> Any:
-        given = {"attention_mask": torch.ones_like(ids)}
-        return _scheduled(AssistedCandidateGenerator(ids, model, config, given), **settings)
+        inputs = {"attention_mask": torch.ones_like(ids)}
+        return _scheduled(AssistedCandidateGenerator(ids, model, config, inputs), **settings)
 
-    found = TransformersCandidates(name, make, model.get_input_embeddings().weight.device, model)
-    found.reads_ids = True
-    return found
+    device = model.get_input_embeddings().weight.device
+    generator = TransformersCandidates(name, make, device, model)
+    generator.reads_ids = True
+    return generator
 
 
 def ends_early(model: PreTrainedModel) -> bool:
-    """Whether transformers' code of a model goes through as many layers as its configuration says
-    at the time; where it goes through all, or its code cannot be read, `assistant_early_exit` is
-    not offered."""
-    asked = _asks_for_depth(type(model.base_model).forward)
-    return asked and model.config.get_text_config().num_hidden_layers > 1
+    """Return whether transformers' code of a model runs as many layers as its configuration says at
+    the time. Otherwise, or if the code cannot be read, `assistant_early_exit` is not offered."""
+    reads_depth = _reads_depth(type(model.base_model).forward)
+    return reads_depth and model.config.get_text_config().num_hidden_layers > 1
 
 
 @cache
-def _asks_for_depth(forward: Callable[..., Any]) -> bool:
+def _reads_depth(forward: Callable[..., Any]) -> bool:
     try:
         return "num_hidden_layers" in inspect.getsource(inspect.unwrap(forward))
     except (OSError, TypeError):  # typed at a prompt, or compiled
@@ -277,18 +278,18 @@ def universal(
     text, translated from its `tokenizer` to the target's."""
 
     def make(ids: torch.Tensor, config: Any, **settings: Any) -> Any:
-        given = {"attention_mask": torch.ones_like(ids)}
-        made = _Translating(ids, model, target_tokenizer, tokenizer, config, given)
-        return _scheduled(made, **settings)
+        inputs = {"attention_mask": torch.ones_like(ids)}
+        translating = _Translating(ids, model, target_tokenizer, tokenizer, config, inputs)
+        return _scheduled(translating, **settings)
 
     device = model.get_input_embeddings().weight.device
-    found = TransformersCandidates(name, make, device, model)
-    found.translates = True
-    return found
+    generator = TransformersCandidates(name, make, device, model)
+    generator.translates = True
+    return generator
 
 
 def anybodys(generator: CandidateGenerator, device: torch.device) -> TransformersCandidates:
-    """A candidate generator that is made already, for one text."""
+    """A user's candidate generator, for one text."""
     model = getattr(generator, "assistant_model", None)
     return TransformersCandidates(
         type(generator).__name__, lambda ids, config: generator, device, model
@@ -296,24 +297,24 @@ def anybodys(generator: CandidateGenerator, device: torch.device) -> Transformer
 
 
 def early_exit(model: PreTrainedModel, name: str) -> TransformersCandidates:
-    """`generate(assistant_early_exit=...)`: the target's own first layers."""
+    """`generate(assistant_early_exit=...)`: the target's first layers."""
 
     def make(ids: torch.Tensor, config: Any, exit_layer: int, **settings: Any) -> Any:
         layers = model.config.get_text_config(decoder=True).num_hidden_layers
         config.assistant_early_exit = max(1, min(exit_layer, layers - 1))
-        given = {"attention_mask": torch.ones_like(ids)}
-        return _scheduled(EarlyExitCandidateGenerator(ids, model, config, given), **settings)
+        inputs = {"attention_mask": torch.ones_like(ids)}
+        return _scheduled(EarlyExitCandidateGenerator(ids, model, config, inputs), **settings)
 
     device = model.get_input_embeddings().weight.device
     return TransformersCandidates(f"{name}, first layers", make, device, model)
 
 
 def _scheduled(generator: Any, num_tokens: int, schedule: str, confidence: float) -> Any:
-    """The generator with how many tokens it writes at first, how that changes, and the probability
-    below which it stops."""
+    """Return the generator with its first number of tokens, the schedule of that number, and the
+    probability below which it stops."""
     generator.num_assistant_tokens = num_tokens
-    own = generator.assistant_generation_config
-    own.num_assistant_tokens_schedule = schedule
-    for config in (own, generator.generation_config):
+    assistant_config = generator.assistant_generation_config
+    assistant_config.num_assistant_tokens_schedule = schedule
+    for config in (assistant_config, generator.generation_config):
         config.assistant_confidence_threshold = confidence
     return generator

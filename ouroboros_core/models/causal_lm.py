@@ -1,9 +1,9 @@
 """A Hugging Face causal language model as a scorer of token trees.
 
 One forward pass scores a whole tree: a 4D mask lets each node see the context and its own
-ancestors, and position ids count depth. The wrapper remembers which tokens its cache holds - a
-context, then the last tree - and keeps what a new context still agrees with: a common prefix, then
-a walk down the old tree. Nobody rolls back, crops or confirms.
+ancestors, and position ids count depth. The wrapper remembers the tokens in its cache: a context,
+then the last tree. For a new context it keeps the rows of a common prefix, then of a path in the
+old tree. Nobody rolls back, crops or confirms.
 """
 
 from __future__ import annotations
@@ -17,17 +17,22 @@ import torch
 from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.interfaces import MIXED, Candidates, Evaluation, Mixture
+from ouroboros_core.interfaces import MIXED, Candidates, Mixture
 from ouroboros_core.models.engines.native.blocks import BlocksOf
 from ouroboros_core.models.engines.passes import Engine
 from ouroboros_core.models.engines.static import plan_no_attention
-from ouroboros_core.models.evaluation import TorchEvaluation, candidates_of
-from ouroboros_core.models.forward import EVERY_ROW, ForwardPass
+from ouroboros_core.models.forward import (
+    EVERY_ROW,
+    ForwardPass,
+    TokenRows,
+    TorchEvaluation,
+    candidates_of,
+)
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.reach import longest_text
-from ouroboros_core.models.skips import Skips
+from ouroboros_core.models.skips import ReducedModel
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
 
 PREFILL_CHUNK = 512
 """Rows of the context computed in one pass; its mask has this many rows, never as many as the
@@ -58,12 +63,12 @@ class CausalLM:
     ) -> None:
         """Wrap a model.
 
-        vocabulary  score only the first so many token ids, where a draft's output is padded beyond
-                    its target's
+        vocabulary  score only token ids below this number, for a draft with more outputs than its
+                    target
         outputs     score only these token ids: a draft with a trimmed output vocabulary
-        unshared    of a draft, the token ids that mean something else to its target: it never
-                    writes them
-        engine      what computes its passes; one of `engines(model)`
+        unshared    token ids that mean something else to the target of a draft, which never writes
+                    them
+        engine      one of `engines(model)`
         """
         if any(weight.is_cuda for weight in model.parameters()):
             plan_no_attention()
@@ -76,51 +81,50 @@ class CausalLM:
         self.forward_pass = ForwardPass(
             self.model, engine, scored, outputs, unshared, self.max_length
         )
-        # Rows to logits, by transformers' own code, ours in torch, or the native pass.
+        # Rows to logits, by transformers' code, ours in torch, or the native pass.
         self._forward = self.forward_pass.logits
         self.drafts = False
-        """Whether it drafts: how sure it is of its choices is then asked, too."""
+        """Whether it drafts: then the probabilities of its choices are also needed."""
         self.differing_entries = 0
-        """Of a draft, the entries of its vocabulary and the target's that it does not share."""
+        """For a draft, the number of vocabulary entries that it does not share with its target."""
         self.borrower: object | None = None
-        """Whoever has written behind the context's rows since the cache was last asked for."""
+        """The evaluation whose rows were appended after the context since the last pass."""
         self.reset()
 
     @property
     def engine(self) -> Engine:
-        """What computes the passes."""
+        """Return the engine that computes the passes."""
         return self.forward_pass.engine
 
     @property
     def vocabulary(self) -> int:
-        """The first so many token ids are scored."""
+        """Return the number of token ids, of which all or `outputs` are scored."""
         return self.forward_pass.vocabulary
 
     @property
     def outputs(self) -> list[int] | None:
-        """The token ids it can write, where these are not all."""
+        """Return the token ids that it can write, or None for all."""
         written = self.forward_pass.outputs
         return None if written is None else written.tolist()
 
     @property
     def unshared(self) -> AbstractSet[int]:
-        """Token ids that mean something else to the target."""
+        """Return the token ids that mean something else to the target."""
         return self.forward_pass.unshared
 
     def add_blocks(self, blocks: BlocksOf) -> int:
-        """Keep the weights of the native pass as blocks of a GGUF file, too, where these come to
-        the same numbers; how many products have some. `read_blocks` says when they are read."""
+        """Also keep the weights of the native pass as blocks of a GGUF file, if these give the same
+        numbers; return the number of products with blocks. `read_blocks` decides their use."""
         return self.forward_pass.add_blocks(blocks)
 
     def read_blocks(self, rows: int) -> None:
-        """From now on passes over up to so many rows read the weights in blocks, where there are
-        any; the others read bfloat16. The logits are the same to the bit."""
+        """Let passes over up to `rows` rows read the weights in blocks, if there are any, and
+        longer ones bfloat16. The logits are bit-identical."""
         self.forward_pass.read_blocks(rows)
 
     @property
     def weights(self) -> str:
-        """In what format the native pass reads the weights, in words; '' where it does not
-        compute."""
+        """Return the format of the weights of the native pass in words; '' for other engines."""
         if self.engine != "native":
             return ""
         rows = self.forward_pass.block_rows
@@ -134,7 +138,7 @@ class CausalLM:
 
     @property
     def device(self) -> torch.device:
-        """Where token ids go in; with `device_map` the layers may lie elsewhere too."""
+        """Return the device of the embeddings; with `device_map` layers may be on other devices."""
         weight: torch.Tensor = self.model.get_input_embeddings().weight
         return weight.device
 
@@ -152,8 +156,8 @@ class CausalLM:
 
     @property
     def held(self) -> tuple[tuple[int, ...], TokenTree | None]:
-        """The tokens whose keys and values the cache holds: a context, and the tree behind it,
-        whose root ends the context."""
+        """Return the tokens whose keys and values are in the cache: a context, and the tree whose
+        root ends it."""
         return self._context, self._tree
 
     @property
@@ -168,58 +172,45 @@ class CausalLM:
         self._cache.reserve(tokens + TREE_ROOM)
 
     def keep_features(self, depths: Sequence[int] = ()) -> None:
-        """From now on remember the features of every row, as one more layer of the cache: the last
-        hidden state, and the states after so many layers, beside those that are kept already.
+        """Keep features of every row from now on, as one more layer of the cache: the last hidden
+        state, and the states after `depths` layers, in addition to earlier depths.
 
-        depths  numbers of layers, ascending, each below the model's own number
+        depths  numbers of layers, ascending, each below the model's number
         """
-        wanted = tuple(sorted({*(self.forward_pass.depths or ()), *depths}))
-        if self.forward_pass.depths != wanted:
-            self.forward_pass.depths = wanted
+        united = tuple(sorted({*(self.forward_pass.depths or ()), *depths}))
+        if self.forward_pass.depths != united:
+            self.forward_pass.depths = united
             self.reset()
 
     @torch.inference_mode()
     def features(self, context: Sequence[int]) -> torch.Tensor:
-        """Features [len(context) - 1, width * (1 + depths)] of all tokens but the last: the last
-        hidden state, then those of the depths; needs `keep_features`."""
+        """Return features [len(context) - 1, width * (1 + depths)] of all tokens but the last: the
+        last hidden state, then the states after `depths`; needs `keep_features`."""
         self.hold(tuple(context))
         layer = self._cache.layers[self.layers]
         return layer.keys[0, 0, : len(context) - 1]  # type: ignore[no-any-return]
 
     def hold(self, context: tuple[int, ...]) -> None:
-        """Let the cache hold the rows of all tokens but the last, in every layer, and no others."""
-        kept = self._rewind(context)
-        if kept < len(context) - 1:
-            self._fill(context, kept)
+        """Fill the cache with the rows of all tokens but the last, in every layer, and no
+        others."""
+        cached = self._rewind(context)
+        if cached < len(context) - 1:
+            self._fill(context, cached)
 
-    def rows_without(
-        self,
-        skipped: Skips,
-        view: PreTrainedModel,
-        tokens: Sequence[int],
-        positions: Sequence[int],
-        sees: npt.NDArray[np.bool_],
-        wanted: Sequence[int],
-        above: Sequence[int] = (),
-    ) -> torch.Tensor:
-        """Logits [len(wanted), vocabulary] of rows behind those that `hold` has left, without some
-        sublayers: rows are appended only in the layers whose attention runs.
+    def logits_without(self, reduced: ReducedModel, rows: TokenRows) -> torch.Tensor:
+        """Return the logits [len(rows.scored), vocabulary] of rows after those that `hold` keeps,
+        computed without some sublayers.
 
-        They stay until the cache is next asked for, which cuts every layer back to the context's
-        rows.
-
-        view   the model without those sublayers, see `skips.without`
-        above  positions of rows that were appended in the same way before; sees [rows, above +
-               rows] is visibility among them and the new rows
+        Rows are appended only in layers whose attention runs. They stay until the cache is used
+        again, which cuts every layer back to the context's rows. `rows.above` are rows that were
+        appended in this way before.
         """
-        past = len(self._context) + len(above)
-        part = skipped, view, past
-        return self._forward(tokens, positions, sees, wanted, above, part=part)
+        return self._forward(rows, reduced)
 
     @torch.inference_mode()
     def memory(self, context: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values [key-value heads, len(context) - 1, width] that the last layer keeps of
-        all tokens but the last, which must not be the only one."""
+        """Return keys and values [key-value heads, len(context) - 1, width] of the last layer, of
+        all tokens but the last; the context has at least two tokens."""
         self.hold(tuple(context))
         layer, count = self._cache.layers[self.layers - 1], len(context) - 1
         return layer.keys[0, :, :count], layer.values[0, :, :count]
@@ -233,16 +224,16 @@ class CausalLM:
             return {}
         likeliest = self._fill(context, self._rewind(context), candidates)
         if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)  # so that a clock read now has the pass behind it
+            torch.cuda.synchronize(self.device)  # a clock that is read now includes the pass
         return likeliest
 
     @torch.inference_mode()
     def plain(self, context: Sequence[int]) -> npt.NDArray[np.floating]:
-        """By transformers' own pass, whatever computes otherwise, and without any cache."""
+        """Compute by transformers' pass, for any engine, and without a cache."""
         ids = torch.tensor([self.forward_pass.readable(context)], device=self.device)
-        found = self.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1]
+        logits = self.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1]
         return self._evaluation(
-            self.forward_pass.scored(found), [0], TreeBuilder(context[-1]).build()
+            self.forward_pass.scored(logits), [0], TreeBuilder(context[-1]).build()
         ).logits(0)
 
     def _evaluation(
@@ -265,20 +256,23 @@ class CausalLM:
                 "the root of the tree must be the last token of the context, and the context must "
                 "not be empty"
             )
-        kept = self._rewind(context)
-        if len(context) - 1 - kept > PACKED_CONTEXT:
-            self._fill(context, kept)
-            kept = len(context) - 1
-        missing = len(context) - 1 - kept
+        cached = self._rewind(context)
+        last = len(context) - 1
+        if last - cached > PACKED_CONTEXT:
+            self._fill(context, cached)
+            cached = last
+        missing = last - cached
         nodes = [n for n in range(len(tree)) if n not in tree.silent]
-        # Until the pass has ended, the cache holds nothing that can be relied on.
+        # The content of the cache is undefined until the pass has ended.
         self._context, self._tree = (), None
-        logits = self._forward(
-            [*context[kept:-1], *tree.tokens],
-            [*range(kept, len(context) - 1), *(len(context) - 1 + d for d in tree.depths)],
-            _visibility(missing, tree.ancestors),
-            [missing + n for n in nodes],
+        rows = TokenRows(
+            tokens=[*context[cached:-1], *tree.tokens],
+            positions=[*range(cached, last), *(last + depth for depth in tree.depths)],
+            sees=_visibility(missing, tree.ancestors),
+            scored=[missing + n for n in nodes],
+            past=cached,
         )
+        logits = self._forward(rows)
         self.passes += 1
         self.rows += len(tree)
         self._context, self._tree = context, tree
@@ -304,41 +298,43 @@ class CausalLM:
                 f"{self.name} has further embeddings of a token in every layer, which cannot be "
                 "mixed: name another draft model with --draft, or choose another method"
             )
-        found, waiting = evaluation, [mixture]
-        if self._context != found.context or self._tree is not found.tree:
-            waiting = [*found.mixtures, mixture]
-            unmixed = found.tree.first(len(found.tree) - len(found.mixtures))
-            found = self.evaluate(found.context, unmixed)
-        for one in waiting:
-            known, origin = found.tree, Provenance(Source.DRAFT)
-            tokens, parents = (*known.tokens, MIXED), (*known.parents, len(known) - 1)
-            tree = TokenTree(tokens, parents, (*known.provenance, origin), known.silent)
-            found = self._grown(found, tree, one)
-        return found
+        grown, waiting = evaluation, [mixture]
+        if self._context != grown.context or self._tree is not grown.tree:
+            waiting = [*grown.mixtures, mixture]
+            unmixed = grown.tree.first(len(grown.tree) - len(grown.mixtures))
+            grown = self.evaluate(grown.context, unmixed)
+        for next_mixture in waiting:
+            before, origin = grown.tree, Provenance(Source.DRAFT)
+            tokens, parents = (*before.tokens, MIXED), (*before.parents, len(before) - 1)
+            tree = TokenTree(tokens, parents, (*before.provenance, origin), before.silent)
+            grown = self._grown(grown, tree, next_mixture)
+        return grown
 
     def _grown(
         self, evaluation: TorchEvaluation, tree: TokenTree, mixture: Mixture | None = None
     ) -> TorchEvaluation:
-        """The evaluation with the new nodes of `tree`, the others being in the cache; the only new
-        one is a `mixture` where there is one."""
-        context, known = evaluation.context, evaluation.tree
-        fresh = range(len(known), len(tree))
+        """Return the evaluation with the new nodes of `tree`; the others are in the cache. With a
+        `mixture` it is the only new node."""
+        context, cached = evaluation.context, evaluation.tree
+        fresh = range(len(cached), len(tree))
         if not fresh:
             return evaluation
         nodes = [node for node in fresh if node not in tree.silent]
         last = len(context) - 1
         embeddings = None if mixture is None else self._mean(mixture)
         self._context, self._tree = (), None
-        # A new row sees all of the context, and of the tree's rows - those in the cache (`above`)
-        # and the new ones - its ancestors.
-        logits = self._forward(
-            [tree.tokens[node] for node in fresh],
-            [last + tree.depths[node] for node in fresh],
-            tree.ancestors[len(known) :],
-            [node - len(known) for node in nodes],
-            above=[last + depth for depth in known.depths],
+        # A new row sees the whole context, and its ancestors among the tree's rows: the cached ones
+        # (`above`) and the new ones.
+        rows = TokenRows(
+            tokens=[tree.tokens[node] for node in fresh],
+            positions=[last + tree.depths[node] for node in fresh],
+            sees=tree.ancestors[len(cached) :],
+            scored=[node - len(cached) for node in nodes],
+            past=last + len(cached),
+            above=[last + depth for depth in cached.depths],
             embeddings=embeddings,
         )
+        logits = self._forward(rows)
         self.passes += 1
         self.rows += len(fresh)
         self._context, self._tree = context, tree
@@ -346,7 +342,7 @@ class CausalLM:
         return evaluation.joined(logits, nodes, tree, mixtures)
 
     def _mean(self, mixture: Mixture) -> torch.Tensor:
-        """The weighted mean [1, width] of the embeddings of some tokens."""
+        """Return the weighted mean [1, width] of the embeddings of a mixture's tokens."""
         rows = self.model.get_input_embeddings()(torch.tensor([*mixture], device=self.device))
         exact = torch.promote_types(rows.dtype, torch.float32)
         weights = torch.tensor([[*mixture.values()]], device=rows.device, dtype=exact)
@@ -354,59 +350,57 @@ class CausalLM:
         return mean
 
     def _rewind(self, context: tuple[int, ...]) -> int:
-        """Keep of the cache what agrees with `context`, without its last token: a common prefix, or
-        all of it and the nodes of the old tree that the text has gone on through. The number of
-        rows kept."""
+        """Keep the cached rows that agree with `context` without its last token: a common prefix,
+        or the whole cached context and the nodes of the old tree that the text continued through.
+        Return the number of rows kept."""
         held, tree = self._context, self._tree
         self._context, self._tree, self.borrower = (), None, None
         limit = len(context) - 1
         if context[: len(held)] != held or limit < len(held):
-            kept = min(_agreement(held, context), limit)
-            self._cache.keep(kept)
+            count = min(_agreement(held, context), limit)
+            self._cache.keep(count)
         else:
             walk: list[int] = []
             if tree is not None:
                 walk = _walk(tree, context[len(held) : limit])
             self._cache.keep(len(held), [len(held) - 1 + node for node in walk])
-            kept = len(held) + len(walk)
-        self._context = context[:kept]
-        return kept
+            count = len(held) + len(walk)
+        self._context = context[:count]
+        return count
 
-    def _fill(self, context: tuple[int, ...], kept: int, candidates: int = 0) -> Candidates:
-        """Compute context rows from `kept` up to the last token, in chunks.
+    def _fill(self, context: tuple[int, ...], cached: int, candidates: int = 0) -> Candidates:
+        """Compute the context's rows from `cached` up to the last token, in chunks.
 
-        Where `candidates` are wanted every row is projected to logits, and the likeliest tokens
-        after it come back; otherwise no row is.
+        With `candidates` compute logits of every row, and return the likeliest tokens after the
+        last occurrence of each token; otherwise compute no logits.
         """
         end = len(context) - 1
         likeliest: Candidates = {}
-        last = {token: place for place, token in enumerate(context[:end])} if candidates else {}
+        last = {token: n for n, token in enumerate(context[:end])} if candidates else {}
         chunk = (
             min(PREFILL_CHUNK, max(64, PROJECTED // self.vocabulary))
             if candidates
             else PREFILL_CHUNK
         )
-        for start in range(kept, end, chunk):
+        for start in range(cached, end, chunk):
             stop = min(start + chunk, end)
             self._context = ()
             count = stop - start
-            wanted = sorted(place - start for place in last.values() if start <= place < stop)
+            scored = sorted(n - start for n in last.values() if start <= n < stop)
+            causal = np.tri(count, dtype=np.bool_)
             logits = self._forward(
-                context[start:stop],
-                range(start, stop),
-                np.tri(count, dtype=np.bool_),
-                wanted,
+                TokenRows(context[start:stop], range(start, stop), causal, scored, past=start)
             )
-            if wanted:
-                found = candidates_of(logits, candidates, self.forward_pass.outputs)
-                likeliest |= zip((context[start + n] for n in wanted), found, strict=True)
+            if scored:
+                best = candidates_of(logits, candidates, self.forward_pass.outputs)
+                likeliest |= zip((context[start + n] for n in scored), best, strict=True)
             self._context = context[:stop]
         return likeliest
 
 
 def _visibility(missing: int, ancestors: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Visibility among `missing` context rows followed by a tree's rows: causal, then everything
-    before plus ancestors."""
+    """Return the visibility among `missing` context rows and a tree's rows: causal for the context,
+    the context and ancestors for the tree."""
     if not missing:
         return ancestors
     rows = missing + len(ancestors)
@@ -416,7 +410,7 @@ def _visibility(missing: int, ancestors: npt.NDArray[np.bool_]) -> npt.NDArray[n
 
 
 def _agreement(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-    """Length of the common prefix."""
+    """Return the length of the common prefix."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2
@@ -428,8 +422,8 @@ def _agreement(a: tuple[int, ...], b: tuple[int, ...]) -> int:
 
 
 def _walk(tree: TokenTree, tokens: Sequence[int]) -> list[int]:
-    """Nodes below the root that carry `tokens` one after the other, as far as the tree goes; window
-    nodes count, too."""
+    """Return the path of nodes below the root with `tokens`, as far as the tree has it; window
+    nodes are included."""
     below = {
         (parent, token): node
         for node, (parent, token) in enumerate(zip(tree.parents, tree.tokens, strict=True))

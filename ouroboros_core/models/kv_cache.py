@@ -1,7 +1,7 @@
 """A KV cache for token trees: preallocated, written in place, an accepted path compacted in place.
 
-It is a transformers `Cache`, so every model that keeps keys and values per token works with it. No
-row is ever concatenated, and the tensors move only when the capacity itself must grow.
+It is a transformers `Cache`, so every model that keeps keys and values per token works with it.
+Rows are never concatenated, and the tensors move only if the capacity must grow.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class AttentionShape(NamedTuple):
 
 
 def layer_configs(config: Any) -> list[Any]:
-    """The configuration of each layer of a text model: that of the model, unless layers differ in
-    an attribute, as those of Gemma 4 do in the width of a head."""
+    """Return the configuration of each layer of a text model. It is the model's, unless layers
+    differ, as Gemma 4's do in the width of a head."""
     if getattr(config, "is_heterogeneous", False):
         return list(config.per_layer_config)
     return [config] * int(config.num_hidden_layers)
 
 
 def attention_shape(layer: Any) -> AttentionShape:
-    """The shape of a layer, from its configuration."""
+    """Return the shape of a layer from its configuration."""
     heads = int(layer.num_attention_heads)
     shared = int(getattr(layer, "num_key_value_heads", None) or heads)
     width = int(getattr(layer, "head_dim", None) or layer.hidden_size // heads)
@@ -46,7 +46,7 @@ def attention_shape(layer: Any) -> AttentionShape:
 
 class TreeCacheLayer(CacheLayerMixin):
     """Keys and values of one layer, [batch, heads, capacity, width] each; the first `length` rows
-    hold something."""
+    are used."""
 
     is_sliding = False
 
@@ -57,7 +57,7 @@ class TreeCacheLayer(CacheLayerMixin):
         self.zeroed = zeroed
 
     def _allocated(self, like: torch.Tensor) -> torch.Tensor:
-        """`capacity` rows of the kind of some rows [batch, heads, rows, width]."""
+        """Return new memory for `capacity` rows like the rows [batch, heads, rows, width]."""
         make = like.new_zeros if self.zeroed else like.new_empty
         return make(*like.shape[:2], self.capacity, like.shape[3])
 
@@ -69,7 +69,7 @@ class TreeCacheLayer(CacheLayerMixin):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append rows; returns all rows as views."""
+        """Append rows; return all rows as views."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start, self.length = self.length, self.length + key_states.shape[-2]
@@ -79,7 +79,7 @@ class TreeCacheLayer(CacheLayerMixin):
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
     def grow(self, capacity: int) -> None:
-        """Allocate so many rows; moves the rows only if something was already allocated."""
+        """Allocate `capacity` rows; move the rows if memory was allocated before."""
         self.capacity = capacity
         if self.is_initialized:
             assert self.keys is not None and self.values is not None
@@ -89,8 +89,8 @@ class TreeCacheLayer(CacheLayerMixin):
                 setattr(self, name, new)
 
     def gather(self, start: int, rows: torch.Tensor | None, count: int) -> None:
-        """Keep rows before `start`, then `rows` (None: they already follow), `count` of them;
-        forget the rest."""
+        """Keep the rows before `start`, then `count` rows: `rows`, or for None the next ones.
+        Forget the rest."""
         if rows is not None and self.is_initialized:
             assert self.keys is not None and self.values is not None
             self.keys[:, :, start : start + count] = self.keys.index_select(2, rows)
@@ -113,40 +113,36 @@ class TreeCache(Cache):
     """The layers of one model; all hold the same rows."""
 
     def __init__(self, layers: int, zeroed: bool = False) -> None:
-        """zeroed: rows that were never written hold zeros, for a pass that reads the whole
-        capacity and masks them: what memory happens to hold may be no number."""
+        """zeroed: fill new memory with zeros, for a pass that reads the whole capacity and masks
+        unused rows: uninitialised memory may hold NaN."""
         super().__init__(layers=[TreeCacheLayer(zeroed) for _ in range(layers)])
         self.zeroed = zeroed
 
     @property
     def capacity(self) -> int:
-        """Rows that fit without moving anything."""
+        """Return the rows that fit without moving the tensors."""
         capacity: int = self.layers[0].capacity
         return capacity
 
     @property
     def bytes(self) -> int:
-        """Allocated bytes."""
-        tensors = (
-            one
-            for layer in self.layers
-            if layer.is_initialized
-            for one in (layer.keys, layer.values)
+        """Return the allocated bytes."""
+        return sum(
+            layer.keys.nbytes + layer.values.nbytes for layer in self.layers if layer.is_initialized
         )
-        return sum(one.nbytes for one in tensors)
 
     def reserve(self, rows: int) -> None:
-        """Allocate at least `rows` rows, doubling where the cache grows at all."""
+        """Allocate at least `rows` rows, and at least twice the capacity if the cache grows."""
         if rows > self.capacity:
-            wanted = max(rows, 2 * self.capacity if self.layers[0].is_initialized else 0)
+            least = max(rows, 2 * self.capacity if self.layers[0].is_initialized else 0)
             for layer in self.layers:
-                layer.grow(-(-wanted // GRAIN) * GRAIN)
+                layer.grow(-(-least // GRAIN) * GRAIN)
 
     def append(
         self, index: int, rows: int, heads: int, width: int, like: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """Keys and values [1, heads, capacity, width] of a layer and the first of `rows` new rows,
-        for the caller to write."""
+        """Return keys and values [1, heads, capacity, width] of a layer and the index of the first
+        of `rows` new rows, which the caller writes."""
         layer = self.layers[index]
         if not layer.is_initialized:
             empty = like.new_empty(1, heads, 0, width)
@@ -156,8 +152,8 @@ class TreeCache(Cache):
         return layer.keys, layer.values, past
 
     def keep(self, start: int, rows: Sequence[int] = ()) -> None:
-        """Keep rows 0..start-1 and then the given ones, in order and all at or behind `start`,
-        compacted in place."""
+        """Keep the rows before `start` and then `rows`, in order and all at or after `start`;
+        compact them in place."""
         in_place = list(rows) == list(range(start, start + len(rows)))
         moved = in_place or self._move(start, rows)
         index = None if moved else torch.tensor(rows)
@@ -167,19 +163,21 @@ class TreeCache(Cache):
             layer.gather(start, index, len(rows))
 
     def _move(self, start: int, rows: Sequence[int]) -> bool:
-        """Compact by the compiled code, all layers at once; whether it could."""
-        held = [layer for layer in self.layers if layer.is_initialized]
-        tensors: list[torch.Tensor] = [one for layer in held for one in (layer.keys, layer.values)]
-        here = all(one.device.type == "cpu" and one.is_contiguous() for one in tensors)
+        """Compact all layers by the compiled code; return whether it can."""
+        used = [layer for layer in self.layers if layer.is_initialized]
+        tensors: list[torch.Tensor] = [
+            tensor for layer in used for tensor in (layer.keys, layer.values)
+        ]
+        on_cpu = all(tensor.device.type == "cpu" and tensor.is_contiguous() for tensor in tensors)
         ascending = all(a < b for a, b in pairwise(rows))
-        library = build.library() if here and ascending else None
+        library = build.library() if on_cpu and ascending else None
         if library is None:
             return False
         numbers: list[int] = []
-        for one in tensors:
-            batch, heads, capacity, width = one.shape
+        for tensor in tensors:
+            batch, heads, capacity, width = tensor.shape
             assert capacity == self.capacity
-            numbers += one.data_ptr(), batch * heads, width * one.element_size()
+            numbers += tensor.data_ptr(), batch * heads, width * tensor.element_size()
         library.ouroboros_keep(
             (c_int64 * len(numbers))(*numbers),
             c_int64(len(tensors)),

@@ -1,10 +1,9 @@
-"""A language model whose outputs somebody has a say in: a penalty on repetition, words that must
-not occur, a shortest length.
+"""A language model whose scores are changed by rules, such as a penalty on repetition, forbidden
+words or a shortest length.
 
-Such a rule changes the scores of the next token by what stands before it, and nothing else. So a
-model with rules is a language model like any other; the loop, the acceptance rules and the trace
-need to know nothing of them. The rules see each node's own text: the context and the tokens on the
-way from the root.
+A rule computes the scores of the next token from the text before it only. So a model with rules is
+a language model like any other, and the loop, the acceptance rules and the trace need not know
+them. For a node the rules see the context and the tokens on the path from the root.
 """
 
 from __future__ import annotations
@@ -15,26 +14,20 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from ouroboros_core.interfaces import (
-    Candidates,
-    Evaluation,
-    LanguageModel,
-    Mixture,
-    Superposing,
-)
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.interfaces import Candidates, LanguageModel, Mixture, Superposing
+from ouroboros_core.tree import Evaluation, TokenTree
 
 Rules = Callable[[Sequence[int], npt.NDArray[np.floating]], npt.NDArray[np.floating]]
-"""From a text, token ids, and the logits [vocabulary] after it, to the scores [vocabulary] by which
-the next token is chosen. It must not write into the logits. It depends on nothing else, or is asked
-`in_turn`."""
+"""Compute the scores [vocabulary] for the next token from a text, token ids, and the logits
+[vocabulary] after it. It must not write into the logits. If it depends on anything else, it must be
+called `in_turn`."""
 
 
 class ProcessedEvaluation:
-    """The outputs after the nodes of a tree, the rules applied: `argmax`, `confidence` and `logits`
-    are those that the next token is chosen by, each computed when it is asked for.
+    """Outputs after the nodes of a tree with the rules applied: `argmax`, `confidence` and `logits`
+    use the changed scores, which are computed on demand.
 
-    What a method learns several candidates from, `likeliest` and `scored`, is the model's own.
+    `likeliest` and `scored`, from which methods learn candidates, use the model's logits.
     """
 
     def __init__(
@@ -52,8 +45,8 @@ class ProcessedEvaluation:
         self._rows: dict[int, npt.NDArray[np.floating]] = {}
 
     def close(self) -> None:
-        """The tree is judged. Nodes that are asked for from now on are no part of the text: rules
-        with a state do not hear of them, and the scores are the model's own."""
+        """Mark the tree as judged. Nodes that are used afterwards are not part of the text: rules
+        with a state are not called for them, and the scores are the model's."""
         self._judged = True
 
     def argmax(self) -> Sequence[int]:
@@ -66,14 +59,14 @@ class ProcessedEvaluation:
         weights = np.exp(scores - scores.max())
         return float(weights[token] / weights.sum())
 
-    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
-        return [self.confidence(node, token) for node, token in asked]
+    def confidences(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
+        return [self.confidence(node, token) for node, token in pairs]
 
     def logits(self, node: int) -> npt.NDArray[np.floating]:
         if node not in self._rows:
             if self._in_turn and self._judged:
                 return self.plain.logits(node)
-            written = (self._tree.tokens[one] for one in self._tree.path_to(node))
+            written = (self._tree.tokens[above] for above in self._tree.path_to(node))
             text = (*self.context, *written)
             self._rows[node] = self._rules(text, self.plain.logits(node))
         return self._rows[node]
@@ -91,7 +84,7 @@ class _Choices(Sequence[int]):
     def __getitem__(self, node: slice) -> list[int]: ...
     def __getitem__(self, node: int | slice) -> int | list[int]:
         if isinstance(node, slice):
-            return [self[one] for one in range(*node.indices(len(self)))]
+            return [self[n] for n in range(*node.indices(len(self)))]
         if node in self._tree.silent:
             return -1
         return int(self._evaluation.logits(node).argmax())
@@ -104,17 +97,17 @@ class _Choices(Sequence[int]):
 
 
 class ProcessedModel:
-    """A LanguageModel with rules (see the module); everything else is the model's."""
+    """A LanguageModel with rules (see the module); everything else is forwarded to the model."""
 
     def __init__(self, model: LanguageModel, rules: Rules, *, in_turn: bool = False) -> None:
-        """in_turn: the rules may have a state, so they are asked once behind each token of the
-        text, in its order; only for the model that writes, and judged by `verify.verify`."""
+        """in_turn: the rules may have a state, so they are called once after each token of the
+        text, in order; only for the model that writes, under the rule `match`."""
         self.model = model
         self.rules, self.in_turn = rules, in_turn
         self.name, self.max_length = model.name, model.max_length
         self.forget, self.reserve = model.forget, model.reserve
         self.last: ProcessedEvaluation | None = None
-        """The outputs that were asked for last."""
+        """The outputs of the last pass."""
 
     @property
     def passes(self) -> int:
@@ -143,18 +136,18 @@ class ProcessedModel:
         return self.rules(context, self.model.plain(context))
 
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> ProcessedEvaluation:
-        found = self.model.evaluate(context, tree)
-        self.last = ProcessedEvaluation(found, tuple(context), tree, self.rules, self.in_turn)
+        plain = self.model.evaluate(context, tree)
+        self.last = ProcessedEvaluation(plain, tuple(context), tree, self.rules, self.in_turn)
         return self.last
 
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> ProcessedEvaluation:
         assert isinstance(evaluation, ProcessedEvaluation)
-        found = self.model.extend(evaluation.plain, tree)
-        self.last = ProcessedEvaluation(found, evaluation.context, tree, self.rules, self.in_turn)
+        plain = self.model.extend(evaluation.plain, tree)
+        self.last = ProcessedEvaluation(plain, evaluation.context, tree, self.rules, self.in_turn)
         return self.last
 
     def superpose(self, evaluation: Evaluation, mixture: Mixture) -> Evaluation:
-        """The model's own outputs: behind a mixture there is no text that the rules could see."""
+        """Return the model's outputs: after a mixture there is no text for the rules."""
         assert isinstance(self.model, Superposing)
         plain = evaluation.plain if isinstance(evaluation, ProcessedEvaluation) else evaluation
         return self.model.superpose(plain, mixture)

@@ -45,7 +45,7 @@ class Windows:
 
 
 _windows: WeakKeyDictionary[PreTrainedModel, dict[tuple[int, ...], Windows]] = WeakKeyDictionary()
-"""What models have shown, by the sizes that their configurations name."""
+"""Windows of models that were asked, by the sizes that their configurations name."""
 
 
 def windows_of(model: PreTrainedModel, max_length: int) -> Windows:
@@ -58,16 +58,16 @@ def windows_of(model: PreTrainedModel, max_length: int) -> Windows:
     sizes = tuple(sorted({size for size in _named_sizes(config) if size < max_length}))
     if not sizes:
         return Windows()
-    known = _windows.setdefault(model, {})
-    if sizes not in known:
-        known[sizes] = _ask(model, sizes, max_length)
-    return known[sizes]
+    by_sizes = _windows.setdefault(model, {})
+    if sizes not in by_sizes:
+        by_sizes[sizes] = _ask(model, sizes, max_length)
+    return by_sizes[sizes]
 
 
 def _named_sizes(config: Any) -> Iterator[int]:
-    """Every number in a configuration that may be a window."""
+    """Yield every number in a configuration that may be a window."""
     for name, value in config.to_dict().items():
-        counts = any(part in name for part in ("layers", "pattern", "num_"))
+        counts = any(word in name for word in ("layers", "pattern", "num_"))
         window = "window" in name or name in ("local_attention", "attention_chunk_size")
         if window and not counts and type(value) is int and value > 0:
             yield value
@@ -75,16 +75,16 @@ def _named_sizes(config: Any) -> Iterator[int]:
 
 @torch.inference_mode()
 def _ask(model: PreTrainedModel, sizes: tuple[int, ...], max_length: int) -> Windows:
-    """Return the windows with which our masks give what the model's own mask gives."""
+    """Return the windows with which our masks and the model's give the same rows."""
     config = model.config.get_text_config(decoder=True)
     kinds = set(getattr(config, "layer_types", None) or ())
     mixed = {"full_attention", "sliding_attention"} <= kinds
-    # What the configuration says comes first, so that it is believed where it is right.
+    # The configuration's claim comes first, so it wins if it is right.
     claims = [Windows(size, mixed=True) for size in sizes if mixed]
     claims += [*(Windows(size) for size in sizes), Windows()]
     past = max(0, min(sizes[-1] + MARGIN, max_length - ROWS - 1))
     try:
-        own = _rows_behind(model, sizes, past, None)
+        expected = _rows_behind(model, sizes, past, None)
     except Exception as error:  # a foreign model can fail in any way
         raise UnsupportedModel(
             f"the pass of {type(model).__name__} over a long cache fails ({type(error).__name__})"
@@ -95,7 +95,7 @@ def _ask(model: PreTrainedModel, sizes: tuple[int, ...], max_length: int) -> Win
             ours = _rows_behind(model, sizes, past, masks)
         except Exception:  # a mask that this model's code cannot read is not the right one
             continue
-        differences = (ours - own).norm(dim=-1) / own.norm(dim=-1)
+        differences = (ours - expected).norm(dim=-1) / expected.norm(dim=-1)
         # The median: in half precision a row may go through another expert.
         if differences.median() <= SAME.get(model.dtype, 1e-3):
             return windows

@@ -1,5 +1,5 @@
-"""transformers' logits processors as rules of a model, see `models.processed`: those that a caller
-passes, and those that `generate` makes of a checkpoint's own generation settings."""
+"""transformers' logits processors as rules of a model, see `models.processed`: a caller's
+processors, and the processors that `generate` makes of a checkpoint's generation settings."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ STATEFUL = (
     SynthIDTextWatermarkLogitsProcessor,
     PrefixConstrainedLogitsProcessor,
 )
-"""Processors of transformers whose scores depend on earlier calls, or on a function of the
-caller's."""
+"""Processors of transformers whose scores depend on earlier calls, or on a caller's function."""
 
 GREEDY: dict[str, Any] = {
     "do_sample": False,
@@ -42,13 +41,13 @@ GREEDY: dict[str, Any] = {
     "token_healing": False,
     "use_cache": False,
 }
-"""What makes `generate` prepare one greedy text and nothing else, whatever a checkpoint says."""
+"""Arguments with which `generate` prepares one greedy text, for any checkpoint."""
 
 
 def stateless(processor: Any) -> bool:
-    """Whether the scores of a processor depend on its arguments alone: transformers' own do, but
-    for a few. Anybody else's may have a state - in itself, in its class, in a closure - which no
-    copy is sure to keep apart and no trial leaves as it was."""
+    """Return whether the scores of a processor depend only on its arguments. That is true of
+    transformers' processors, with a few exceptions. A user's processor may have a state (in the
+    object, its class or a closure), which a copy may share and a trial may change."""
     kind = type(processor)
     return kind.__module__ == LogitsProcessor.__module__ and kind not in STATEFUL
 
@@ -58,8 +57,8 @@ def rules_of(
 ) -> Rules:
     """transformers' processors as rules of a model.
 
-    They see the padding of the prompt `ids` [1, tokens], too, and as in `generate` no text that a
-    stop token has ended.
+    They also see the padding of the prompt `ids` [1, tokens]. As in `generate`, they see no text
+    after a stop token.
     """
     applied, device = LogitsProcessorList(processors), ids.device
     before, prompt = ids[0, :padding].tolist(), ids.shape[1] - padding
@@ -69,15 +68,15 @@ def rules_of(
             return logits
         ids = torch.tensor([[*before, *text]], device=device)
         scores = torch.tensor(logits, dtype=torch.float32, device=device)[None]
-        found: npt.NDArray[np.floating] = applied(ids, scores)[0].cpu().numpy()
-        return found
+        changed: npt.NDArray[np.floating] = applied(ids, scores)[0].cpu().numpy()
+        return changed
 
     return rules
 
 
 def for_vocabulary(rules: Rules, size: int) -> Rules:
-    """Rules of a target with `size` token ids for a draft that may have fewer: those that it lacks
-    have no chance."""
+    """Return rules of a target with `size` token ids for a draft that may have fewer: missing ids
+    have probability 0."""
 
     def applied(text: Sequence[int], logits: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
         missing = size - len(logits)
@@ -91,12 +90,12 @@ def for_vocabulary(rules: Rules, size: int) -> Rules:
 def own_processors(
     model: PreTrainedModel, ids: torch.Tensor, max_new_tokens: int, stops: frozenset[int]
 ) -> list[Any]:
-    """The processors that `generate` makes of the model's generation config for one greedy text
-    behind the prompt `ids` [1, tokens]. `generate` itself makes them; no pass is computed."""
-    found: list[Any] = []
+    """Return the processors that `generate` makes of the model's generation config for one greedy
+    text after the prompt `ids` [1, tokens]. No pass is computed."""
+    processors: list[Any] = []
 
     def keep(*_: Any, logits_processor: LogitsProcessorList, **__: Any) -> torch.Tensor:
-        found.extend(logits_processor)
+        processors.extend(logits_processor)
         return ids
 
     ends = {"eos_token_id": sorted(stops) or None, "pad_token_id": min(stops, default=0)}
@@ -110,12 +109,12 @@ def own_processors(
             **ends,
             **GREEDY,
         )
-    return found
+    return processors
 
 
 def own_settings(model: PreTrainedModel, stops: frozenset[int]) -> dict[str, Any]:
-    """The settings of the model's generation config that make processors, by name: each is tried
-    alone."""
+    """Return the settings of the model's generation config that make processors, by name: each is
+    tried separately."""
     ids = torch.zeros(1, 1, dtype=torch.long, device=model.device)
     config = model.generation_config
 
@@ -144,8 +143,7 @@ def own_settings(model: PreTrainedModel, stops: frozenset[int]) -> dict[str, Any
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """`generate` warns of settings that exclude each other; which of them hold is its own
-    decision."""
+    """Silence the warnings of `generate` about settings that exclude each other."""
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:

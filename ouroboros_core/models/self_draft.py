@@ -1,9 +1,8 @@
 """The target without some of its sublayers, as a draft model (Draft & Verify, arXiv 2309.08168).
 
-It has neither weights nor rows of its own. The keys and values of the text are the target's, which
-its passes have written anyway in all layers; behind them the draft appends those of its guesses,
-only in the layers whose attention runs. When the target is next asked, it cuts every layer back to
-the rows of the text, whatever was appended there.
+It shares the target's weights and cache. The keys and values of the text are in all layers, because
+the target's passes wrote them; the draft appends the rows of its guesses in the layers whose
+attention runs. The target's next pass cuts every layer back to the rows of the text.
 """
 
 from __future__ import annotations
@@ -13,23 +12,22 @@ from collections.abc import Sequence
 import torch
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.evaluation import TorchEvaluation
-from ouroboros_core.models.skips import Skips, share_read, without
-from ouroboros_core.tree import TokenTree
+from ouroboros_core.models.forward import TokenRows, TorchEvaluation
+from ouroboros_core.models.skips import ReducedModel, Skips, share_read, without
+from ouroboros_core.tree import Evaluation, TokenTree
 
 
 class SelfDraft:
     """A SelfDrafter (see `interfaces`) of one target."""
 
     def __init__(self, target: CausalLM, skips: Skips) -> None:
-        """Raises UnsupportedModel where the target's layers cannot be skipped."""
+        """Raise UnsupportedModel if the target's layers cannot be skipped."""
         self.target, self.skips = target, skips
         self.name = f"{target.name} {skips}"
         self.passes = self.rows = 0
         self.share = share_read(target.model, skips)
-        self._view = without(target.model, skips)
+        self._reduced = ReducedModel(skips, without(target.model, skips))
 
     @property
     def vocabulary(self) -> int:
@@ -37,10 +35,10 @@ class SelfDraft:
         return vocabulary
 
     def forget(self) -> None:
-        """There is nothing of its own to forget."""
+        """Do nothing: all rows are the target's."""
 
     def reserve(self, tokens: int) -> None:
-        """Its rows lie in the target's memory."""
+        """Do nothing: all rows are in the target's cache."""
 
     @torch.inference_mode()
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> TorchEvaluation:
@@ -52,8 +50,9 @@ class SelfDraft:
             )
         self.target.hold(context)
         nodes, logits = self._pass(context, tree, 0)
-        known = None, self.vocabulary, context
-        evaluation = TorchEvaluation(logits, nodes, tree, *known, wants_confidence=True)
+        evaluation = TorchEvaluation(
+            logits, nodes, tree, None, self.vocabulary, context, wants_confidence=True
+        )
         self.target.borrower = evaluation
         return evaluation
 
@@ -65,30 +64,31 @@ class SelfDraft:
         )
         if self.target.borrower is not evaluation:
             return self.evaluate(evaluation.context, tree)
-        known = len(evaluation.tree)
-        if known == len(tree):
+        first = len(evaluation.tree)
+        if first == len(tree):
             return evaluation
         self.target.borrower = None
-        extended = evaluation.joined(*self._pass(evaluation.context, tree, known)[::-1], tree)
+        nodes, logits = self._pass(evaluation.context, tree, first)
+        extended = evaluation.joined(logits, nodes, tree)
         self.target.borrower = extended
         return extended
 
     def _pass(
-        self, context: tuple[int, ...], tree: TokenTree, known: int
+        self, context: tuple[int, ...], tree: TokenTree, first: int
     ) -> tuple[list[int], torch.Tensor]:
-        """The nodes from `known` on that are not silent, and the logits [nodes, vocabulary] after
-        them."""
+        """Compute the nodes from `first` on; return the nodes that are not silent, and the logits
+        [nodes, vocabulary] after them."""
         last = len(context) - 1
-        nodes = [node for node in range(known, len(tree)) if node not in tree.silent]
-        logits = self.target.rows_without(
-            self.skips,
-            self._view,
-            tree.tokens[known:],
-            [last + depth for depth in tree.depths[known:]],
-            tree.ancestors[known:],
-            [node - known for node in nodes],
-            [last + depth for depth in tree.depths[:known]],
+        nodes = [node for node in range(first, len(tree)) if node not in tree.silent]
+        rows = TokenRows(
+            tokens=tree.tokens[first:],
+            positions=[last + depth for depth in tree.depths[first:]],
+            sees=tree.ancestors[first:],
+            scored=[node - first for node in nodes],
+            past=last + first,
+            above=[last + depth for depth in tree.depths[:first]],
         )
+        logits = self.target.logits_without(self._reduced, rows)
         self.passes += 1
-        self.rows += len(tree) - known
+        self.rows += len(tree) - first
         return nodes, logits

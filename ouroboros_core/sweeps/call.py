@@ -1,32 +1,31 @@
 """A sweep by one call, for notebooks and scripts: one or two settings varied, every setting
-measured in turn with plain decoding."""
+measured alternately with plain decoding."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark.prompts import Question, own_prompts
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.integrations import notebook_tables as notebook
-from ouroboros_core.progress import following
+from ouroboros_core.progress import progress_bar
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sweeps import cells
 from ouroboros_core.sweeps.grid import QUESTIONS, TOKENS, Axis, Grid, show
 from ouroboros_core.sweeps.sweep import Point, Sweep
 
 if TYPE_CHECKING:
-    from ouroboros_core.hyperparameters import Value
     from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.settings import Value
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What `sweep` measured; a notebook shows it as a table with bars, two settings as a grid.
+    """The result of `sweep`; a notebook shows it as a table with bars, two settings as a grid.
 
     points    every run, with the plain run that it is compared with
     left_out  in sentences, which prompts not every combination could run
@@ -40,7 +39,7 @@ class SweepResult:
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """What was varied."""
+        """Return the varied settings."""
         return self.grid.axes
 
     @cached_property
@@ -62,12 +61,6 @@ class SweepResult:
     def conclusions(self) -> list[str]:
         """The best setting in words: as it was measured, and by theory."""
         return [*cells.conclusions(self.rows, self.ideals, self.grid), *self.left_out]
-
-    def _repr_html_(self) -> str:
-        return notebook.sweep_html(self)
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(notebook.sweep_text(self))
 
 
 def sweep(
@@ -91,21 +84,21 @@ def sweep(
     settings  values of settings that are not varied
     pair      of models; the embedded one where it is left out
 
-    Raises InvalidInput for what is no method, no setting of it, or out of its bounds.
+    Raises InvalidInput for an unknown method, an unknown setting, or a value out of bounds.
     """
     for name, value in (("repeats", repeats), ("max_new_tokens", max_new_tokens)):
         if value < 1:
             raise InvalidInput(f"{name} must be at least 1, got {value}")
     axes = tuple(Axis(name, tuple(map(show, values))) for name, values in varied.items())
-    given = ",".join(f"{name}={show(value)}" for name, value in (settings or {}).items())
-    grid = Grid.read(method, axes, given, sampling)
+    fixed = ",".join(f"{name}={show(value)}" for name, value in (settings or {}).items())
+    grid = Grid.read(method, axes, fixed, sampling)
     questions = _questions(prompts)
     if pair is None:
         from ouroboros_core.loading.pairs import load_pair
 
         pair = load_pair()
     work = Sweep(pair, grid, questions, repeats, max_new_tokens)
-    with following("sweep", work.total) as tell:
+    with progress_bar("sweep", work.total) as tell:
         for _ in work.run(lambda doing: tell(len(work.points), doing)):
             pass
         tell(work.total, "done")

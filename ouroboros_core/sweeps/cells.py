@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from ouroboros_core.benchmark.protocol import Speedup
 from ouroboros_core.benchmark.report import Speeds, confidence, ratio
+from ouroboros_core.messages import counted
 from ouroboros_core.sweeps.grid import show
 from ouroboros_core.trace import metrics
-from ouroboros_core.words import counted
+from ouroboros_core.trace.summary import Speedup
 
 if TYPE_CHECKING:
-    from ouroboros_core.hyperparameters import Value
+    from ouroboros_core.settings import Value
     from ouroboros_core.sweeps.grid import Axis, Grid
     from ouroboros_core.sweeps.sweep import Point
 
@@ -66,14 +66,14 @@ class CellRow:
     @property
     def between(self) -> str:
         """` (least–largest)` of the repeats; empty for a single one, which has no spread."""
-        told = Speedup(self.repeats).between if self.repeats else ""
-        return f" {told}" if told else ""
+        text = Speedup(self.repeats).between if self.repeats else ""
+        return f" {text}" if text else ""
 
 
 @dataclass(frozen=True)
 class Ideal:
     """The draft length that should be fastest (Leviathan et al., arXiv 2211.17192, theorem 3.8),
-    and what it follows from.
+    and the numbers that it follows from.
 
     others   the values on all axes but that of gamma
     speedup  over plain decoding, as predicted; below 1 no draft length pays
@@ -135,8 +135,8 @@ def _repeats(points: Sequence[Point]) -> tuple[float, ...]:
     by_repeat: dict[int, list[Point]] = {}
     for point in points:
         by_repeat.setdefault(point.repeat, []).append(point)
-    most = max(map(len, by_repeat.values()))
-    return tuple(_speedup(runs) for runs in by_repeat.values() if len(runs) == most)
+    largest = max(map(len, by_repeat.values()))
+    return tuple(_speedup(runs) for runs in by_repeat.values() if len(runs) == largest)
 
 
 def _speedup(points: Sequence[Point]) -> float:
@@ -165,7 +165,7 @@ def ideal(points: Iterable[Point], grid: Grid) -> list[Ideal]:
     """The ideal draft length for every combination of values on the axes other than gamma's.
 
     The theorem is about a chain that the draft model writes token by token; where a method has
-    other proposals, too, they are in alpha, and it is a guide. Empty for a method without gamma or
+    other proposals, they are part of alpha, and it is a guide. Empty for a method without gamma or
     without passes of a draft model.
     """
     setting = grid.kind.Hyperparameters.settings().get(GAMMA)
@@ -177,16 +177,16 @@ def ideal(points: Iterable[Point], grid: Grid) -> list[Ideal]:
         alike.setdefault(
             tuple(value for axis, value in coordinates if axis.name != GAMMA), []
         ).append(point)
-    found = []
+    lengths = []
     for others, runs in alike.items():
         tested = sum(p.tested for p in runs)
         cost = _draft_cost(runs)
         if tested and cost is not None:
             alpha = sum(p.accepted for p in runs) / tested
-            found.append(
+            lengths.append(
                 Ideal(others, *metrics.ideal_gamma(alpha, cost, int(setting.high)), alpha, cost)
             )
-    return found
+    return lengths
 
 
 def interval(row: CellRow) -> str:
@@ -204,17 +204,19 @@ def conclusions(rows: Sequence[CellRow], ideals: Sequence[Ideal], grid: Grid) ->
     name, between = grid.describe(fastest.coordinates), interval(fastest)
     lines = [f"Measured best: {name}, {fastest.speedup:.2f}×{between}{fastest.between}{slow}."]
     if near := _near(fastest, rows):
-        others = counted(near, "other setting")
-        lines.append(f"It is not clearly the best: {others} came as far in one of its repeats.")
-    rest = [axis.name for axis in grid.axes if axis.name != GAMMA]
-    for found in ideals:
-        where = ", ".join(
-            f"{axis}={show(value)}" for axis, value in zip(rest, found.others, strict=True)
+        near_settings = counted(near, "other setting")
+        lines.append(
+            f"It is not clearly the best: {near_settings} came as far in one of its repeats."
         )
-        slow = "" if found.speedup > 1 else ", so that none pays"
+    rest = [axis.name for axis in grid.axes if axis.name != GAMMA]
+    for best_length in ideals:
+        where = ", ".join(
+            f"{axis}={show(value)}" for axis, value in zip(rest, best_length.others, strict=True)
+        )
+        slow = "" if best_length.speedup > 1 else ", so that none pays"
         at = f", at {where}" if where else ""
-        measured = f"(alpha {found.alpha:.2f}, c {found.cost:.2f})"
-        ideal = f"gamma {found.gamma}, {found.speedup:.2f}×"
+        measured = f"(alpha {best_length.alpha:.2f}, c {best_length.cost:.2f})"
+        ideal = f"gamma {best_length.gamma}, {best_length.speedup:.2f}×"
         lines.append(f"By theory{at} {measured}: {ideal}{slow}.")
     return [*lines, about_spread(rows)]
 
@@ -232,7 +234,7 @@ def _near(fastest: CellRow, rows: Sequence[CellRow]) -> int:
 
 
 def about_spread(rows: Sequence[CellRow]) -> str:
-    """What the round brackets are, or why there are none."""
+    """Return a sentence about the round brackets, or about their absence."""
     repeats = max(len(row.repeats) for row in rows)
     if repeats > 1:
         return f"In round brackets: the least and the largest speedup of {repeats} repeats."
@@ -249,7 +251,7 @@ def to_csv(rows: Sequence[CellRow], axes: Sequence[Axis]) -> str:
     bounds = ("ci95_low", "ci95_high", "repeats_low", "repeats_high")
     writer.writerow([*(axis.name for axis in axes), *numbers, *bounds])
     for row in rows:
-        found = (getattr(row, name) for name in numbers)
+        values = (getattr(row, name) for name in numbers)
         spread = Speedup(row.repeats).spread if row.repeats else ("", "")
-        writer.writerow([*row.coordinates, *found, *row.ci95, *spread])
+        writer.writerow([*row.coordinates, *values, *row.ci95, *spread])
     return out.getvalue()

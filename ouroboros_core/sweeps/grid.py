@@ -1,4 +1,4 @@
-"""What a sweep varies: one or two settings of a method or of the sampling, or the draft model. Each
+"""The axes of a sweep: one or two settings of a method or of the sampling, or the draft model. Each
 combination is a cell."""
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from itertools import product
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters, Value, read_settings
 from ouroboros_core.methods.parts.base import Method
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import Hyperparameters, Value, read_settings
 
 DRAFT = "draft"
 """The axis whose values name draft models."""
@@ -59,15 +59,15 @@ def show(value: Value) -> str:
 def read_axis(text: str) -> Axis:
     """`gamma=2,4,6`, or with ranges, ends included: `gamma=2:8`, `gamma=2:8:2`. Values are text
     until a Grid has checked them."""
-    name, equals, rest = (part.strip() for part in text.partition("="))
-    parts = [part for part in (piece.strip() for piece in rest.split(",")) if part]
-    if not (name and equals and parts):
+    name, equals, rest = (item.strip() for item in text.partition("="))
+    items = [item for item in (piece.strip() for piece in rest.split(",")) if item]
+    if not (name and equals and items):
         raise InvalidInput(f"expected name=value,value or name=first:last:step, got {text}")
     if name == DRAFT:
-        return Axis(name, tuple(parts))
+        return Axis(name, tuple(items))
     return Axis(
         name,
-        tuple(value for part in parts for value in (_range(name, part) if ":" in part else [part])),
+        tuple(value for item in items for value in (_range(name, item) if ":" in item else [item])),
     )
 
 
@@ -75,7 +75,7 @@ def _range(name: str, text: str) -> list[str]:
     """The values of first:last or first:last:step, in decimal arithmetic: 0:1:0.1 ends at 1."""
     try:
         first, last, step = (
-            Decimal(part) for part in (text if text.count(":") > 1 else f"{text}:1").split(":")
+            Decimal(piece) for piece in (text if text.count(":") > 1 else f"{text}:1").split(":")
         )
         count = int((last - first) / step) + 1
     except (ArithmeticError, ValueError):
@@ -111,14 +111,14 @@ class Grid:
         cls, method: str, axes: tuple[Axis, ...], settings: str, sampling: Sampling | None = None
     ) -> Grid:
         """The grid of a method as a person names it, `lookahead[published]`, and of settings such
-        as `published, ngram_size=4`; of a preset counts what is not varied."""
+        as `published, ngram_size=4`; of a preset the settings count that are not varied."""
         name, _, inside = method.partition("[")
         text = ",".join(filter(None, (inside.removesuffix("]"), settings.strip())))
-        chosen, given = methods.split_preset(text)
+        chosen, values = methods.split_preset(text)
         begun = methods.preset(methods.get(name), chosen)
         varied = {axis.name for axis in axes}
-        kept = {setting: value for setting, value in begun.items() if setting not in varied}
-        return cls(name, axes, kept | read_settings(given), sampling or Sampling())
+        fixed = {setting: value for setting, value in begun.items() if setting not in varied}
+        return cls(name, axes, fixed | read_settings(values), sampling or Sampling())
 
     def __post_init__(self) -> None:
         names = [axis.name for axis in self.axes]
@@ -129,9 +129,11 @@ class Grid:
             Axis(name, tuple(dict.fromkeys(column)))
             for name, column in zip(names, columns, strict=True)
         )
-        for axis, given in zip(axes, self.axes, strict=True):
-            if len(axis.values) < len(given.values):
-                raise InvalidInput(f"{given} has a value twice: name each once (see --repeats)")
+        for axis, axis_given in zip(axes, self.axes, strict=True):
+            if len(axis.values) < len(axis_given.values):
+                raise InvalidInput(
+                    f"{axis_given} has a value twice: name each once (see --repeats)"
+                )
         chosen = cells[0].hyperparameters.model_dump()
         object.__setattr__(self, "axes", axes)  # from here on numbers are numbers, not text
         object.__setattr__(self, "settings", {name: chosen[name] for name in self.settings})
@@ -142,11 +144,12 @@ class Grid:
                 f"a sweep varies one or two hyperparameters, got {len(names)}: name them as "
                 "gamma=2,4,6"
             )
-        known = self.names
+        varied_names = self.names
         for name in names:
-            if name not in known:
+            if name not in varied_names:
                 raise InvalidInput(
-                    f"{name} is nothing to vary for {self.method}; there is {', '.join(known)}"
+                    f"{name} is nothing to vary for {self.method}; there is "
+                    f"{', '.join(varied_names)}"
                 )
             if name in self.settings:
                 raise InvalidInput(
@@ -167,12 +170,12 @@ class Grid:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What may be varied for this method."""
+        """Return the names that can be varied for this method."""
         return *self.kind.Hyperparameters.settings(), *Sampling.settings(), DRAFT
 
     @property
     def label(self) -> str:
-        """The method, and the preset of which everything is that is not varied."""
+        """Return the method, and the preset of the settings that are not varied."""
         published, varied = self.kind.published, {axis.name for axis in self.axes}
         chosen = self.cells[0].hyperparameters.model_dump()
         fixed = {name: value for name, value in chosen.items() if name not in varied}
@@ -191,20 +194,19 @@ class Grid:
     def _cells(self) -> Iterator[Cell]:
         settings, names = self.kind.Hyperparameters.settings(), [axis.name for axis in self.axes]
         for index, values in enumerate(product(*(axis.values for axis in self.axes))):
-            given = dict(zip(names, values, strict=True))
-            mine = {name: value for name, value in given.items() if name in settings}
-            how = {
+            chosen = dict(zip(names, values, strict=True))
+            method_values = {name: value for name, value in chosen.items() if name in settings}
+            sampling_values = {
                 name: value
-                for name, value in given.items()
+                for name, value in chosen.items()
                 if name in Sampling.settings() and name not in settings
             }
-            hyperparameters = self.kind.Hyperparameters.parse({**self.settings, **mine})
-            sampling = Sampling.parse({**self.sampling.model_dump(), **how})
-            assert isinstance(sampling, Sampling)
+            hyperparameters = self.kind.Hyperparameters.parse({**self.settings, **method_values})
+            sampling = Sampling.parse({**self.sampling.model_dump(), **sampling_values})
             checked = (
-                sampling.model_dump() | hyperparameters.model_dump() | {DRAFT: given.get(DRAFT)}
+                sampling.model_dump() | hyperparameters.model_dump() | {DRAFT: chosen.get(DRAFT)}
             )
-            draft = str(given[DRAFT]) if DRAFT in given else None
+            draft = str(chosen[DRAFT]) if DRAFT in chosen else None
             yield Cell(
                 index, tuple(checked[name] for name in names), hyperparameters, sampling, draft
             )

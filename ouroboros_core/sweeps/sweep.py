@@ -1,9 +1,9 @@
-"""The sweep's loop: prompt by prompt, plain decoding, then every cell of a grid, the order rotated;
-what is done is kept.
+"""The loop of a sweep: prompt by prompt, plain decoding, then every cell of a grid in a rotated
+order.
 
-Every run is stored as soon as it is finished. A sweep that was interrupted measures the plain runs
-anew that it needs for what is left, in the process that does what is left. Where all amounts are
-fixed, it then has the counts of an uninterrupted one.
+Every run is stored as soon as it is finished. A resumed sweep measures the plain runs again that
+the remaining cells need, in the same process as these cells. If all amounts are fixed, it then has
+the counts of an uninterrupted sweep.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ouroboros_core.benchmark.conditions import Conditions, conditions
-from ouroboros_core.benchmark.entrants import BASELINE, outcome_of
+from ouroboros_core.benchmark.entrants import BASELINE, left_out, outcome_of
 from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.runner import WARM_UP_TOKENS, naming
-from ouroboros_core.benchmark.store import Kind, Share, Unit
+from ouroboros_core.benchmark.store import Conditions, Kind, Store, Unit, conditions
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.errors import InvalidInput, WantOfMemory
+from ouroboros_core.errors import InvalidInput, NotEnoughMemory
 from ouroboros_core.loading.pairs import Pair, with_draft
 from ouroboros_core.sources import Source
 from ouroboros_core.sweeps.grid import TOKENS, Cell, Grid
@@ -75,8 +74,8 @@ class Point:
 
 @dataclass(kw_only=True)
 class SweepSettings(Conditions):
-    """What decides the numbers of a sweep; a resumed one must have the same. `grid` holds the axes
-    as they are written."""
+    """Settings that decide the numbers of a sweep; a resumed one must have the same. `grid` has the
+    axes as they are written."""
 
     method: str
     grid: list[str]
@@ -97,7 +96,7 @@ def estimate(
     """Seconds that a sweep will take about, every run counted as if it were plain decoding: a
     method that works takes less.
 
-    From what the target's passes cost here; a prompt is read in one pass.
+    Uses the costs of the target's passes; a prompt is read in one pass.
     """
     runs = len(grid.cells) + plain_runs(grid)
     return (
@@ -122,7 +121,7 @@ def _run_seconds(pair: Pair, question: Question, max_new_tokens: int) -> float:
 
 def _plain(cell: Cell) -> str:
     """The same for all cells that are compared with the same plain run."""
-    return cell.sampling.model_copy(update={"acceptance": "match"}).model_dump_json()
+    return cell.sampling.plain().model_dump_json()
 
 
 def _steps(generation: Generation) -> Generator[None, None, Trace]:
@@ -132,11 +131,11 @@ def _steps(generation: Generation) -> Generator[None, None, Trace]:
 
 
 Run = tuple[Point, Trace, Trace]
-"""What was measured, the run, and the plain run that it is compared with."""
+"""The record, the run, and the plain run that it is compared with."""
 
 
 class Sweep:
-    """What is measured, and what is left of it."""
+    """Runs the remaining cells of a sweep."""
 
     def __init__(
         self,
@@ -148,30 +147,29 @@ class Sweep:
         path: Path | None = None,
         *,
         resume: bool = False,
-        mine: Share | None = None,
     ) -> None:
         """Load the drafts of the grid and check that everything can run; raises InvalidInput before
         any work.
 
-        path, resume  JSON file that keeps every run, and whether to go on with what is in it
-        mine          this process's share of the questions
+        path, resume  JSON file of all runs, and whether to continue it
         """
         self.pair, self.grid, self.max_new_tokens = pair, grid, max_new_tokens
-        self.mine = mine = mine or Share()
+        self.host = ""
+        remark = left_out(pair)
+        self.notes = [remark] if remark else []
+        self.remarks: list[str] = []
         self.settings = SweepSettings(
             method=grid.method,
             grid=[str(axis) for axis in grid.axes],
             knobs=dict(grid.settings),
             **conditions(pair, questions, grid.sampling, max_new_tokens, repeats),
         )
-        self.store = mine.open(self.settings, path, resume=resume)
+        self.store = Store.open(self.settings, path, resume=resume)
         self._pairs = self._load_drafts()
         able = self._check(questions)
         self._warm: set[Hashable] = set()
         visits = [(repeat, question) for repeat in range(repeats) for question in questions]
-        self._visits = [
-            (n, *visit) for n, visit in enumerate(visits) if mine.may(n) and visit[1].id in able
-        ]
+        self._visits = [(n, *visit) for n, visit in enumerate(visits) if visit[1].id in able]
 
     def _load_drafts(self) -> dict[str | None, Pair]:
         names = dict.fromkeys(cell.draft for cell in self.grid.cells)
@@ -179,7 +177,7 @@ class Sweep:
 
     def _check(self, questions: Sequence[Question]) -> set[int | str]:
         """The ids of the questions that plain decoding can run; the others are left out before any
-        work. Nothing is run: raises InvalidInput where there are no others, and for a cell that can
+        work. Nothing is run: raises InvalidInput if there are no others, and for a cell that can
         run none of them."""
         if not questions:
             raise InvalidInput("there is no prompt to measure on: name at least one")
@@ -188,7 +186,7 @@ class Sweep:
             try:
                 with naming(question):
                     Generation(self.pair, self._task(self.grid.cells[0], question).plain())
-            except WantOfMemory:  # another time there may be enough
+            except NotEnoughMemory:  # another time there may be enough
                 raise
             except InvalidInput as error:
                 self.store.leave_out(question.id, 0, str(error))
@@ -227,7 +225,7 @@ class Sweep:
 
     @property
     def total(self) -> int:
-        """Runs in this process's share, without those of plain decoding."""
+        """Runs of cells, without runs of plain decoding."""
         return len(self._visits) * len(self.grid.cells)
 
     @property
@@ -236,13 +234,13 @@ class Sweep:
 
     @property
     def points(self) -> list[Point]:
-        """What was measured so far, in earlier runs of the program, too; of the questions that
+        """Return the points so far, including earlier runs of the program, of the questions that
         every cell can run."""
         return self.store.fair
 
     @property
     def seconds_left(self) -> float:
-        """Estimated seconds for what is left, computed like `estimate`."""
+        """Return the estimated seconds of the remaining runs, computed like `estimate`."""
         return sum(
             _run_seconds(self.pair, question, self.max_new_tokens)
             * (len(cells) + len({_plain(cell) for cell in cells}))
@@ -252,8 +250,8 @@ class Sweep:
     def _left(self) -> list[tuple[int, int, Question, list[Cell]]]:
         """Number, repeat, question and the cells not yet done there, rotated so that none always
         comes first."""
-        finished, cells, found = {*self.store.units, *self.store.elsewhere}, self.grid.cells, []
-        barred = {one.question for one in self.store.left_out}
+        finished, cells, left_visits = {*self.store.units}, self.grid.cells, []
+        barred = {skipped.question for skipped in self.store.left_out}
         for number, repeat, question in self._visits:
             if question.id in barred:
                 continue
@@ -263,56 +261,67 @@ class Sweep:
                 for cell in (*cells[start:], *cells[:start])
                 if (repeat, question.id, cell.index) not in finished
             ]
-            found += [(number, repeat, question, left)] if left else []
-        return found
+            left_visits += [(number, repeat, question, left)] if left else []
+        return left_visits
 
     def run(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Run]:
-        """Do what is left, run by run; each is stored before it is yielded, together with the plain
+        """Run the remaining cells; each is stored before it is yielded, together with the plain
         run it is compared with.
 
-        progress is told of every run before it begins.
-        Closing the iterator ends the sweep; `run` again goes on.
+        progress gets the name of every run before it begins.
+        Closing the iterator ends the sweep; `run` continues it.
         """
         return (done for done in self.ticks(progress) if done is not None)
 
     def ticks(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Run | None]:
         """Like `run`, but also yields None between the steps of a run, so that a caller can stop
         there; nothing is timed meanwhile."""
-        mine = self.mine.take(self.store, self._left, lambda visit: visit[0])
-        barred = {one.question for one in self.store.left_out}
-        for _, repeat, question, cells in mine:
-            if question.id in barred:
-                continue
-            plain: dict[str, Trace] = {}
-            for cell in cells:
-                name, task = self.grid.describe(cell.coordinates), self._task(cell, question)
-                if _plain(cell) not in plain:
-                    progress(f"question {question.id}, plain decoding")
-                    plain[_plain(cell)] = yield from self._generate(
-                        BASELINE, self.pair, task.plain()
-                    )
-                progress(f"question {question.id}, {name}")
-                try:
-                    with naming(question, who=name):
-                        trace = yield from self._generate(cell.index, self._pairs[cell.draft], task)
-                except WantOfMemory:
-                    raise
-                except InvalidInput as error:
-                    self.store.leave_out(question.id, 0, str(error))
-                    self.store.save({})
-                    barred.add(question.id)
-                    break
-                point = self._point(cell, question, repeat, trace, plain[_plain(cell)])
-                self.store.add(point.unit, [point])
-                yield point, trace, plain[_plain(cell)]
+        for number in self.tasks:
+            yield from self._visit(number, progress)
 
-    def _generate(self, what: Hashable, pair: Pair, task: Task) -> Generator[None, None, Trace]:
+    @property
+    def tasks(self) -> list[int]:
+        """Numbers of the visits to a question that have cells left."""
+        return [number for number, *_ in self._left()]
+
+    def run_task(
+        self, number: int, progress: Callable[[str], None] = lambda _: None
+    ) -> Iterator[Run]:
+        """Run the cells that are left of one visit."""
+        return (run for run in self._visit(number, progress) if run is not None)
+
+    def _visit(self, number: int, progress: Callable[[str], None]) -> Iterator[Run | None]:
+        """Run plain decoding and the cells that are left on one question in one repeat."""
+        visits = (visit[1:] for visit in self._left() if visit[0] == number)
+        repeat, question, cells = next(visits, (0, None, []))
+        plain: dict[str, Trace] = {}
+        for cell in cells:
+            assert question is not None
+            name, task = self.grid.describe(cell.coordinates), self._task(cell, question)
+            if _plain(cell) not in plain:
+                progress(f"question {question.id}, plain decoding")
+                plain[_plain(cell)] = yield from self._generate(BASELINE, self.pair, task.plain())
+            progress(f"question {question.id}, {name}")
+            try:
+                with naming(question, who=name):
+                    trace = yield from self._generate(cell.index, self._pairs[cell.draft], task)
+            except NotEnoughMemory:
+                raise
+            except InvalidInput as error:
+                self.store.leave_out(question.id, 0, str(error))
+                self.store.save({})
+                return
+            point = self._point(cell, question, repeat, trace, plain[_plain(cell)])
+            self.store.add(point.unit, [point])
+            yield point, trace, plain[_plain(cell)]
+
+    def _generate(self, key: Hashable, pair: Pair, task: Task) -> Generator[None, None, Trace]:
         """One run. Before the first run of its kind a few tokens are generated, so that first calls
         are not timed."""
-        if what not in self._warm:
+        if key not in self._warm:
             count = min(WARM_UP_TOKENS, task.max_new_tokens)
             yield from _steps(Generation(pair, replace(task, max_new_tokens=count)))
-            self._warm.add(what)
+            self._warm.add(key)
         return (yield from _steps(Generation(pair, task)))
 
     def _point(
@@ -336,6 +345,6 @@ class Sweep:
             plain_seconds=baseline.seconds,
             compared=compared,
             difference=divergence(self.pair.target, trace, plain) if compared else None,
-            host=self.mine.host,
+            host=self.host,
             lossless=checked and cell.sampling.lossless,
         )

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ouroboros_core.interfaces import LanguageModel
+from ouroboros_core.messages import isolated
 from ouroboros_core.sampling import Sampler, Sampling, process
 from ouroboros_core.trace.metrics import first_difference
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.tree import TreeBuilder
-from ouroboros_core.words import isolated
 
 MANTISSA_BITS = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 TIE_ULPS = 2.0
@@ -31,8 +31,8 @@ text."""
 
 def _quoted(text: str) -> str:
     """Return a token's text between quotation marks, its line ends and blanks to be seen."""
-    shown = repr(text)
-    return f"{shown[0]}{isolated(shown[1:-1])}{shown[-1]}"
+    quoted = repr(text)
+    return f"{quoted[0]}{isolated(quoted[1:-1])}{quoted[-1]}"
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,13 @@ class Divergence:
     def sentence(self, pieces: Mapping[int, str]) -> str:
         """Where, which two tokens, how far apart, and what that means. `pieces` has the text of the
         two."""
-        mine, theirs = (
+        method_text, plain_text = (
             _quoted(pieces.get(t, str(t))) if t is not None else "the end"
             for t in (self.token, self.other)
         )
         where = (
-            f"It differs from plain decoding from token {self.position + 1} on: {mine} "
-            f"here, {theirs} there"
+            f"It differs from plain decoding from token {self.position + 1} on: {method_text} "
+            f"here, {plain_text} there"
         )
         if self.token is None or self.other is None:
             return (
@@ -146,7 +146,7 @@ def compare(
 def _moved(model: LanguageModel, text: Sequence[int], logits: npt.NDArray[np.float64]) -> float:
     """The most by which the best logits [vocabulary] differ from those of the model's own pass over
     the last token."""
-    own = model.evaluate(text, TreeBuilder(text[-1]).build()).logits(0)
+    pass_logits = model.evaluate(text, TreeBuilder(text[-1]).build()).logits(0)
     best = np.argsort(-logits)[:BEST]
     best = best[np.isfinite(logits[best])]  # a rule may forbid all but a few
-    return float(np.abs(logits[best] - own[best]).max())
+    return float(np.abs(logits[best] - pass_logits[best]).max())

@@ -1,29 +1,30 @@
-"""A trace as a file: JSON of one run, and of the plain run that may lie beside it, read from
-whoever wrote it.
+"""Traces in files: JSON of one run, and perhaps of its plain run, from any writer.
 
-A file is read in three stages, each of which refuses with a sentence: JSON of a bounded size and
-depth; the types of `Trace`; and part by part what types cannot say, so that everything computed
-from a trace works, in bounded time and memory. Fields that `Trace` does not have are left out, so
-that nothing of them reaches a page, and a file of a later program that only added some can still be
-read. Text is text: it may hold markup or code, and stays as it is.
+A file is read in three stages. Each refuses with a sentence: JSON of a bounded size and depth; the
+types of `Trace` with their bounds (`ouroboros_core.bounds`); and a walk over everything that types
+cannot say. So everything computed from a trace works, in bounded time and memory. Fields that
+`Trace` does not have are left out: nothing of them reaches a page, and a file of a later program
+that only added some can still be read. Text is text: it may hold markup or code, and stays as it
+is.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ouroboros_core.bounds import MAX_NODES, MAX_TOKENS
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.rules.parts.base import ALONE
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import VERSION, Judged, Step, Trace, adapter
 from ouroboros_core.tree import Provenance, TokenTree
 
 if TYPE_CHECKING:
-    from pydantic_core import SchemaValidator
+    from pydantic_core import ErrorDetails, SchemaValidator
 
 MAX_BYTES = 16 * 2**20
 """Of a file."""
@@ -74,115 +75,126 @@ def _parse(text: str | bytes) -> dict[str, Any]:
     from pydantic_core import from_json
 
     try:
-        data = text.encode() if isinstance(text, str) else text
+        content = text.encode() if isinstance(text, str) else text
     except UnicodeEncodeError:
         raise refusal(
             "the file", "holds half of a surrogate pair, which is no character: save it as UTF-8"
         ) from None
-    if len(data) > MAX_BYTES:
+    if len(content) > MAX_BYTES:
         raise InvalidInput(
-            f"the trace has {len(data) / 2**20:.1f} MB; at most {MAX_BYTES // 2**20} MB are read: "
-            "record a shorter run, or one "
-            "without the models' probabilities"
+            f"the trace has {len(content) / 2**20:.1f} MB; at most {MAX_BYTES // 2**20} MB are "
+            "read: record a shorter run, or one without the models' probabilities"
         )
     try:
-        found = from_json(data)
+        data = from_json(content)
     except ValueError as error:
         raise refusal("the file", f"must be JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise refusal("the file", f"must hold a JSON object, got {shown(found)}")
-    return _object(found)
+    if not isinstance(data, dict):
+        raise refusal("the file", f"must hold a JSON object, got {shown(data)}")
+    return _object(data)
 
 
-def _object(found: Any) -> dict[str, Any]:
-    """What was parsed, where it is an object of our schema version; its dictionaries are
-    bounded."""
-    if not isinstance(found, dict):
-        raise refusal("it", f"must be a JSON object, got {shown(found)}")
-    version = found.get("version", VERSION)
+def _object(data: Any) -> dict[str, Any]:
+    """Return parsed data if it is an object of our schema version with bounded dictionaries."""
+    if not isinstance(data, dict):
+        raise refusal("it", f"must be a JSON object, got {shown(data)}")
+    version = data.get("version", VERSION)
     if version != VERSION:
         raise InvalidInput(
             f"the trace has schema version {shown(version)}; this program reads version {VERSION}: "
             "open it with the program "
             "that wrote it"
         )
-    for name, most in (
+    for name, limit in (
         ("pieces", MAX_TOKENS),
         ("hyperparameters", MAX_SETTINGS),
         ("sampling", MAX_SETTINGS),
         ("generation_config", MAX_SETTINGS),
     ):
-        if isinstance(found.get(name), dict):
-            at_most(len(found[name]), name, most)
-    return found
+        if isinstance(data.get(name), dict):
+            at_most(len(data[name]), name, limit)
+    return data
 
 
 def _validate(data: dict[str, Any]) -> Trace:
-    """The parsed file as a trace of the right types."""
+    """Return the parsed file as a trace of the right types, within the bounds of `bounds`."""
     from pydantic import ValidationError
 
     try:
         trace: Trace = _validator().validate_python(data)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part)[:40] for part in first["loc"]) or "the file"
-        got = "" if first["type"] == "missing" else f", got {shown(first['input'])}"
-        raise refusal(f"{where}:", f"{first['msg']}{got}") from None
+        raise _refused(error.errors(include_url=False)[0]) from None
     return trace
+
+
+def _refused(error: ErrorDetails) -> InvalidInput:
+    """Return an error of the validator as a sentence."""
+    kind, loc, value = error["type"], error["loc"], error["input"]
+    where = ".".join(str(key)[:40] for key in loc) or "the file"
+    if kind == OUT_OF_BOUNDS and loc[-1] == "[key]":
+        return refusal(f"{loc[0]}: a token id", f"{error['msg']}, got {shown(value)}")
+    if kind == OUT_OF_BOUNDS:
+        return refusal(where, f"{error['msg']}, got {shown(value)}")
+    if kind in COUNTED:
+        return too_many(len(value), where, error["ctx"]["max_length"], COUNTED[kind])
+    got = "" if kind == "missing" else f", got {shown(value)}"
+    return refusal(f"{where}:", f"{error['msg']}{got}")
+
+
+OUT_OF_BOUNDS = "out_of_bounds"
+COUNTED = {"string_too_long": "characters", "too_long": "entries"}
+"""pydantic's errors about lengths -> the unit of the length."""
 
 
 @cache
 def _validator() -> SchemaValidator:
-    """That of `Trace`, but it stops at the first bad item of a list: a list may have millions, and
-    each would be an error."""
+    """Return the validator of `Trace` with two changes, see `_sentences`."""
     from pydantic_core import SchemaValidator
 
-    return SchemaValidator(_failing_fast(adapter().core_schema))
+    return SchemaValidator(_sentences(adapter().core_schema))
 
 
-def _failing_fast(schema: Any) -> Any:
+def _sentences(schema: Any) -> Any:
+    """Return a schema of pydantic whose errors suit our sentences.
+
+    It stops at the first bad item of a list: a list may have millions, and each would be an error.
+    The message about a number out of bounds names both bounds.
+    """
     if isinstance(schema, list):
-        return [_failing_fast(part) for part in schema]
+        return [_sentences(inner) for inner in schema]
     if not isinstance(schema, dict):
         return schema
-    walked = {key: _failing_fast(part) for key, part in schema.items()}
-    return walked | {"fail_fast": True} if walked.get("type") in ("tuple", "frozenset") else walked
+    walked = {key: _sentences(inner) for key, inner in schema.items()}
+    if walked.get("type") in ("tuple", "frozenset"):
+        return walked | {"fail_fast": True}
+    if walked.get("type") not in ("int", "float") or "ge" not in walked:
+        return walked
+    bounded = {
+        "type": "custom-error",
+        "schema": walked,
+        "custom_error_type": OUT_OF_BOUNDS,
+        "custom_error_message": f"must be between {walked['ge']:,} and {walked['le']:,}",
+    }
+    unbounded = {key: inner for key, inner in walked.items() if key not in ("ge", "le")}
+    return {"type": "chain", "steps": [unbounded, bounded]}
 
 
-MAX_STEPS = 32_768
-MAX_TOKENS = 131_072
-"""Of a prompt, of an answer, and with a text in `pieces`."""
-MAX_NODES = 1_024
-"""Of a tree or a lookahead window; the largest that the settings of our methods allow have some
-550."""
 MAX_ALL_NODES = 131_072
 """Of all trees together: more than a file of the greatest size that `Trace.to_json` wrote can
 hold."""
 MAX_DEPTH = 256
 """Of a tree; the deepest that the settings of our methods allow have some 70."""
-MAX_ROWS = 512
-"""Tokens listed at one judged node: ten of each model, what was proposed, what was chosen."""
-MAX_NAME = 1_000
-"""Characters of a name: a method, a model, a setting, a processor."""
-MAX_PIECE = 1_000
-"""Characters of one token id's own text."""
-MAX_ADDED = 100_000
-"""Characters that one emitted token added: a run of byte tokens adds all of its text at its end."""
-MAX_TEXT = 1_000_000
-"""Characters of the prompt and of the predicted output."""
 MAX_SHOWN = 2**25
 """Characters of all nodes and listed tokens together, each with its piece: a file may name one long
 piece a million times."""
 MAX_SETTINGS = 64
-MAX_ID = 2**31 - 1
-MAX_COUNT = 2**31 - 1
+MAX_SETTING = 1_000
+"""Characters of the name of a setting, and of its text."""
 LARGEST_SETTING = 2**53
-MAX_SECONDS = 1e6
-"""Of one phase of a step."""
 MIN_SECONDS = 1e-9
-"""Of a step, prefill apart: no clock tells less, and speeds are divided by it."""
-MAX_NOISE = 1_000.0
-MAX_EXPECTED = 1e12
+"""Of a step without prefill: no clock measures less, and speeds are divided by it."""
+
+MAX_ID = 2**31 - 1
 
 PROPOSERS = frozenset(Source) - {Source.CONTEXT, Source.WINDOW, Source.TARGET}
 """Who may have proposed a node of a trace's tree."""
@@ -190,7 +202,6 @@ PROPOSERS = frozenset(Source) - {Source.CONTEXT, Source.WINDOW, Source.TARGET}
 
 def check(trace: Trace) -> None:
     """Raise InvalidInput unless everything that is computed from the trace works."""
-    _check_strings(trace)
     _check_settings("hyperparameters", trace.hyperparameters)
     _check_settings("sampling", trace.sampling)
     _check_settings("generation_config", trace.generation_config)
@@ -198,10 +209,6 @@ def check(trace: Trace) -> None:
         Sampling.parse(trace.sampling)
     except InvalidInput as error:
         raise refusal("sampling", f"cannot be used: {_plain(str(error), 200)}") from None
-    _within(trace.max_new_tokens, "max_new_tokens", 0, MAX_COUNT)
-    _within(trace.environment.threads, "environment.threads", 0, MAX_COUNT)
-    _all_within(trace.prompt.tokens, "prompt.tokens", 0, MAX_ID, MAX_TOKENS)
-    at_most(len(trace.steps), "steps", MAX_STEPS)
     at_most(
         sum(len(step.tree) for step in trace.steps), "all trees together", MAX_ALL_NODES, "nodes"
     )
@@ -217,32 +224,11 @@ def check(trace: Trace) -> None:
     _check_shown(trace)
 
 
-def _check_strings(trace: Trace) -> None:
-    """Checks the lengths of all strings."""
-    names = {
-        name: getattr(trace, name) for name in ("method", "target", "draft", "corpus", "created")
-    }
-    names |= {
-        f"environment.{part.name}": getattr(trace.environment, part.name)
-        for part in fields(trace.environment)
-    }
-    for where, name in names.items():
-        if isinstance(name, str):
-            at_most(len(name), where, MAX_NAME, "characters")
-    at_most(len(trace.prompt.text), "prompt.text", MAX_TEXT, "characters")
-    at_most(len(trace.prediction), "prediction", MAX_TEXT, "characters")
-    for number, text in enumerate(trace.texts):
-        at_most(len(text), f"texts.{number}", MAX_ADDED, "characters")
-    for token, piece in trace.pieces.items():
-        _within(token, "pieces: a token id", 0, MAX_ID)
-        at_most(len(piece), f"pieces.{token}", MAX_PIECE, "characters")
-
-
 def _check_settings(where: str, settings: dict[str, bool | int | float | str]) -> None:
     for name, value in settings.items():
-        at_most(len(name), f"{where}: a name", MAX_NAME, "characters")
+        at_most(len(name), f"{where}: a name", MAX_SETTING, "characters")
         if isinstance(value, str):
-            at_most(len(value), f"{where}.{name}", MAX_NAME, "characters")
+            at_most(len(value), f"{where}.{name}", MAX_SETTING, "characters")
         else:
             _within(value, f"{where}.{name}", -LARGEST_SETTING, LARGEST_SETTING)
 
@@ -253,24 +239,14 @@ def _check_step(step: Step, number: int) -> None:
         raise refusal(f"{where}.index", f"must be its position, {number}, got {shown(step.index)}")
     _check_tree(step.tree, where)
     _check_walk(step, where)
-    for name in ("prefill", "draft", "verify", "learn", "host"):
-        _within(getattr(step.seconds, name), f"{where}.seconds.{name}", 0, MAX_SECONDS)
     if step.seconds.decode < MIN_SECONDS:
         raise refusal(
             f"{where}.seconds",
             f"must be at least {MIN_SECONDS:g} together, prefill apart; no step takes no time",
         )
-    _within(step.width, f"{where}.width", len(step.tree) + len(step.window), MAX_COUNT)
-    _within(step.draft_passes, f"{where}.draft_passes", 0, MAX_COUNT)
-    _within(step.pool_size, f"{where}.pool_size", 0, MAX_COUNT)
-    _within(step.draft_rows_saved, f"{where}.draft_rows_saved", 0, MAX_COUNT)
+    _within(step.width, f"{where}.width", len(step.tree) + len(step.window), MAX_ID)
     if step.writer not in (Source.TARGET, Source.DRAFT):
         raise refusal(f"{where}.writer", f"must be target or draft, got {step.writer.value}")
-    if step.choice is not None:
-        for name in ("offered", "size", "window"):
-            _within(getattr(step.choice, name), f"{where}.choice.{name}", 0, MAX_COUNT)
-        for name in ("expected", "rate"):
-            _within(getattr(step.choice, name), f"{where}.choice.{name}", 0, MAX_EXPECTED)
     _check_window(step, where)
     _check_judged(step, where)
 
@@ -294,9 +270,6 @@ def _check_provenance(provenance: Provenance, where: str, root: bool) -> None:
         if source not in PROPOSERS and source is not None and not (root and name == "source"):
             allowed = ", ".join(sorted(PROPOSERS))
             raise refusal(f"{where}.{name}", f"must be one of {allowed}, got {source.value}")
-    for name in ("step", "position", "match", "rank"):
-        _within(getattr(provenance, name), f"{where}.{name}", 0, MAX_COUNT)
-    _within(provenance.confidence, f"{where}.confidence", 0, 1)
 
 
 def _check_walk(step: Step, where: str) -> None:
@@ -309,13 +282,11 @@ def _check_walk(step: Step, where: str) -> None:
                 f"is no walk from the root: {shown(node)} is no child of node {parent}",
             )
         parent = node
-    _within(step.target_token, f"{where}.target_token", 0, MAX_ID)
     if not step.tokens:
         raise refusal(where, "emits no token: a path or a target token is needed")
 
 
 def _check_window(step: Step, where: str) -> None:
-    at_most(len(step.window), f"{where}.window", MAX_NODES)
     for number, (token, parent) in enumerate(step.window):
         _within(token, f"{where}.window.{number}: the token", 0, MAX_ID)
         _within(parent, f"{where}.window.{number}: the parent", 0, len(step.tree) + number - 1)
@@ -336,32 +307,25 @@ def _check_judged(step: Step, where: str) -> None:
 
 def _check_numbers(judged: Judged, where: str) -> None:
     count = len(judged.tokens)
-    _all_within(judged.tokens, f"{where}.tokens", 0, MAX_ID, MAX_ROWS)
-    for name, low, high in (
-        ("target", 0, 1),
-        ("draft", 0, 1),
-        ("noise", -MAX_NOISE, MAX_NOISE),
-        ("left", 0, 1),
-    ):
+    for name in ("target", "draft", "noise", "left"):
         column = getattr(judged, name)
         if len(column) != count and (column or name == "target"):
             raise refusal(
                 f"{where}.{name}",
                 f"must have one number for each of its {count} tokens, got {len(column)}",
             )
-        _all_within(column, f"{where}.{name}", low, high, count)
 
 
 def _check_trials(judged: Judged, step: Step, where: str) -> None:
-    """Candidates are children of the node: first those of a block or of several independent draws,
-    then the others in the order of the tree. The one that is on the path was accepted, and no
-    other."""
+    """Candidates are children of the node: first the ones of a block or of several independent
+    draws, then the others in the order of the tree. The one that is on the path was accepted, and
+    no other."""
     children = step.tree.children(judged.node) if judged.trials else []
-    together = [trial.node for trial in judged.trials if trial.rule != "token"]
-    alone = [trial.node for trial in judged.trials if trial.rule == "token"]
+    joint = [trial.node for trial in judged.trials if trial.rule != ALONE]
+    single = [trial.node for trial in judged.trials if trial.rule == ALONE]
     nodes = [trial.node for trial in judged.trials]
-    expected = [node for node in children if node not in together][: len(alone)]
-    if nodes != [*together, *expected] or not set(together).issubset(children):
+    expected = [node for node in children if node not in joint][: len(single)]
+    if nodes != [*joint, *expected] or not set(joint).issubset(children):
         raise refusal(
             f"{where}.trials",
             f"must be the first of the nodes below node {judged.node}, in their order",
@@ -369,8 +333,6 @@ def _check_trials(judged: Judged, step: Step, where: str) -> None:
     # Equal draws are one node, which may be rejected before it is accepted.
     last_trials = {trial.node: number for number, trial in enumerate(judged.trials)}
     for number, trial in enumerate(judged.trials):
-        for name in ("u", "p", "q"):
-            _within(getattr(trial, name), f"{where}.trials.{number}.{name}", 0, 1)
         final = last_trials[trial.node] == number
         if trial.accepted != (final and trial.node in step.path):
             raise refusal(
@@ -399,9 +361,13 @@ def refusal(where: str, problem: str) -> InvalidInput:
     return InvalidInput(f"this is not a trace: {_plain(where, 120)} {problem}")
 
 
-def at_most(count: int, where: str, most: int, what: str = "entries") -> None:
-    if count > most:
-        raise refusal(where, f"must have at most {most:,} {what}, got {count:,}")
+def at_most(count: int, where: str, limit: int, unit: str = "entries") -> None:
+    if count > limit:
+        raise too_many(count, where, limit, unit)
+
+
+def too_many(count: int, where: str, limit: int, unit: str) -> InvalidInput:
+    return refusal(where, f"must have at most {limit:,} {unit}, got {count:,}")
 
 
 def _within(value: float | None, where: str, low: float, high: float) -> None:
@@ -410,16 +376,16 @@ def _within(value: float | None, where: str, low: float, high: float) -> None:
         raise refusal(where, f"must be between {low:,} and {high:,}, got {shown(value)}")
 
 
-def _all_within(values: Iterable[float], where: str, low: float, high: float, most: int) -> None:
+def _all_within(values: Iterable[float], where: str, low: float, high: float, limit: int) -> None:
     values = tuple(values)
-    at_most(len(values), where, most)
+    at_most(len(values), where, limit)
     if values and not all(low <= value <= high for value in values):
         first = next(n for n, value in enumerate(values) if not low <= value <= high)
         _within(values[first], f"{where}.{first}", low, high)
 
 
 def shown(value: Any) -> str:
-    """A value as it may stand in a message: short, and what is long only by its kind."""
+    """Return a value for a message: short; a long value is named by its kind."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     if isinstance(value, str):
@@ -432,9 +398,8 @@ def shown(value: Any) -> str:
     return {"None": "null", "True": "true", "False": "false"}.get(text, text)
 
 
-def _plain(text: str, most: int) -> str:
-    """Text of a file as it may stand in a message, which a page may render: short, and without
-    anything that marks up."""
+def _plain(text: str, limit: int) -> str:
+    """Return text of a file for a message, which a page may render: short, and without markup."""
     return re.sub(
-        r"[^\w .,:;+=/()'-]", "·", text if len(text) <= most else text[: most - 1] + "…"
+        r"[^\w .,:;+=/()'-]", "·", text if len(text) <= limit else text[: limit - 1] + "…"
     ).replace("://", "·")

@@ -8,8 +8,7 @@ from itertools import accumulate
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Literal
 
-from ouroboros_core.methods.parts.adjustable import NO_DRAFT, NO_WINDOW
-from ouroboros_core.sampling import Sampling
+from ouroboros_core.methods.parts.base import NO_DRAFT, NO_WINDOW
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned
 
@@ -29,8 +28,8 @@ FEWEST_EQUAL, FEWEST_PASSES = 4, 8
 """Equal passes that have a median, and passes that have a spread."""
 
 LOOP_ROUNDS, LOOP_TOKENS = 3, 12
-"""A tail is a repetition loop where one cycle of tokens stands in it at least so often, and it has
-at least so many tokens."""
+"""A tail is a repetition loop if it has LOOP_TOKENS tokens or more, and one cycle of tokens occurs
+in it LOOP_ROUNDS times or more."""
 
 Sign = Literal["slowed", "beyond", "unsteady"]
 
@@ -77,12 +76,6 @@ def proposal_acceptance_rate(steps: Sequence[Step]) -> float | None:
     return sum(len(step.path) for step in steps) / proposed if proposed else None
 
 
-def target_passes_saved(trace: Trace) -> int:
-    """Passes that plain decoding would have needed beyond the steps taken: emitted tokens -
-    steps."""
-    return new_tokens(trace) - len(trace.steps)
-
-
 def draft_passes_per_draft_token(trace: Trace) -> float | None:
     """Draft model passes / tokens it proposed; below 1 where phrases let one pass write several.
     None without a draft."""
@@ -93,8 +86,8 @@ def draft_passes_per_draft_token(trace: Trace) -> float | None:
 
 
 def token_sources(trace: Trace) -> list[Source]:
-    """Who proposed each emitted token; the target's own are TARGET, those of a draft model writing
-    alone DRAFT."""
+    """Who proposed each emitted token: TARGET for the target's own, DRAFT for a draft model that
+    writes alone."""
     sources = []
     for step in trace.steps:
         sources += [step.tree.provenance[node].source for node in step.path]
@@ -123,13 +116,6 @@ def in_words(settings: Mapping[str, bool | int | float | str]) -> str:
     return ", ".join(
         name if value is True else f"{name} {value}" for name, value in settings.items()
     )
-
-
-def lossless(trace: Trace) -> bool:
-    """Whether the text follows the target's probabilities: not where the draft model wrote it
-    alone, nor under an acceptance rule that is not lossless."""
-    checked = all(step.writer is Source.TARGET for step in trace.steps)
-    return checked and Sampling.model_validate(trace.sampling).lossless
 
 
 def acceptance_by_position(trace: Trace) -> list[tuple[int, int]]:
@@ -161,24 +147,26 @@ def loop_start(tokens: Sequence[int]) -> int | None:
 
     A loop is a tail of at least LOOP_TOKENS tokens in which one cycle of tokens stands at least
     LOOP_ROUNDS times; the last round may be unfinished. It begins behind the first round, which
-    repeats nothing yet, so that at least one token stands before it. A text that ends by itself,
-    with a stop token, has none: `a b c d c d c d c d c d c d` begins to loop at index 4.
+    repeats nothing yet, so that at least one token stands before it. A text that ends with a stop
+    token has none: `a b c d c d c d c d c d c d` begins to loop at index 4.
     """
-    found = None
+    start_of_loop = None
     for cycle in range(1, len(tokens) // LOOP_ROUNDS + 1):
         start = len(tokens) - cycle
         while start and tokens[start - 1] == tokens[start - 1 + cycle]:
             start -= 1
         if len(tokens) - start >= max(LOOP_ROUNDS * cycle, LOOP_TOKENS):
-            found = min(start + cycle, len(tokens) if found is None else found)
-    return found
+            start_of_loop = min(
+                start + cycle, len(tokens) if start_of_loop is None else start_of_loop
+            )
+    return start_of_loop
 
 
 def speedup(trace: Trace, baseline: Trace) -> float | None:
     """Baseline seconds per token / this run's seconds per token, prefill included; both measured.
     None for an empty run."""
-    mine, theirs = tokens_per_second(trace), tokens_per_second(baseline)
-    return mine / theirs if mine and theirs else None
+    method_speed, plain_speed = tokens_per_second(trace), tokens_per_second(baseline)
+    return method_speed / plain_speed if method_speed and plain_speed else None
 
 
 def plain_step_seconds(baseline: Trace) -> float:
@@ -192,11 +180,15 @@ def slowed(trace: Trace, baseline: Trace) -> float | None:
     where that is more than BUSY: one row is never dearer than several, so the machine was busy with
     something else and a speedup says nothing.
 
-    None if both were measured alike, or if the target wrote nothing.
+    None if both passes took about as long, or if the target wrote nothing.
     """
-    mine = [step.seconds.verify for step in trace.steps if step.writer is Source.TARGET]
-    theirs = [step.seconds.verify for step in baseline.steps]
-    ratio = median(theirs) / median(mine) if mine and theirs and median(mine) else 0.0
+    method_seconds = [step.seconds.verify for step in trace.steps if step.writer is Source.TARGET]
+    plain_seconds = [step.seconds.verify for step in baseline.steps]
+    ratio = (
+        median(plain_seconds) / median(method_seconds)
+        if method_seconds and plain_seconds and median(method_seconds)
+        else 0.0
+    )
     return ratio if ratio > BUSY else None
 
 
@@ -220,7 +212,7 @@ def pass_spread(trace: Trace) -> float | None:
 
 
 def why_busy(sign: Sign, number: float) -> str:
-    """What `busy` has found, in words."""
+    """Return the sign of `busy` in words."""
     if sign == "slowed":
         return (
             f"passes of plain decoding took {number:.1f}× as long as passes of this run, which "
@@ -241,33 +233,33 @@ def busy(trace: Trace, baseline: Trace) -> tuple[Sign, float] | None:
     """The sign that the machine was busy while a speedup was measured, with its number; None if
     there is no such sign.
 
-    slowed    plain passes took so many times as long as this run's, see `slowed`
+    slowed    how many times as long as this run's passes plain passes took, see `slowed`
     beyond    speedup / mean acceptance length, where it is over BEYOND: a pass that checks more is
               never the cheaper one
     unsteady  `pass_spread` of plain decoding or of this run, the larger, where it is over UNSTEADY
     """
     if ratio := slowed(trace, baseline):
         return "slowed", ratio
-    whole, length = speedup(trace, baseline), mean_acceptance_length(trace)
+    ratio_of_speeds, length = speedup(trace, baseline), mean_acceptance_length(trace)
     if (
-        whole is not None
-        and whole > BEYOND * length
+        ratio_of_speeds is not None
+        and ratio_of_speeds > BEYOND * length
         and all(step.writer is Source.TARGET for step in trace.steps)
     ):
-        return "beyond", whole / length
+        return "beyond", ratio_of_speeds / length
     spread = max(pass_spread(run) or 0.0 for run in (trace, baseline))
     return ("unsteady", spread) if spread > UNSTEADY else None
 
 
 def skipped(trace: Trace) -> str:
-    """What 'auto' did without in a whole run, in words; empty if nothing."""
+    """Return the parts that 'auto' left out of a whole run, in words; empty if none."""
     chosen = [step.choice for step in trace.steps if step.choice is not None]
     nothing = not any(choice.offered for choice in chosen)
-    found = [NO_WINDOW] if chosen and all(choice.window == 0 for choice in chosen) else []
-    asked = {choice.asked for choice in chosen} - {None}  # at the end no draft is of use
-    found += [NO_DRAFT] if nothing and asked == {False} else []
-    told = "; ".join(found)
-    return f"{told}, and so there was nothing to propose" if found and nothing else told
+    omissions = [NO_WINDOW] if chosen and all(choice.window == 0 for choice in chosen) else []
+    drafts_asked = {choice.asked for choice in chosen} - {None}  # at the end no draft is of use
+    omissions += [NO_DRAFT] if nothing and drafts_asked == {False} else []
+    words = "; ".join(omissions)
+    return f"{words}, and so there was nothing to propose" if omissions and nothing else words
 
 
 def draft_cost(trace: Trace, baseline: Trace) -> float | None:
@@ -283,15 +275,15 @@ def draft_cost(trace: Trace, baseline: Trace) -> float | None:
 
 
 def step_cost(trace: Trace, baseline: Trace) -> float | None:
-    """Seconds of a step / seconds of a plain step, prefill apart; what it yields must be more
+    """Seconds of a step / seconds of a plain step, prefill apart. A step pays if it yields more
     tokens than that."""
     plain = plain_step_seconds(baseline)
     return decode_seconds(trace) / len(trace.steps) / plain if trace.steps and plain else None
 
 
 def proposal_depth(trace: Trace) -> float:
-    """gamma: proposed tokens along the deepest branch, the mean over all steps, those that proposed
-    nothing included."""
+    """gamma: proposed tokens along the deepest branch, the mean over all steps, also over steps
+    that proposed nothing."""
     return (
         sum(max(step.tree.depths) for step in trace.steps) / len(trace.steps)
         if trace.steps
@@ -308,7 +300,7 @@ def expected_tokens(alpha: float, gamma: float) -> float:
     return gamma + 1 if alpha >= 1 else (1 - alpha ** (gamma + 1)) / (1 - alpha)
 
 
-def ideal_gamma(alpha: float, cost: float, most: int) -> tuple[int, float]:
+def ideal_gamma(alpha: float, cost: float, max_gamma: int) -> tuple[int, float]:
     """The draft length of 1 to `most` tokens that promises the most speed, the shortest on a tie,
     and its speedup: expected_tokens(alpha, gamma) / (gamma * cost + 1), where a draft pass costs
     `cost` plain steps.
@@ -316,7 +308,8 @@ def ideal_gamma(alpha: float, cost: float, most: int) -> tuple[int, float]:
     Below 1, none pays. Leviathan et al., arXiv 2211.17192, theorem 3.8.
     """
     speedups = [
-        (gamma, expected_tokens(alpha, gamma) / (gamma * cost + 1)) for gamma in range(1, most + 1)
+        (gamma, expected_tokens(alpha, gamma) / (gamma * cost + 1))
+        for gamma in range(1, max_gamma + 1)
     ]
     return max(speedups, key=lambda found: found[1])
 

@@ -1,4 +1,4 @@
-"""Why a token stands where it stands, in words: from what a step records."""
+"""Reasons in words: why a token stands where it stands, from the record of a step."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from ouroboros_core import rules
+from ouroboros_core.messages import counted, isolated
+from ouroboros_core.rules.parts.base import ALONE
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, Source, key_of
 from ouroboros_core.tree import Learned, Provenance
-from ouroboros_core.words import counted, isolated
 
 if TYPE_CHECKING:
-    from ouroboros_core.trace.trace import Judged, Step, Trial
+    from ouroboros_core.trace.trace import Judged, Step
 
 Piece = Callable[[int], str]
 """The text of a token id."""
@@ -29,7 +31,6 @@ LEARNED = {
 """Where a phrase was learned, in words."""
 NEVER_JUDGED = "Never judged: a token before it was rejected."
 NOT_RECORDED = "its draws were not recorded"
-TYPICAL = "typical acceptance, which is not lossless"
 
 
 def share(chance: float) -> str:
@@ -41,38 +42,38 @@ def share(chance: float) -> str:
 
 def origin(provenance: Provenance) -> str:
     """Where a proposal comes from, a sentence; empty if there is nothing to say."""
-    parts = []
+    clauses = []
     learned, earlier = provenance.learned, provenance.learned is Learned.HISTORY
     if provenance.source is Source.COPY and earlier:
-        parts.append("copied from the text of an earlier run")
+        clauses.append("copied from the text of an earlier run")
     elif provenance.source is Source.RECYCLED and earlier:
-        parts.append("kept from an earlier run")
+        clauses.append("kept from an earlier run")
     elif learned is not None and provenance.source is not Source.COPY:
         when = f" at step {provenance.step + 1}" if provenance.step is not None else ""
-        parts.append(f"phrase learned {LEARNED[learned]}{when}")
+        clauses.append(f"phrase learned {LEARNED[learned]}{when}")
     if provenance.position is not None:
         expected = provenance.learned is Learned.PREDICTION
         text = "the predicted output" if expected else "prompt and output"
-        parts.append(f"copied from token {provenance.position + 1} of {text}")
+        clauses.append(f"copied from token {provenance.position + 1} of {text}")
     if provenance.match and provenance.source is Source.DRAFT:
         same = counted(provenance.match, "token")
-        parts.append(f"drafted behind the same {same} in another branch, copied from there")
+        clauses.append(f"drafted behind the same {same} in another branch, copied from there")
     elif provenance.match:
-        parts.append(f"behind a match of {counted(provenance.match, 'token')}")
+        clauses.append(f"behind a match of {counted(provenance.match, 'token')}")
     if provenance.rank:
-        parts.append(f"candidate number {provenance.rank + 1}")
+        clauses.append(f"candidate number {provenance.rank + 1}")
     if provenance.confidence is not None:
-        parts.append(f"the draft gave it about {provenance.confidence:.0%}")
+        clauses.append(f"the draft gave it about {provenance.confidence:.0%}")
     if provenance.also is not None:
-        parts.append(f"also proposed as: {LOOKS[key_of(provenance.also)].label}")
-    return "; ".join(parts)
+        clauses.append(f"also proposed as: {LOOKS[key_of(provenance.also)].label}")
+    return "; ".join(clauses)
 
 
 class Reasons:
     """The sentences of one step."""
 
     def __init__(self, step: Step, sampling: Sampling, piece: Piece) -> None:
-        self.step, self.sampling = step, sampling
+        self.step, self.sampling, self.rule = step, sampling, sampling.rule
         self._piece = piece
         self._judged: Mapping[int, Judged] = {judged.node: judged for judged in step.judged}
         self._of: dict[int, str] = {}
@@ -84,7 +85,7 @@ class Reasons:
         return f"‘{isolated(text)}’"
 
     def of_token(self, index: int) -> str:
-        """Why the token at an index of this step, 0 being the first, is what it is."""
+        """Return the reason of the token at an index of this step; 0 is the first."""
         step = self.step
         before = (0, *step.path)[index]
         accepted = index < len(step.path)
@@ -97,13 +98,13 @@ class Reasons:
         if candidates:
             return self._corrected(before, candidates, token)
         if step.path:
-            whole = (
+            scope = (
                 "All that was checked"
                 if len(step.tree) - 1 == len(step.path)
                 else "This branch, to its end,"
             )
             return (
-                f"{whole} was accepted, and the same pass says what comes next: "
+                f"{scope} was accepted, and the same pass says what comes next: "
                 f"{self._choice(before, token)}."
             )
         why = f" ({step.choice.why})" if step.choice else ""
@@ -113,7 +114,7 @@ class Reasons:
         )
 
     def of_node(self, node: int) -> str:
-        """What became of a proposed node, and why."""
+        """Return the fate of a proposed node, and its reason."""
         if node not in self._of:
             self._of[node] = self._of_node(node)
         return self._of[node]
@@ -132,16 +133,16 @@ class Reasons:
         return self._refused(node, above, self.step.tokens[index])
 
     def _who(self, node: int) -> str:
-        return LOOKS[key_of(self.step.tree.provenance[node].source)].who
+        return LOOKS[key_of(self.step.tree.provenance[node].source)].proposer
 
     def _accepted(self, before: int, node: int, token: int) -> str:
         judged = self._judged.get(before)
         if judged is not None and judged.trials:
             return f"Accepted: {self._trial(judged, node)}."
-        if not self.sampling.lossless:
-            return f"Accepted by {TYPICAL}: {self._said(judged, node)}."
-        if self.sampling.rejects:
-            return f"Accepted by {self._rule}; {NOT_RECORDED}."
+        if self.rule.needs_probabilities:
+            return f"Accepted by {self.rule.described}; {NOT_RECORDED}."
+        if not self.rule.repeats_plain_text:
+            return f"Accepted by {self.rule.described}: {self._said(judged, node)}."
         return (
             f"Accepted: {self._who(node)} proposed it, and it is the target's own choice, "
             f"{self._choice(before, token)}."
@@ -150,9 +151,9 @@ class Reasons:
     def _corrected(self, before: int, candidates: list[int], token: int) -> str:
         judged = self._judged.get(before)
         first = candidates[0]
-        said = f"{self._who(first)} said {self._said(judged, first)}"
+        proposal = f"{self._who(first)} said {self._said(judged, first)}"
         if len(candidates) > 1:
-            said = (
+            proposal = (
                 f"none of {len(candidates)} candidates is it, first of them "
                 f"{self.quoted(self.step.tree.tokens[first])}"
             )
@@ -166,15 +167,16 @@ class Reasons:
                 )
             trial = self._trial(judged, judged.trials[-1].node)
             return f"Corrected: {trial}; then {self.quoted(token)} was {drawn}."
-        if not self.sampling.lossless:
+        if self.rule.needs_probabilities:
+            return f"Corrected by {self.rule.described}; {NOT_RECORDED}."
+        if not self.rule.repeats_plain_text:
             return (
-                f"Corrected: no candidate is likely enough for {TYPICAL}; the target's likeliest "
+                f"Corrected, no candidate passed: {self.rule.clause(self.rule.name)}; the target's "
                 f"token is {self._choice(before, token)}."
             )
-        if self.sampling.rejects:
-            return f"Corrected by {self._rule}; {NOT_RECORDED}."
-        what = "likeliest tokens" if self.sampling.temperature == 0 else "draws"
-        return f"Corrected, the {what} differ: target wanted {self._choice(before, token)}, {said}."
+        differing = "likeliest tokens" if self.sampling.temperature == 0 else "draws"
+        choice = self._choice(before, token)
+        return f"Corrected, the {differing} differ: target wanted {choice}, {proposal}."
 
     def _refused(self, node: int, above: int, chosen: int) -> str:
         judged = self._judged.get(above)
@@ -184,24 +186,14 @@ class Reasons:
             return f"Rejected: {self._trial(judged, node)}."
         if judged is not None and judged.trials:
             return "Not judged: a candidate before it was accepted."
-        if not self.sampling.lossless:
+        if self.rule.needs_probabilities:
+            return f"Not accepted by {self.rule.described}; {NOT_RECORDED}."
+        if not self.rule.repeats_plain_text:
             self._rejected.add(node)
-            return (
-                f"Not kept by {TYPICAL}, which keeps the longest branch: "
-                f"{self._said(judged, node)}."
-            )
-        if self.sampling.rejects:
-            return f"Not accepted by {self._rule}; {NOT_RECORDED}."
-        wanted, said = self._choice(above, chosen), self._said(judged, node, token)
+            return f"Not kept: {self.rule.clause(self.rule.name)}; {self._said(judged, node)}."
+        choice, proposal = self._choice(above, chosen), self._said(judged, node, token)
         self._rejected.add(node)
-        return f"Rejected: the target wanted {wanted}; {self._who(node)} said {said}."
-
-    @property
-    def _rule(self) -> str:
-        """What the rule of acceptance is called."""
-        if self.sampling.acceptance == "block":
-            return "block verification"
-        return "rejection sampling"
+        return f"Rejected: the target wanted {choice}; {self._who(node)} said {proposal}."
 
     def _choice(self, before: int, token: int) -> str:
         """The token that the target chose, with what made it the choice."""
@@ -229,19 +221,22 @@ class Reasons:
         return f"{self.quoted(token)} ({chance})"
 
     def _trial(self, judged: Judged, node: int) -> str:
-        # Of a node that was drawn several times the last draw tells: only it may be accepted.
+        # If a node was drawn several times, only the last draw may be accepted.
         trial = next(trial for trial in reversed(judged.trials) if trial.node == node)
         name = self.quoted(self.step.tree.tokens[node])
         sign = "<" if trial.accepted else "≥"
-        if trial.chance is not None:
-            return self._other_trial(trial, name, trial.chance)
+        if trial.rule != ALONE and trial.chance is not None:
+            explain = rules.joint_tests()[trial.rule]
+            return explain(name, trial.u, trial.chance, trial.accepted)
         if trial.q is None:
             proposed = self.step.tree.provenance[node]
-            how = "looked up"
+            origin_of_token = "looked up"
             if proposed.source is Source.DRAFT:
-                how = "copied from another branch" if proposed.match else "chosen by the draft"
+                origin_of_token = (
+                    "copied from another branch" if proposed.match else "chosen by the draft"
+                )
             return (
-                f"{name} was {how}, not drawn, so it is kept with chance p: u = "
+                f"{name} was {origin_of_token}, not drawn, so it is kept with chance p: u = "
                 f"{trial.u:.3g} {sign} p = {trial.p:.3g}"
             )
         if not trial.q:
@@ -252,23 +247,6 @@ class Reasons:
         return (
             f"u = {trial.u:.3g} {sign} min(1, p/q) = min(1, {trial.p:.3g}/{trial.q:.3g}) = "
             f"{ratio:.3g} for {name}"
-        )
-
-    @staticmethod
-    def _other_trial(trial: Trial, token: str, chance: float) -> str:
-        """A candidate that was not judged by min(1, p/q)."""
-        if trial.rule == "k-seq":
-            sign = "<" if trial.accepted else "≥"
-            return (
-                f"one of several independent draws, {token} is kept with chance min(1, p/(ρq)): "
-                f"u = {trial.u:.3g} {sign} {chance:.3g}"
-            )
-        if trial.accepted and trial.u >= chance:
-            return f"a longer part of the draft was kept as a block, {token} within it"
-        sign = "<" if trial.accepted else "≥"
-        return (
-            f"the draft may be cut behind {token} with chance {chance:.3g}, and "
-            f"u = {trial.u:.3g} {sign} that"
         )
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What drafts are trained on: conversations as token ids."""
+"""Conversations as token ids, which drafts are trained on."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ import numpy.typing as npt
 import torch
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.words import allowed, counted
+from ouroboros_core.locations import write_atomically
+from ouroboros_core.messages import allowed, counted
 
 Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Conversations:
-    """Token ids end to end; conversation i is tokens[offsets[i]:offsets[i+1]], its answer starts at
-    answer_start[i]."""
+    """Token ids of conversations, one after the other. Conversation i is
+    tokens[offsets[i]:offsets[i+1]], and its answer starts at answer_start[i]."""
 
     tokens: Ids
     offsets: Ids
@@ -29,13 +30,13 @@ class Conversations:
 
     @classmethod
     def load(cls, paths: Sequence[str | Path]) -> Conversations:
-        """All conversations of several npz files, in order; raises InvalidInput for a file that
-        holds none."""
-        parts: list[Conversations] = []
+        """Return all conversations of several npz files, in order. Raises InvalidInput for another
+        file."""
+        collections: list[Conversations] = []
         for path in paths:
             try:
                 with np.load(path, allow_pickle=False) as file:
-                    parts.append(
+                    collections.append(
                         cls(
                             *(
                                 file[name].astype(np.int64)
@@ -56,29 +57,29 @@ class Conversations:
                     f"{path} is not a file of conversations (npz of tokens, offsets, "
                     f"answer_start): {error}"
                 ) from None
-        if not parts:
+        if not collections:
             raise InvalidInput("there are no conversations: name files with --data")
-        return join(parts)
+        return join(collections)
 
     def save(self, path: Path) -> None:
-        """Write as npz; ids in 16 bits where they fit."""
+        """Write as npz, with ids in 16 bits if they fit."""
         kind = np.uint16 if self.tokens.max(initial=0) < 1 << 16 else np.uint32
-        scratch = path.with_name(path.name + ".part")
-        with scratch.open("wb") as file:
-            start = self.answer_start.astype(np.int32)
-            np.savez_compressed(
-                file, tokens=self.tokens.astype(kind), offsets=self.offsets, answer_start=start
-            )
-        scratch.replace(path)
+        tokens, start = self.tokens.astype(kind), self.answer_start.astype(np.int32)
+        write_atomically(
+            path,
+            lambda file: np.savez_compressed(
+                file, tokens=tokens, offsets=self.offsets, answer_start=start
+            ),
+        )
 
     @property
     def digest(self) -> str:
-        """Sixteen hex digits that are equal exactly where the conversations are."""
-        parts = (
+        """Sixteen hex digits of a hash over the conversations."""
+        arrays = (
             np.ascontiguousarray(a, dtype=np.int64).tobytes()
             for a in (self.tokens, self.offsets, self.answer_start)
         )
-        return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+        return hashlib.sha256(b"".join(arrays)).hexdigest()[:16]
 
     def __len__(self) -> int:
         return len(self.answer_start)
@@ -88,7 +89,7 @@ class Conversations:
 
     @property
     def written(self) -> npt.NDArray[np.bool_]:
-        """Which tokens are an answer's."""
+        """Whether each token belongs to an answer."""
         inside = np.zeros(len(self.tokens), dtype=np.bool_)
         for index, start in enumerate(self.answer_start):
             inside[self.offsets[index] + start : self.offsets[index + 1]] = True
@@ -96,7 +97,7 @@ class Conversations:
 
     @property
     def idle(self) -> str:
-        """Why a draft gains nothing by these answers, in words; '' where it can."""
+        """The reason why a draft cannot learn from these answers, in words, or ''."""
         answers = self.tokens[self.written]
         if len(answers) <= len(self):
             return "every answer has a single token, behind which nothing is drafted"
@@ -105,12 +106,13 @@ class Conversations:
         return ""
 
     def split(self, held_out: int, seed: int) -> tuple[Ids, Ids]:
-        """Indices to train on and held out, the same for the same data and seed."""
+        """Return the indices to train on and the held-out ones, which depend on data and seed
+        only."""
         if not 0 < held_out < len(self):
-            most = allowed(1, len(self) - 1, "below the number of conversations")
+            limits = allowed(1, len(self) - 1, "below the number of conversations")
             fewer = ", or hold out fewer" if len(self) > 1 else ""
             raise InvalidInput(
-                f"held_out must be {most}, got {held_out}: the texts make "
+                f"held_out must be {limits}, got {held_out}: the texts make "
                 f"{counted(len(self), 'conversation')}, add more until there are at least "
                 f"{max(1, held_out) + 1}{fewer}"
             )
@@ -118,7 +120,8 @@ class Conversations:
         return order[held_out:], order[:held_out]
 
     def batches(self, indices: Ids, batch_tokens: int) -> Iterator[Ids]:
-        """Groups of conversations of similar length, each padded to about batch_tokens."""
+        """Yield groups of conversations of similar length, each of about batch_tokens tokens with
+        padding."""
         order = indices[np.argsort([self.length(i) for i in indices], kind="stable")]
         start = 0
         while start < len(order):
@@ -131,36 +134,38 @@ class Conversations:
             start = stop
 
     def epoch(self, indices: Ids, batch_tokens: int, seed: int, epoch: int) -> list[Ids]:
-        """The batches of one pass over the data, in an order of its own."""
+        """Return the batches of one pass over the data, in an order that depends on the epoch."""
         rng = np.random.default_rng([seed, epoch, 2])
         groups = list(self.batches(rng.permutation(indices), batch_tokens))
         return [groups[i] for i in rng.permutation(len(groups))]
 
     def pad(self, indices: Ids) -> torch.Tensor:
-        """ids [batch, length], right-padded with 0."""
+        """Return ids [batch, length], right-padded with 0."""
         ids = np.zeros((len(indices), max(self.length(i) for i in indices)), dtype=np.int64)
         for row, i in enumerate(indices):
             ids[row, : self.length(i)] = self.tokens[self.offsets[i] : self.offsets[i + 1]]
         return torch.from_numpy(ids)
 
     def answer_rows(self, indices: Ids, ahead: int = 0) -> tuple[Ids, Ids]:
-        """Where a model that looks `ahead` tokens further is to predict an answer's token.
+        """Return the rows where a model that looks `ahead` tokens further predicts an answer's
+        token.
 
-        Rows of the padded batch, flat, and for each the place in `tokens` whose *next* token it is.
+        They are rows of the flat padded batch, and for each row the position in `tokens` whose
+        *next* token the model predicts.
         """
         width = max(self.length(i) for i in indices)
-        rows, places = [], []
+        rows, positions = [], []
         for row, i in enumerate(indices):
             inside = np.arange(max(0, self.answer_start[i] - 1 - ahead), self.length(i) - 1 - ahead)
             rows.append(row * width + inside)
-            places.append(self.offsets[i] + inside + ahead)
-        return np.concatenate(rows), np.concatenate(places)
+            positions.append(self.offsets[i] + inside + ahead)
+        return np.concatenate(rows), np.concatenate(positions)
 
 
 def files(paths: Sequence[Path]) -> list[Path]:
-    """The files of conversations among paths, of a folder all of them in order; raises InvalidInput
-    where one is missing."""
-    found: list[Path] = []
+    """Return the files of conversations that paths name, of a folder all files in order. Raises
+    InvalidInput if a path is missing."""
+    paths_of_files: list[Path] = []
     for path in paths:
         if not path.exists():
             raise InvalidInput(f"there is no file or folder {path}")
@@ -169,26 +174,27 @@ def files(paths: Sequence[Path]) -> list[Path]:
             raise InvalidInput(
                 f"there are no conversations in the folder {path}: `train data` makes some"
             )
-        found += inside
-    return found
+        paths_of_files += inside
+    return paths_of_files
 
 
-def join(parts: Sequence[Conversations]) -> Conversations:
-    """All conversations of several collections, in order."""
-    starts = np.cumsum([0, *(len(p.tokens) for p in parts)])
+def join(collections: Sequence[Conversations]) -> Conversations:
+    """Return all conversations of several collections, in order."""
+    starts = np.cumsum([0, *(len(p.tokens) for p in collections)])
     offsets = [
         np.zeros(1, dtype=np.int64),
-        *(p.offsets[1:] + start for p, start in zip(parts, starts, strict=False)),
+        *(p.offsets[1:] + start for p, start in zip(collections, starts, strict=False)),
     ]
     return Conversations(
-        np.concatenate([p.tokens for p in parts]),
+        np.concatenate([p.tokens for p in collections]),
         np.concatenate(offsets),
-        np.concatenate([p.answer_start for p in parts]),
+        np.concatenate([p.answer_start for p in collections]),
     )
 
 
 def plain_texts(texts: Sequence[Sequence[int]], length: int = 512) -> Conversations:
-    """Texts as pieces of `length` tokens; all but the first token of each is learned."""
+    """Return texts as pieces of `length` tokens. A draft learns all tokens of a piece but the
+    first."""
     pieces = [text[n : n + length] for text in texts for n in range(0, len(text), length)]
     pieces = [piece for piece in pieces if len(piece) > 1]
     if not pieces:
@@ -202,7 +208,7 @@ def plain_texts(texts: Sequence[Sequence[int]], length: int = 512) -> Conversati
 
 
 def read_text(path: Path) -> str:
-    """A text file's contents; raises InvalidInput for one that cannot be read."""
+    """Return the content of a text file. Raises InvalidInput if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:

@@ -1,16 +1,16 @@
 """Distil a small draft model from its target (the recipe of FastDraft, arXiv 2411.11055).
 
-The student is an ordinary causal LM with the target's vocabulary. At the target's width its layers
-start from chosen ones of the target, and embedding and output matrix are the target's own, frozen:
-then only the layers are shipped. A narrower student has matrices of its own, which start from the
-principal components of the target's. It learns the target's distribution over the next token, on
-texts that the target wrote itself.
+The student is an ordinary causal LM with the target's vocabulary. A student of the target's width
+begins as chosen layers of the target, with the target's frozen embeddings and output matrix: only
+the layers are stored. A narrower student has its own matrices, which begin as the principal
+components of the target's. It learns the target's distribution over the next token, on texts that
+the target wrote.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,61 +20,20 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, UnsupportedModel
+from ouroboros_core.loading.drafts import OUTPUTS, SHARED
 from ouroboros_core.models.engines.compact import FAMILY
+from ouroboros_core.models.heads.recipes import DraftRecipe
 from ouroboros_core.models.kv_cache import attention_shape
 from ouroboros_core.training.corpus import Ids
-from ouroboros_core.training.loop import (
-    Columns,
-    Recipe,
-    Student,
-    arithmetic,
-    learning_dtype,
-    soft_cross_entropy,
-)
+from ouroboros_core.training.student import Student, arithmetic, learning_dtype
 from ouroboros_core.training.teacher import Teacher
-
-
-@dataclass(frozen=True)
-class DraftRecipe(Recipe):
-    """Everything that decides the draft's weights.
-
-    layers  those of the target that the draft begins with
-    hidden  width; 0: the target's
-    start   name of the draft it goes on from, if any
-    """
-
-    layers: tuple[int, ...] = (0, 1, 15, 29)
-    hidden: int = 0
-    start: str = ""
-
-
-def choose_layers(text: str, depth: int) -> tuple[int, ...]:
-    """The layers meant by `0,1,15,29`, or by a number of layers: the first two, the last, and what
-    lies evenly between.
-
-    Raises InvalidInput.
-    """
-    parts = [part.strip() for part in text.split(",")]
-    numbers = [int(part) for part in parts if part.isdecimal()]
-    low, high = (0, depth - 1) if "," in text else (1, depth)
-    if len(numbers) < len(parts) or not all(low <= n <= high for n in numbers):
-        raise InvalidInput(
-            f"layers must be how many there are to be, 1 to {depth}, or which of the target's, 0 "
-            f"to {depth - 1}, "
-            f"as in 0,1,{depth - 1}; got {text}"
-        )
-    if "," in text:
-        return tuple(numbers)
-    count = numbers[0]
-    if count < 4:
-        return tuple(np.linspace(0, depth - 1, count).round().astype(int).tolist())
-    return (0, *np.linspace(1, depth - 1, count - 1).round().astype(int).tolist())
 
 
 def make_student(
     target: PreTrainedModel, layers: Sequence[int], hidden: int = 0
 ) -> PreTrainedModel:
-    """The untrained student, in float32; raises UnsupportedModel outside the Llama family."""
+    """Return the untrained student, in float32. Raises UnsupportedModel outside the Llama
+    family."""
     config = target.config
     if config.model_type not in FAMILY:
         raise UnsupportedModel(
@@ -90,10 +49,8 @@ def make_student(
     student: PreTrainedModel = AutoModelForCausalLM.from_config(
         type(config).from_dict({**config.to_dict(), **changed})
     )
-    for mine, theirs in zip(
-        student.model.layers, (target.model.layers[i] for i in layers), strict=True
-    ):
-        mine.load_state_dict(theirs.state_dict())
+    for index, layer in zip(layers, student.model.layers, strict=True):
+        layer.load_state_dict(target.model.layers[index].state_dict())
     student.model.norm.load_state_dict(target.model.norm.state_dict())
     student.set_input_embeddings(target.get_input_embeddings())
     student.set_output_embeddings(target.get_output_embeddings())
@@ -125,62 +82,56 @@ def _narrow_student(
     student: PreTrainedModel = AutoModelForCausalLM.from_config(
         type(config).from_dict({**config.to_dict(), **changed})
     )
-    theirs = target.get_input_embeddings().weight.detach().float()
-    covariance = theirs.T @ theirs
+    embeddings = target.get_input_embeddings().weight.detach().float()
+    covariance = embeddings.T @ embeddings
     components = torch.linalg.eigh(covariance).eigenvectors[:, -hidden:]
     with torch.no_grad():
-        student.get_input_embeddings().weight.copy_(theirs @ components)
+        student.get_input_embeddings().weight.copy_(embeddings @ components)
     return student
 
 
 class DraftStudent(Student):
     """The draft and its loss."""
 
+    recipe: DraftRecipe
+
     def __init__(
         self, target: PreTrainedModel, teacher: Teacher, recipe: DraftRecipe, outputs: Sequence[int]
     ) -> None:
-        self.recipe, self.data, self.teacher = recipe, teacher.data, teacher
+        super().__init__(target, teacher, recipe, outputs)
         self.model: Any = make_student(target, recipe.layers, recipe.hidden).to(target.device)
         self.shared = (
             self.model.get_output_embeddings().weight is target.get_output_embeddings().weight
         )
-        self.outputs = list(outputs)
-        matrix = target.get_output_embeddings().weight.detach()
-        self._kept = matrix
-        self._columns = Columns(outputs, target.config.vocab_size, matrix.device)
-        self._matrix = matrix[self._columns.ids].contiguous() if self.shared else None
-        self.module = self.model
-        self.module.train()
+        self._target_matrix = target.get_output_embeddings().weight.detach()
+        self._matrix = self._target_matrix[self._columns.ids].contiguous() if self.shared else None
+        self.module = self.model.train()
 
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
-        logits, places = self._logits(group)
-        wanted, p = self.teacher.likeliest(places)
-        return soft_cross_entropy(logits, self._columns.of(wanted), p), len(places)
+        logits, positions = self._logits(group)
+        return self._answer_loss(logits, positions), len(positions)
 
     @torch.no_grad()
     def agreement(self, group: Ids) -> list[tuple[int, int]]:
-        logits, places = self._logits(group)
-        choice = self._columns.ids[logits.argmax(-1)]
-        return [(int((choice == self.teacher.likeliest(places)[0][:, 0]).sum()), len(places))]
+        return [self._agreeing(*self._logits(group))]
 
     def _logits(self, group: Ids) -> tuple[torch.Tensor, Ids]:
-        """Logits [places, outputs] where an answer's token comes next, and those places."""
+        """Return logits [positions, outputs] before each answer token, and the positions."""
         self.teacher.ask(group)
-        rows, places = self.data.answer_rows(group)
+        rows, positions = self.data.answer_rows(group)
         device = self.model.device
         output = self.model.get_output_embeddings().weight
         matrix = output[self._columns.ids] if self._matrix is None else self._matrix
-        with arithmetic(self._kept):
+        with arithmetic(self._target_matrix):
             hidden = self.model.base_model(
                 self.data.pad(group).to(device), use_cache=False
             ).last_hidden_state
             hidden = hidden.flatten(0, 1)[torch.from_numpy(rows).to(device)]
-            kind = learning_dtype(self._kept)
+            kind = learning_dtype(self._target_matrix)
             logits: torch.Tensor = hidden.to(kind) @ matrix.to(kind).T
-        return logits, places
+        return logits, positions
 
     def start_from(self, folder: Path) -> None:
-        """Begin with the weights of a finished draft."""
         from safetensors.torch import load_file
 
         state: dict[str, torch.Tensor] = {}
@@ -189,8 +140,8 @@ class DraftStudent(Student):
                 state |= load_file(file)
             except SafetensorError as error:
                 raise InvalidInput(f"{file} is damaged: {error}") from None
-        wanted = {name for name, p in self.model.named_parameters() if p.requires_grad}
-        if not wanted <= state.keys():
+        learned = {name for name, p in self.model.named_parameters() if p.requires_grad}
+        if not learned <= state.keys():
             raise InvalidInput(
                 f"{folder} holds no draft of {len(self.recipe.layers)} such layers to go on from"
             )
@@ -200,3 +151,48 @@ class DraftStudent(Student):
             raise InvalidInput(
                 f"{folder} holds a draft of another shape: {str(error).splitlines()[-1].strip()}"
             ) from None
+
+    def save(self, out: Path, bits: int) -> str:
+        """Write the draft as a model folder, without embeddings if they are the target's."""
+        from safetensors.torch import save_file
+
+        model = self.model
+        save_file({"outputs": self._columns.ids.cpu().int()}, out / OUTPUTS)
+        config = {
+            **model.config.to_dict(),
+            "dtype": "bfloat16",
+            "architectures": [type(model).__name__],
+        }
+        config.pop("_name_or_path", None)
+        (out / "config.json").write_text(
+            json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8"
+        )
+        count = model.config.num_hidden_layers
+        shape = (
+            f"{count} {'layer' if count == 1 else 'layers'} of width {model.config.hidden_size}, "
+            f"{len(self._columns.ids)} output tokens"
+        )
+        state = {
+            k: v.detach().cpu().bfloat16().contiguous()
+            for k, v in model.state_dict().items()
+            if "lm_head" not in k
+        }
+        if not self.shared:
+            save_file(state, out / "model.safetensors", metadata={"format": "pt"})
+            return shape
+        files: dict[str, str] = {}
+        for n in range(count):
+            name = f"model-{n + 1:05d}-of-{count:05d}.safetensors"
+            tensors = {
+                k: v
+                for k, v in state.items()
+                if f".layers.{n}." in k
+                or (n == count - 1 and ".norm." in k and ".layers." not in k)
+            }
+            files |= dict.fromkeys(tensors, name)
+            save_file(tensors, out / name, metadata={"format": "pt"})
+        index = {"metadata": {"embeddings": SHARED}, "weight_map": files}
+        (out / "model.safetensors.index.json").write_text(
+            json.dumps(index, indent=1) + "\n", encoding="utf-8"
+        )
+        return f"{shape}; embeddings and output matrix are the target's"

@@ -1,42 +1,33 @@
-"""What training leaves behind: a folder with weights, the recorded run, and a model card."""
+"""The result of a training: a folder with weights, the recorded run, and a model card. The page
+reads the record, so that the file imports no torch."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from ouroboros_core.loading.drafts import OUTPUTS, SHARED
 from ouroboros_core.locations import as_utf8
-from ouroboros_core.training.draft import DraftStudent
-from ouroboros_core.training.loop import HeadStudent, Progress, Recipe
-from ouroboros_core.training.record import agreement_of
+from ouroboros_core.models.heads.recipes import RECIPES, Recipe
+
+if TYPE_CHECKING:
+    from ouroboros_core.training.loop import Progress
+    from ouroboros_core.training.student import Student
 
 RECORD = "training.json"
-
-CALLED = {
-    "draft": "A draft model",
-    "eagle": "An EAGLE head",
-    "medusa": "A set of Medusa heads",
-    "glide": "A GliDe draft",
-    "parallel": "A parallel drafter",
-}
-"""What is trained, by kind."""
 
 
 @dataclass(frozen=True)
 class Circumstances:
-    """How a run was started, and where.
+    """The command of a run, and its machine.
 
-    before   the record of the draft it went on from, if any
-    note     what the texts are, for the card
-    license  for the card; none: that of the target
-    bits     in which each weight of a head's matrices is stored
+    before   the record of the finished weights that the run began with, if any
+    note     description of the texts, for the card
+    license  for the card; None: the target's license
+    bits     of each stored weight in a head's matrices
     """
 
     command: Sequence[str]
@@ -49,7 +40,7 @@ class Circumstances:
 
 
 def earlier(folder: Path | None) -> dict[str, Any]:
-    """The record of a finished draft; empty where there is none."""
+    """Return the record of a finished draft, or an empty one."""
     if folder is None or not (folder / RECORD).exists():
         return {}
     record: dict[str, Any] = json.loads((folder / RECORD).read_text(encoding="utf-8"))
@@ -60,7 +51,7 @@ EARLIER = "in the earlier runs: "
 
 
 def joined_note(before: str, note: str) -> str:
-    """What the texts of a run and of those before it are."""
+    """Return the description of the texts of a run and of the runs before it."""
     if not before or before == note or (note and before.startswith(f"{note}; {EARLIER}")):
         return before or note
     old = before if before.startswith(EARLIER) else EARLIER + before
@@ -70,7 +61,7 @@ def joined_note(before: str, note: str) -> str:
 def joined_curve(
     before: Sequence[dict[str, Any]], curve: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The points of a run behind those of the run it went on from; tokens and seconds count on."""
+    """Return the points of the earlier run and of this one, whose tokens and seconds are added."""
     tokens, seconds = (before[-1]["tokens"], before[-1].get("seconds", 0.0)) if before else (0, 0.0)
     later = [
         {**p, "tokens": p["tokens"] + tokens, "seconds": round(p["seconds"] + seconds, 1)}
@@ -80,31 +71,27 @@ def joined_curve(
 
 
 def save(
-    student: DraftStudent | HeadStudent,
+    student: Student,
     out: Path,
     recipe: Recipe,
     progress: Progress,
-    how: Circumstances,
+    circumstances: Circumstances,
 ) -> None:
     """Write weights, the recorded run, and the card."""
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("model*.safetensors*"), *out.glob("head*")):
         old.unlink()
-    if isinstance(student, HeadStudent):
-        student.head.save(out, how.bits)
-        shape = student.shape + ("" if how.bits == 16 else f"; stored in {how.bits} bits a weight")
-    else:
-        shape = _save_draft(student, out)
-    before: list[dict[str, Any]] = how.before.get("curve", [])
+    shape = student.save(out, circumstances.bits)
+    before: list[dict[str, Any]] = circumstances.before.get("curve", [])
     record = {
-        "kind": student.kind if isinstance(student, HeadStudent) else "draft",
+        "kind": recipe.kind,
         "shape": shape,
-        "recipe": asdict(recipe),
-        "command": shlex.join(how.command),
-        "machine": how.machine,
-        "versions": how.versions,
-        "note": joined_note(how.before.get("note", ""), how.note),
-        "license": how.license,
+        "recipe": recipe.record,
+        "command": shlex.join(circumstances.command),
+        "machine": circumstances.machine,
+        "versions": circumstances.versions,
+        "note": joined_note(circumstances.before.get("note", ""), circumstances.note),
+        "license": circumstances.license,
         "earlier": before[-1]["tokens"] if before else 0,
         "curve": joined_curve(before, progress.curve),
     }
@@ -112,53 +99,15 @@ def save(
     (out / "README.md").write_text(card(as_utf8(out.name), record), encoding="utf-8")
 
 
-def _save_draft(student: DraftStudent, out: Path) -> str:
-    from safetensors.torch import save_file
-
-    model = student.model
-    save_file({"outputs": torch.tensor(student.outputs, dtype=torch.int32)}, out / OUTPUTS)
-    config = {
-        **model.config.to_dict(),
-        "dtype": "bfloat16",
-        "architectures": [type(model).__name__],
-    }
-    config.pop("_name_or_path", None)
-    (out / "config.json").write_text(
-        json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8"
-    )
-    count = model.config.num_hidden_layers
-    shape = (
-        f"{count} {'layer' if count == 1 else 'layers'} of width {model.config.hidden_size}, "
-        f"{len(student.outputs)} output tokens"
-    )
-    state = {
-        k: v.detach().cpu().bfloat16().contiguous()
-        for k, v in model.state_dict().items()
-        if "lm_head" not in k
-    }
-    if not student.shared:
-        save_file(state, out / "model.safetensors", metadata={"format": "pt"})
-        return shape
-    where: dict[str, str] = {}
-    for n in range(count):
-        name = f"model-{n + 1:05d}-of-{count:05d}.safetensors"
-        part = {
-            k: v
-            for k, v in state.items()
-            if f".layers.{n}." in k or (n == count - 1 and ".norm." in k and ".layers." not in k)
-        }
-        where |= dict.fromkeys(part, name)
-        save_file(part, out / name, metadata={"format": "pt"})
-    index = {"metadata": {"embeddings": SHARED}, "weight_map": where}
-    (out / "model.safetensors.index.json").write_text(
-        json.dumps(index, indent=1) + "\n", encoding="utf-8"
-    )
-    return f"{shape}; embeddings and output matrix are the target's"
+def agreement_of(point: dict[str, Any]) -> list[float]:
+    """Return the agreement one token ahead, two ..., at a point of a recorded run."""
+    agreement = point["agreement"]
+    return list(map(float, agreement)) if isinstance(agreement, list) else [float(agreement)]
 
 
 def card(name: str, record: dict[str, Any]) -> str:
-    """The model card, from the record of the run."""
-    recipe, curve = record["recipe"], record["curve"]
+    """Return the model card, from the record of the run."""
+    recipe, curve, phrase = record["recipe"], record["curve"], RECIPES[record["kind"]].phrase
     last = curve[-1]
     head = record["kind"] != "draft"
     agreement = [
@@ -169,7 +118,7 @@ def card(name: str, record: dict[str, Any]) -> str:
     lines += [
         f"# {name}",
         "",
-        f"{CALLED[record['kind']]} for {recipe['target']}: {record['shape']}.",
+        f"{phrase[0].upper()}{phrase[1:]} for {recipe['target']}: {record['shape']}.",
         "",
         f"- licence: {record['license'] or 'that of its target'}",
         f"- trained on: {texts}",

@@ -1,106 +1,39 @@
-"""The training loop of all drafts: warm up, stay, cool down; checkpoints from which a run goes on
-as if never interrupted.
+"""The training loop of all drafts: warm up, stay, cool down. A run that resumes from a checkpoint
+ends like an unbroken run.
 
-One process, or several under accelerate or torchrun: each takes its share of the batches, gradients
-are averaged.
+One process trains, or several under accelerate or torchrun: each takes its share of the batches,
+and gradients are averaged.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from accelerate import Accelerator
-from torch import nn
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import write_atomically
+from ouroboros_core.models.heads.recipes import Recipe
 from ouroboros_core.training.corpus import Conversations, Ids
+from ouroboros_core.training.student import Student
 
 CHECKPOINT_STEPS = 100
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """What every draft's weights depend on; saved beside them.
-
-    target         name of the target
-    data           names of the files of conversations; digest: of their contents
-    outputs        tokens of the trimmed output vocabulary; 0: the whole one
-    tokens         answer tokens to train on, all epochs together
-    batch_tokens   tokens of a batch, prompts and padding included
-    within         minutes that training may take, if these are over first; 0: no limit
-    cooldown       share of tokens or minutes over which the learning rate falls to zero at the end
-    held_out       conversations kept for measuring
-    """
-
-    target: str
-    data: tuple[str, ...]
-    outputs: int = 12_288
-    tokens: int = 5_000_000
-    within: int = 0
-    batch_tokens: int = 2048
-    learning_rate: float = 8e-4
-    warmup_steps: int = 100
-    cooldown: float = 0.25
-    seed: int = 0
-    held_out: int = 64
-    digest: str = ""
-
-
-class Student(ABC):
-    """Something that learns: parameters, a loss, and how well it agrees with its target."""
-
-    module: nn.Module
-
-    def prepare(self) -> None:  # noqa: B027 - most begin as they are
-        """What is done once, before the first step of a new run."""
-
-    @abstractmethod
-    def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
-        """Mean loss in nats over a group of conversations, and how many positions it was taken
-        over."""
-
-    @abstractmethod
-    def agreement(self, group: Ids) -> list[tuple[int, int]]:
-        """(agreeing, all) held-out answer positions, one or several steps ahead."""
-
-    def calibrate(self, groups: Iterable[Ids]) -> None:  # noqa: B027 - most have nothing to measure
-        """What is measured once on the conversations that were held out, when the run ends."""
-
-
-class Weights(Protocol):
-    """What a student of a target leaves behind, but for draft models."""
-
-    def save(self, folder: Path, bits: int = 16) -> None: ...
-
-
-class HeadStudent(Student):
-    """A student that is trained on its target's states."""
-
-    kind: ClassVar[str]
-    head: Weights
-
-    @property
-    @abstractmethod
-    def shape(self) -> str:
-        """What the head is made of, in words."""
-
-    @abstractmethod
-    def start_from(self, folder: Path) -> None:
-        """Begin with the weights of a finished one; raises InvalidInput."""
-
-
 @dataclass
 class Progress:
-    """Where a run stands. `curve` has one point per checkpoint: tokens, loss in nats, agreement by
-    step, seconds."""
+    """The progress of a run.
+
+    done    batches of the epoch that were learned
+    recent  smoothed loss in nats
+    curve   a point for each checkpoint: tokens, loss in nats, agreement by step, seconds
+    """
 
     step: int = 0
     tokens: int = 0
@@ -114,8 +47,8 @@ class Progress:
 def output_vocabulary(
     data: Conversations, count: int, vocabulary: int, always: Sequence[int] = ()
 ) -> list[int]:
-    """The `count` token ids that the target writes most often, those of `always` included; all of
-    them for 0."""
+    """Return the `count` token ids that the target writes most often, with the ids of `always`; for
+    0 all ids."""
     if not count or count >= vocabulary:
         return list(range(vocabulary))
     frequency = np.bincount(data.tokens[data.written], minlength=vocabulary)
@@ -123,53 +56,18 @@ def output_vocabulary(
     return sorted(np.argsort(-frequency, kind="stable")[:count].tolist())
 
 
-def soft_cross_entropy(
-    logits: torch.Tensor, columns: torch.Tensor, p: torch.Tensor
-) -> torch.Tensor:
-    """Cross-entropy from the target's likeliest tokens to the student, the mean over rows, in nats.
-
-    logits [rows, outputs]; columns [rows, k] those of the target's tokens, -1 for one that the
-    student cannot write; p [rows, k] the target's probabilities. What the student cannot write
-    weighs nothing.
-    """
-    logits = logits.float()
-    p = p * (columns >= 0)
-    chosen = logits.gather(1, columns.clamp(min=0))
-    return (p.sum(-1) * logits.logsumexp(-1) - (p * chosen).sum(-1)).mean()
-
-
-def learning_dtype(matrix: torch.Tensor) -> torch.dtype:
-    """What a student multiplies in: bfloat16 where its target's `matrix` is kept in half precision,
-    else float32, which a processor without bfloat16 multiplies six times as fast."""
-    return torch.bfloat16 if matrix.dtype.itemsize == 2 else torch.float32
-
-
-def arithmetic(matrix: torch.Tensor) -> torch.autocast:
-    """Products in `learning_dtype`, of weights in float32."""
-    half = learning_dtype(matrix) == torch.bfloat16
-    return torch.autocast(matrix.device.type, torch.bfloat16, enabled=half)
-
-
-class Columns:
-    """Where each token id stands in a trimmed output vocabulary."""
-
-    def __init__(self, outputs: Sequence[int], vocabulary: int, device: torch.device) -> None:
-        self.ids = torch.tensor(outputs, device=device)
-        self._column = torch.full((vocabulary,), -1, device=device)
-        self._column[self.ids] = torch.arange(len(outputs), device=device)
-
-    def of(self, ids: torch.Tensor) -> torch.Tensor:
-        return self._column[ids]
-
-
 def spent(recipe: Recipe, tokens: int, seconds: float) -> float:
-    """The share of a training that is over: of its tokens, or of its minutes if that is more."""
+    """Return the share of a training that is over: of its tokens, or of its minutes if that is
+    more."""
     share = tokens / recipe.tokens
     return max(share, seconds / (60 * recipe.within)) if recipe.within else share
 
 
 def learning_rate(recipe: Recipe, step: int, share: float) -> float:
-    """Warm up, stay, and fall linearly to zero over the last `cooldown`; share: what is over."""
+    """Return the learning rate of a step: it rises, stays, and falls linearly to zero.
+
+    share: of the training that is over.
+    """
     left = (1 - share) / recipe.cooldown if recipe.cooldown else 1.0
     return recipe.learning_rate * min(1.0, (step + 1) / max(1, recipe.warmup_steps), max(0.0, left))
 
@@ -202,26 +100,22 @@ class Trainer:
 
     @property
     def _conditions(self) -> dict[str, Any]:
-        """What must be the same for a run to go on: the recipe as JSON would have it, and the
-        number of processes."""
-        return {
-            **json.loads(json.dumps(asdict(self.recipe))),
-            "processes": self.accelerator.num_processes,
-        }
+        """The recipe and the number of processes, which a resumed run must share."""
+        return {**self.recipe.record, "processes": self.accelerator.num_processes}
 
     @property
     def checkpoint(self) -> Path:
         return self.work / "checkpoint.pt"
 
     def resume(self) -> None:
-        """Go on from the checkpoint; raises InvalidInput where it comes from another recipe."""
+        """Resume from the checkpoint. Raises InvalidInput if it comes from another recipe."""
         saved = torch.load(self.checkpoint, weights_only=True, map_location="cpu")
-        mine = self._conditions
+        conditions = self._conditions
         for name, value in saved["recipe"].items():
-            if mine.get(name) != value:
+            if conditions.get(name) != value:
                 raise InvalidInput(
                     f"the checkpoint in {self.work} was trained with {name} {value}, not "
-                    f"{mine.get(name)}: resume with the same, "
+                    f"{conditions.get(name)}: resume with the same, "
                     f"or take another --out"
                 )
         self.student.module.load_state_dict(saved["student"], strict=False)
@@ -233,8 +127,8 @@ class Trainer:
         log: Callable[[Progress], None] = lambda _: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Train to the recipe's end; whether that was reached. `stop` is asked at every checkpoint;
-        `log` after every step."""
+        """Train to the end of the recipe, and return whether it was reached. `stop` is called at
+        every checkpoint, `log` after every step."""
         self.work.mkdir(parents=True, exist_ok=True)
         recipe, progress, shares = self.recipe, self.progress, self.accelerator.num_processes
         self._began, resumed = time.perf_counter() - progress.seconds, progress.step
@@ -263,17 +157,17 @@ class Trainer:
         return True
 
     def finish(self) -> None:
-        """Let the student measure what it needs on what was held out."""
+        """Let the student measure on the held-out conversations."""
         batches = self.data.batches(self.held_out, self.recipe.batch_tokens)
         self.student.calibrate(batches)
 
     @property
     def share(self) -> float:
-        """How much of the training is over."""
+        """The share of the training that is over."""
         return spent(self.recipe, self.progress.tokens, self.progress.seconds)
 
     def _somebody(self, wants: bool) -> bool:
-        """Whether any process wants to stop; all ask at the same step, and all stop or none."""
+        """Whether any process wants to stop. All processes ask at the same step."""
         if self.accelerator.num_processes == 1:
             return wants
         return bool(
@@ -284,13 +178,13 @@ class Trainer:
 
     def _step(self, group: Ids) -> None:
         recipe, progress = self.recipe, self.progress
-        for part in self.optimiser.param_groups:
-            part["lr"] = learning_rate(recipe, progress.step, self.share)
+        for parameters in self.optimiser.param_groups:
+            parameters["lr"] = learning_rate(recipe, progress.step, self.share)
         rng = np.random.default_rng([recipe.seed, progress.step, self.accelerator.process_index])
         loss, count = self.student.loss(group, rng)
         torch.autograd.backward(loss)
-        known = loss.item(), float(count), time.perf_counter() - self._began
-        facts = torch.tensor(known, dtype=torch.float64)
+        numbers = loss.item(), float(count), time.perf_counter() - self._began
+        facts = torch.tensor(numbers, dtype=torch.float64)
         if self.accelerator.num_processes > 1:
             for parameter in self.parameters:
                 assert parameter.grad is not None
@@ -311,7 +205,7 @@ class Trainer:
         )
 
     def _note(self) -> None:
-        """Measure on what was held out, and write the checkpoint."""
+        """Measure on the held-out conversations, and write the checkpoint."""
         counts = [
             self.student.agreement(group)
             for group in self.data.batches(self.held_out, self.recipe.batch_tokens)
@@ -334,11 +228,10 @@ class Trainer:
             for name, value in self.student.module.state_dict().items()
             if name in trained
         }
-        scratch = self.work / "checkpoint.tmp"
         saved = {
             "student": state,
             "optimiser": self.optimiser.state_dict(),
             "recipe": self._conditions,
         }
-        torch.save({**saved, "progress": asdict(self.progress)}, scratch)
-        scratch.replace(self.checkpoint)
+        saved["progress"] = asdict(self.progress)
+        write_atomically(self.checkpoint, lambda file: torch.save(saved, file))

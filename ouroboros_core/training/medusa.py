@@ -1,136 +1,86 @@
 """Train Medusa heads on what their target wrote (Medusa-1, arXiv 2401.10774, section 2.2.1): the
 target stays as it is.
 
-Head k reads the hidden state at a position and learns the target's distribution over the token
-k + 1 places on. Losses further on weigh less, by 0.8 for each place. How often each rank of each
-head is right is measured at the end on texts that were held out, because the tree is made from it
+Head k reads the hidden state at a position and learns the target's distribution over the token at
+the position k + 1 further. The loss of each further head has 0.8 times the weight. At the end the
+accuracy of each rank of each head is measured on held-out texts, because it decides the tree
 (section 2.3.3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from ouroboros_core.models.heads.eagle import signature
+from ouroboros_core.models.heads.head import signature
 from ouroboros_core.models.heads.medusa import RANKS, MedusaConfig, MedusaHeads
+from ouroboros_core.models.heads.recipes import MedusaRecipe
 from ouroboros_core.training.corpus import Ids
-from ouroboros_core.training.loop import (
-    Columns,
-    HeadStudent,
-    Recipe,
-    arithmetic,
-    soft_cross_entropy,
-)
-from ouroboros_core.training.teacher import Teacher
-
-
-@dataclass(frozen=True)
-class MedusaRecipe(Recipe):
-    """Everything that decides the heads' weights.
-
-    heads  how many
-    decay  weight of each further place: lambda of the paper
-    start  name of the heads it goes on from, if any
-    """
-
-    learning_rate: float = 1e-3
-    heads: int = 5
-    decay: float = 0.8
-    start: str = ""
+from ouroboros_core.training.student import HeadStudent, arithmetic
 
 
 class MedusaStudent(HeadStudent):
     """The heads and their loss."""
 
-    kind = "medusa"
+    recipe: MedusaRecipe
+    head: MedusaHeads
 
-    def __init__(
-        self,
-        target: PreTrainedModel,
-        teacher: Teacher,
-        recipe: MedusaRecipe,
-        outputs: Sequence[int],
-    ) -> None:
-        self.recipe, self.data, self.teacher = recipe, teacher.data, teacher
-        output = target.get_output_embeddings()
-        config = MedusaConfig(
-            recipe.target, signature(target), output.weight.shape[1], recipe.heads
-        )
-        self.head: MedusaHeads = MedusaHeads(config, outputs).float().to(output.weight.device)
-        self._columns = Columns(
-            self.head.outputs.tolist(), target.config.vocab_size, output.weight.device
-        )
-        kept = self._columns.ids
-        self._matrix = output.weight.detach()[kept].contiguous()
-        self._bias = None if output.bias is None else output.bias.detach()[kept]
-        self.module = self.head
-        self.module.train()
-
-    @property
-    def shape(self) -> str:
-        config = self.head.config
-        return (
-            f"{config.heads} residual blocks of width {config.width}, {len(self.head.outputs)} "
-            "output tokens; the output matrix is the target's"
-        )
+    def make_head(self, target: PreTrainedModel, outputs: Sequence[int]) -> MedusaHeads:
+        width = target.get_output_embeddings().weight.shape[1]
+        recipe = self.recipe
+        config = MedusaConfig(recipe.target, signature(target), width, recipe.heads)
+        return MedusaHeads(config, outputs)
 
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
         self.teacher.ask(group)
         hidden = self.teacher.features(group).flatten(0, 1)
         total = 0.0 * self.head.weight.sum() + 0.0 * self.head.bias.sum()
-        for place in range(1, self.recipe.heads + 1):
-            logits, places = self._logits(hidden, group, place)
-            if not len(places):
-                continue  # no text is long enough to look so far ahead
-            wanted, p = self.teacher.likeliest(places)
-            part = soft_cross_entropy(logits, self._columns.of(wanted), p)
-            total = total + self.recipe.decay**place * part
+        for ahead in range(1, self.recipe.heads + 1):
+            logits, positions = self._logits_of(hidden, group, ahead)
+            if not len(positions):
+                continue  # all texts are too short for this head
+            total = total + self.recipe.decay**ahead * self._answer_loss(logits, positions)
         return total, len(self.data.answer_rows(group, ahead=1)[0])
 
-    def _logits(self, hidden: torch.Tensor, group: Ids, place: int) -> tuple[torch.Tensor, Ids]:
-        """Logits [places, outputs] of a head wherever it guesses an answer's token, and those
-        places."""
-        rows, places = self.data.answer_rows(group, ahead=place)
-        given = hidden[torch.from_numpy(rows).to(hidden.device)].to(self.head.weight.dtype)
+    def _logits_of(self, hidden: torch.Tensor, group: Ids, ahead: int) -> tuple[torch.Tensor, Ids]:
+        """Return logits [positions, outputs] of a head for each answer token, and the positions."""
+        rows, positions = self.data.answer_rows(group, ahead=ahead)
+        inputs = hidden[torch.from_numpy(rows).to(hidden.device)].to(self.head.weight.dtype)
         with arithmetic(self._matrix):
-            guessed = self.head.block(place - 1, given)
-        return F.linear(guessed.to(self._matrix.dtype), self._matrix, self._bias), places
+            guessed = self.head.block(ahead - 1, inputs)
+        return self._logits(guessed), positions
 
     @torch.no_grad()
     def _ranked(self, group: Ids) -> list[tuple[torch.Tensor, int]]:
-        """Of each head, at how many positions [ranks] its i-th likeliest token is the target's
-        choice, and of how many."""
+        """Return for each head the number of positions [ranks] where its i-th likeliest token is
+        the target's choice, and the number of all positions."""
         self.teacher.ask(group)
         hidden = self.teacher.features(group).flatten(0, 1)
-        found = []
-        for place in range(1, self.recipe.heads + 1):
-            logits, places = self._logits(hidden, group, place)
+        counts = []
+        for ahead in range(1, self.recipe.heads + 1):
+            logits, positions = self._logits_of(hidden, group, ahead)
             ranks = min(RANKS, logits.shape[-1])
             best = self._columns.ids[logits.topk(ranks).indices]
-            choice = self.teacher.likeliest(places)[0][:, :1]
-            found.append(((best == choice).sum(0), len(places)))
-        return found
+            choice = self.teacher.likeliest(positions)[0][:, :1]
+            counts.append(((best == choice).sum(0), len(positions)))
+        return counts
 
     def agreement(self, group: Ids) -> list[tuple[int, int]]:
-        """(agreeing, all) answer positions of each head."""
+        """Return (agreeing, all) answer positions of each head."""
         return [(int(right[0]), count) for right, count in self._ranked(group)]
 
     def calibrate(self, groups: Iterable[Ids]) -> None:
-        """Write into the heads how often each rank of each of them is right."""
+        """Set the accuracy of each rank of each head."""
         counts = [self._ranked(group) for group in groups]
         accuracies = []
-        for place in range(self.recipe.heads):
-            right = sum((one[place][0].cpu() for one in counts), torch.zeros(1, dtype=torch.long))
-            every = max(1, sum(one[place][1] for one in counts))
+        for index in range(self.recipe.heads):
+            right = sum(
+                (ranked[index][0].cpu() for ranked in counts), torch.zeros(1, dtype=torch.long)
+            )
+            every = max(1, sum(ranked[index][1] for ranked in counts))
             accuracies.append(tuple(round(share, 4) for share in (right / every).tolist()))
         self.head.config = replace(self.head.config, accuracies=tuple(accuracies))
-
-    def start_from(self, folder: Path) -> None:
-        self.head.start_from(folder)

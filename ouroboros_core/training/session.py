@@ -1,11 +1,10 @@
-"""A training run put together from its recipe, and watched."""
+"""A training run: its student and teacher from a recipe, and a progress bar."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -13,29 +12,12 @@ from rich import progress as rich
 from transformers import PreTrainedModel
 
 from ouroboros_core.loading.weights import stop_tokens
+from ouroboros_core.models.heads import class_in
+from ouroboros_core.models.heads.recipes import Recipe
 from ouroboros_core.training.corpus import Conversations
-from ouroboros_core.training.draft import DraftRecipe, DraftStudent
-from ouroboros_core.training.eagle import EagleRecipe, EagleStudent
-from ouroboros_core.training.glide import GlideRecipe, GlideStudent
-from ouroboros_core.training.loop import (
-    HeadStudent,
-    Progress,
-    Recipe,
-    Trainer,
-    output_vocabulary,
-)
-from ouroboros_core.training.medusa import MedusaRecipe, MedusaStudent
-from ouroboros_core.training.parallel import ParallelRecipe, ParallelStudent
+from ouroboros_core.training.loop import Progress, Trainer, output_vocabulary
+from ouroboros_core.training.student import Student
 from ouroboros_core.training.teacher import StoredTeacher, Teacher
-
-RECIPES: dict[str, type[Recipe]] = {
-    "draft": DraftRecipe,
-    "eagle": EagleRecipe,
-    "medusa": MedusaRecipe,
-    "glide": GlideRecipe,
-    "parallel": ParallelRecipe,
-}
-"""By kind of what is trained."""
 
 
 def make_student(
@@ -46,47 +28,35 @@ def make_student(
     accelerator: Accelerator,
     *,
     stored: bool = True,
-) -> DraftStudent | HeadStudent:
-    """The student of a recipe, not yet trained; `answers` is the folder where the target's are
-    kept, if it computes on a CPU and they are to be `stored`."""
+) -> Student:
+    """Return the untrained student of a recipe.
+
+    answers  folder for the target's answers, if it computes on a CPU and they must be `stored`
+    """
+    student: type[Student] = class_in(f"ouroboros_core.training.{recipe.kind}", Student)
     torch.manual_seed(recipe.seed)
     share = f"process-{accelerator.process_index}" if accelerator.num_processes > 1 else "."
-    features = not isinstance(recipe, DraftRecipe)
-    depths = recipe.depths if isinstance(recipe, EagleRecipe) else ()
-    wanted: dict[str, Any] = {
-        "features": features,
-        "depths": depths,
-        "memory": isinstance(recipe, GlideRecipe),
-    }
+    options = student.teacher_options(recipe)
     teacher: Teacher
     if stored and target.device.type == "cpu":
-        teacher = StoredTeacher(target, sources, answers / share, **wanted)
+        teacher = StoredTeacher(target, sources, answers / share, **options)
     else:
-        teacher = Teacher(target, sources, **wanted)
+        teacher = Teacher(target, sources, **options)
     always = sorted(stop_tokens(target, None))
     outputs = output_vocabulary(teacher.data, recipe.outputs, target.config.vocab_size, always)
-    if isinstance(recipe, DraftRecipe):
-        return DraftStudent(target, teacher, recipe, outputs)
-    if isinstance(recipe, MedusaRecipe):
-        return MedusaStudent(target, teacher, recipe, outputs)
-    if isinstance(recipe, GlideRecipe):
-        return GlideStudent(target, teacher, recipe, outputs)
-    if isinstance(recipe, ParallelRecipe):
-        return ParallelStudent(target, teacher, recipe, outputs)
-    assert isinstance(recipe, EagleRecipe)
-    return EagleStudent(target, teacher, recipe, outputs)
+    return student(target, teacher, recipe, outputs)
 
 
 def watch(trainer: Trainer, stop: Callable[[], bool]) -> bool:
-    """Train with a progress bar; on a pipe a line at each checkpoint instead. Whether the end was
-    reached."""
+    """Train with a progress bar, or on a pipe with a line at each checkpoint. Return whether the
+    end was reached."""
     columns = (
         rich.BarColumn(),
         rich.TaskProgressColumn(),
         rich.TextColumn("{task.description}"),
         rich.TimeRemainingColumn(),
     )
-    seen = len(trainer.progress.curve)
+    points = len(trainer.progress.curve)
     with rich.Progress(
         *columns, disable=not trainer.accelerator.is_main_process or not sys.stderr.isatty()
     ) as bar:
@@ -94,16 +64,16 @@ def watch(trainer: Trainer, stop: Callable[[], bool]) -> bool:
         bar.update(task, completed=trainer.share)
 
         def log(progress: Progress) -> None:
-            nonlocal seen
-            shown = (
+            nonlocal points
+            agreement = (
                 ", ".join(f"{a:.1%}" for a in progress.curve[-1]["agreement"])
                 if progress.curve
                 else "-"
             )
-            text = f"{progress.tokens} tokens, loss {progress.recent:.3f}, agreement {shown}"
+            text = f"{progress.tokens} tokens, loss {progress.recent:.3f}, agreement {agreement}"
             bar.update(task, completed=trainer.share, description=text)
-            if len(progress.curve) > seen and bar.disable and trainer.accelerator.is_main_process:
+            if len(progress.curve) > points and bar.disable and trainer.accelerator.is_main_process:
                 print(f"{text}, {progress.seconds:.0f} s", flush=True)
-            seen = len(progress.curve)
+            points = len(progress.curve)
 
         return trainer.train(log, stop)

@@ -1,8 +1,8 @@
-"""Which layers the target skips where it drafts for itself: a search by measured speed.
+"""Search, by measured speed, for the layers that the target skips when it drafts for itself.
 
-The paper lets Bayesian optimisation propose what to try (Draft & Verify, arXiv 2309.08168, section
-3.3). Here the search climbs: it changes a few sublayers of the best choice so far, and keeps what
-is faster. A choice that seems to be is measured twice, because times scatter.
+The paper uses Bayesian optimisation (Draft & Verify, arXiv 2309.08168, section 3.3). Here the
+search climbs: it changes a few sublayers of the best choice so far, and keeps a faster choice. A
+choice that seems faster is measured twice, because times scatter.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Speed = Callable[[Skips], float]
 """Tokens per second, measured, of a draft that skips these sublayers."""
 
 CHANGES = (1, 1, 2, 4)
-"""How many sublayers a new choice has changed; drawn anew each time."""
+"""Numbers of changed sublayers, from which each new choice draws one."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """The fastest choice, its tokens per second, and how many were tried."""
+class Fastest:
+    """The fastest choice, its tokens per second, and the number of tried choices."""
 
     skips: Skips
     speed: float
@@ -30,7 +30,7 @@ class Found:
 
 
 def changed(skips: Skips, layers: int, count: int, rng: random.Random) -> Skips:
-    """The same choice with `count` sublayers, drawn at random, the other way round."""
+    """Return the choice with `count` random sublayers skipped or no longer skipped."""
     drawn = set(rng.sample(range(2 * layers), min(count, 2 * layers)))
     attention = frozenset(n for n in drawn if n < layers)
     mlp = frozenset(n - layers for n in drawn if n >= layers)
@@ -42,27 +42,27 @@ def search(
     speed: Speed,
     stop: Callable[[], bool],
     seed: int = 0,
-    log: Callable[[Found], None] = lambda found: None,
-) -> Found:
-    """Climb from the generic choice until `stop` says so.
+    log: Callable[[Fastest], None] = lambda _: None,
+) -> Fastest:
+    """Climb from the generic choice until `stop` returns True, and return the fastest choice.
 
     layers  of the target
-    log     is told the best choice so far after each that was tried
+    log     called with the best choice so far after each tried choice
     """
     rng = random.Random(seed)
     best = generic(layers)
     fastest, tried = speed(best), 1
-    seen = {best}
-    while not stop() and len(seen) < 4**layers:
+    measured_choices = {best}
+    while not stop() and len(measured_choices) < 4**layers:
         choice = changed(best, layers, rng.choice(CHANGES), rng)
-        if choice in seen:
+        if choice in measured_choices:
             continue
-        seen.add(choice)
+        measured_choices.add(choice)
         measured = speed(choice)
         if measured > fastest:
             measured = min(measured, speed(choice))
         if measured > fastest:
             best, fastest = choice, measured
         tried += 1
-        log(Found(best, fastest, tried))
-    return Found(best, fastest, tried)
+        log(Fastest(best, fastest, tried))
+    return Fastest(best, fastest, tried)

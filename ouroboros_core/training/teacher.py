@@ -13,30 +13,29 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from ouroboros_core.errors import UnsupportedModel
-from ouroboros_core.models.heads.eagle import signature
+from ouroboros_core.models.heads.head import signature
 from ouroboros_core.training.corpus import Conversations, Ids, join
 
 TOP_K = 16
-"""How many of the target's most probable tokens are kept at each position; the rest of the mass is
-left out."""
+"""Number of the target's most probable tokens that are stored for each position."""
 
 PROJECTED = 4096
-"""Rows that meet the output matrix at once."""
+"""Rows of one product with the output matrix."""
 
 
 def _memmap(path: Path, dtype: Any, shape: tuple[int, ...]) -> Any:
-    """A file-backed array, zeros at first; one of another shape is begun anew."""
+    """Return a file-backed array, zeros at first. A file of another shape is overwritten."""
     if path.exists():
-        found = np.lib.format.open_memmap(path, "r+")
-        if found.shape == shape:
-            return found
+        array = np.lib.format.open_memmap(path, "r+")
+        if array.shape == shape:
+            return array
     return np.lib.format.open_memmap(path, "w+", dtype, shape)
 
 
 @torch.inference_mode()
 def _check_logits(target: PreTrainedModel) -> None:
-    """Raise UnsupportedModel unless logits are the output matrix times the last hidden state, and
-    nothing more."""
+    """Raise UnsupportedModel unless logits are the product of output matrix and last hidden
+    state."""
     ids = (
         torch.arange(8, device=target.device)[None]
         % target.config.get_text_config(decoder=True).vocab_size
@@ -54,7 +53,7 @@ def _check_logits(target: PreTrainedModel) -> None:
 
 
 class _Store:
-    """Rows of numbers for the tokens of several files of conversations, one file of numbers for
+    """Rows of numbers for the tokens of several files of conversations, in a file of numbers for
     each."""
 
     def __init__(
@@ -66,22 +65,23 @@ class _Store:
         self._starts = np.cumsum([0, *lengths])
         self._empty = np.zeros((0, width), dtype)
 
-    def read(self, places: Ids) -> Any:
-        """Rows [places, width]."""
-        found = np.empty((len(places), self._empty.shape[1]), self._empty.dtype)
-        for array, here, local in self._split(places):
-            found[here] = array[local]
-        return found
+    def read(self, positions: Ids) -> Any:
+        """Return rows [positions, width]."""
+        rows = np.empty((len(positions), self._empty.shape[1]), self._empty.dtype)
+        for array, inside, local in self._split(positions):
+            rows[inside] = array[local]
+        return rows
 
-    def write(self, places: Ids, rows: Any) -> None:
-        for array, here, local in self._split(places):
-            array[local] = rows[here]
+    def write(self, positions: Ids, rows: Any) -> None:
+        for array, inside, local in self._split(positions):
+            array[local] = rows[inside]
 
-    def _split(self, places: Ids) -> Iterator[tuple[Any, Any, Ids]]:
-        owner = np.searchsorted(self._starts, places, side="right") - 1
+    def _split(self, positions: Ids) -> Iterator[tuple[Any, Any, Ids]]:
+        """Yield each array, whether it has a position, and its positions in the array."""
+        owner = np.searchsorted(self._starts, positions, side="right") - 1
         for index in np.unique(owner):
-            here = owner == index
-            yield self._arrays[index], here, places[here] - self._starts[index]
+            inside = owner == index
+            yield self._arrays[index], inside, positions[inside] - self._starts[index]
 
 
 class Teacher:
@@ -96,20 +96,21 @@ class Teacher:
         depths: Sequence[int] = (),
         memory: bool = False,
     ) -> None:
-        """sources: the files of conversations, each a collection; places count through all of them.
+        """sources: the files of conversations. Positions count through all of them.
 
-        features  whether hidden states are wanted: the last ones, and those after `depths` layers
-        memory    whether features are instead the keys and values of the last layer, those of all
-                  heads one after the other
+        features  whether the student reads the last hidden states, and the states after `depths`
+                  layers
+        memory    whether features are instead the keys and values of all heads of the last layer,
+                  one after the other
         """
         self.target, self.data = target, join(sources)
         self._wants_features, self._depths, self._memory = features, tuple(depths), memory
         _check_logits(target)
-        self._kept = min(TOP_K, target.config.get_text_config(decoder=True).vocab_size)
+        self._ranks = min(TOP_K, target.config.get_text_config(decoder=True).vocab_size)
 
     @property
     def memory_shape(self) -> tuple[int, int]:
-        """How many keys the target's last layer has for a token, and their width."""
+        """The number of keys of a token in the target's last layer, and their width."""
         with torch.inference_mode():
             ids = torch.zeros(1, 1, dtype=torch.long, device=self.device)
             cache = DynamicCache()
@@ -124,29 +125,30 @@ class Teacher:
         return device
 
     def ask(self, group: Ids) -> None:
-        """Make sure that everything is known of these conversations."""
+        """Compute the answers to these conversations."""
         ids, probabilities, features = self._answer(group)
-        places = self.data.answer_rows(group)[1]
-        order = np.argsort(places)
-        self._places, self._order = places[order], order
+        positions = self.data.answer_rows(group)[1]
+        order = np.argsort(positions)
+        self._positions, self._order = positions[order], order
         self._ids, self._probabilities = ids, probabilities
         self._latest = features
 
-    def likeliest(self, places: Ids) -> tuple[torch.Tensor, torch.Tensor]:
-        """The ids [places, TOP_K] of the likeliest next tokens at places from which an answer goes
-        on, and their probabilities, which sum to at most 1."""
-        found = self._order[np.searchsorted(self._places, places)]
-        rows = torch.from_numpy(found).to(self.device)
+    def likeliest(self, positions: Ids) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the ids [positions, TOP_K] of the likeliest next tokens before an answer token,
+        and their probabilities, which sum to at most 1."""
+        indices = self._order[np.searchsorted(self._positions, positions)]
+        rows = torch.from_numpy(indices).to(self.device)
         return self._ids[rows], self._probabilities[rows]
 
     def features(self, group: Ids) -> torch.Tensor:
-        """Features [batch, length, width * (1 + depths)] in bfloat16 of the conversations that were
-        asked about last."""
+        """Return features [batch, length, width * (1 + depths)] in bfloat16 of the conversations of
+        the last `ask`."""
         return self._latest
 
     @torch.no_grad()
     def _answer(self, group: Ids) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Ids and probabilities [places, TOP_K], features [batch, length, width * (1 + depths)]."""
+        """Return ids and probabilities [positions, TOP_K], and features [batch, length, width * (1
+        + depths)]."""
         rows = torch.from_numpy(self.data.answer_rows(group)[0]).to(self.device)
         cache = DynamicCache() if self._memory else None
         output = self.target.base_model(
@@ -157,25 +159,25 @@ class Teacher:
         )
         last = output.last_hidden_state
         hidden = last.flatten(0, 1)[rows]
-        ids = torch.empty(len(rows), self._kept, dtype=torch.long, device=self.device)
-        probabilities = torch.empty(len(rows), self._kept, device=self.device)
-        for part in torch.split(torch.arange(len(rows), device=self.device), PROJECTED):
-            logits = self.target.get_output_embeddings()(hidden[part]).float()
-            top = (logits - logits.logsumexp(-1, keepdim=True)).topk(self._kept)
-            ids[part], probabilities[part] = top.indices, top.values.exp()
+        ids = torch.empty(len(rows), self._ranks, dtype=torch.long, device=self.device)
+        probabilities = torch.empty(len(rows), self._ranks, device=self.device)
+        for chunk in torch.split(torch.arange(len(rows), device=self.device), PROJECTED):
+            logits = self.target.get_output_embeddings()(hidden[chunk]).float()
+            top = (logits - logits.logsumexp(-1, keepdim=True)).topk(self._ranks)
+            ids[chunk], probabilities[chunk] = top.indices, top.values.exp()
         if not self._wants_features:
             return ids, probabilities, last[..., :0]
         if cache is not None:
             held = cache.layers[-1]
-            memory = [part.transpose(1, 2).flatten(2) for part in (held.keys, held.values)]
+            memory = [tensor.transpose(1, 2).flatten(2) for tensor in (held.keys, held.values)]
             return ids, probabilities, torch.cat(memory, -1).bfloat16()
         between = [output.hidden_states[depth] for depth in self._depths]
         return ids, probabilities, torch.cat([last, *between], -1).bfloat16()
 
 
 class StoredTeacher(Teacher):
-    """Asks the target once and keeps its answers in files, by target and contents of each file of
-    conversations: further data leave what is known of the old."""
+    """Asks the target once and keeps its answers in files, by target and content of each file of
+    conversations, so that further data leave earlier answers valid."""
 
     def __init__(
         self,
@@ -188,52 +190,54 @@ class StoredTeacher(Teacher):
         memory: bool = False,
     ) -> None:
         super().__init__(target, sources, features=features, depths=depths, memory=memory)
-        mine = hashlib.sha256(repr((signature(target), str(target.dtype))).encode()).hexdigest()[:8]
-        folders = [folder / f"{mine}-{part.digest}" for part in sources]
-        for one in folders:
-            one.mkdir(parents=True, exist_ok=True)
-        lengths = [len(part.tokens) for part in sources]
-        self._stored_ids = _Store(folders, lengths, "ids.npy", np.int32, self._kept)
-        self._stored = _Store(folders, lengths, "probabilities.npy", np.float16, self._kept)
+        weights = repr((signature(target), str(target.dtype))).encode()
+        name = hashlib.sha256(weights).hexdigest()[:8]
+        folders = [folder / f"{name}-{source.digest}" for source in sources]
+        for source_folder in folders:
+            source_folder.mkdir(parents=True, exist_ok=True)
+        lengths = [len(source.tokens) for source in sources]
+        self._stored_ids = _Store(folders, lengths, "ids.npy", np.int32, self._ranks)
+        self._stored = _Store(folders, lengths, "probabilities.npy", np.float16, self._ranks)
         width = target.config.get_text_config(decoder=True).hidden_size * (1 + len(self._depths))
         if memory:
             width = 2 * math.prod(self.memory_shape)
-        name = "-".join(["memory" if memory else "features", *map(str, self._depths)]) + ".npy"
+        words = ["memory" if memory else "features", *map(str, self._depths)]
+        file = "-".join(words) + ".npy"
         self._stored_features = (
-            _Store(folders, lengths, name, np.uint16, width) if features else None
+            _Store(folders, lengths, file, np.uint16, width) if features else None
         )
 
     def ask(self, group: Ids) -> None:
         data = self.data
-        places = data.answer_rows(group)[1]
-        known = (self._stored.read(places)[:, 0] > 0).all()
+        positions = data.answer_rows(group)[1]
+        complete = (self._stored.read(positions)[:, 0] > 0).all()
         stored = self._stored_features
-        if known and (stored is None or stored.read(data.offsets[group]).any(1).all()):
+        if complete and (stored is None or stored.read(data.offsets[group]).any(1).all()):
             return
         ids, probabilities, features = self._answer(group)
-        self._stored_ids.write(places, ids.cpu().numpy())
-        self._stored.write(places, np.maximum(probabilities.cpu().numpy(), 6e-8))
+        self._stored_ids.write(positions, ids.cpu().numpy())
+        self._stored.write(positions, np.maximum(probabilities.cpu().numpy(), 6e-8))
         if stored is not None:
             rows = torch.cat([features[n, : data.length(i)] for n, i in enumerate(group)]).cpu()
             stored.write(self._tokens_of(group), rows.view(torch.int16).numpy().view(np.uint16))
 
-    def likeliest(self, places: Ids) -> tuple[torch.Tensor, torch.Tensor]:
-        p = torch.from_numpy(self._stored.read(places).astype(np.float32))
-        ids = torch.from_numpy(self._stored_ids.read(places).astype(np.int64))
+    def likeliest(self, positions: Ids) -> tuple[torch.Tensor, torch.Tensor]:
+        p = torch.from_numpy(self._stored.read(positions).astype(np.float32))
+        ids = torch.from_numpy(self._stored_ids.read(positions).astype(np.int64))
         return ids.to(self.device), p.to(self.device)
 
     def features(self, group: Ids) -> torch.Tensor:
-        """Of any conversations; zero behind a conversation's end."""
+        """Return the features of any conversations, zeros after the end of each."""
         assert self._stored_features is not None
         lengths = [self.data.length(i) for i in group]
         held = self._stored_features.read(self._tokens_of(group)).view(np.int16)
         rows = torch.from_numpy(held).view(torch.bfloat16)
-        found = torch.zeros(len(group), max(lengths), rows.shape[1], dtype=torch.bfloat16)
-        for row, part in enumerate(torch.split(rows, lengths)):
-            found[row, : len(part)] = part
-        return found.to(self.device)
+        padded = torch.zeros(len(group), max(lengths), rows.shape[1], dtype=torch.bfloat16)
+        for index, text in enumerate(torch.split(rows, lengths)):
+            padded[index, : len(text)] = text
+        return padded.to(self.device)
 
     def _tokens_of(self, group: Ids) -> Ids:
-        """The places of all tokens of these conversations, one after the other."""
+        """Return the positions of all tokens of these conversations, one after the other."""
         offsets = self.data.offsets
         return np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in group])

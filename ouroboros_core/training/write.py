@@ -1,10 +1,10 @@
-"""Let the target write what its drafts are trained on: a user turn, then the answer.
+"""Let the target write the conversations that its drafts learn from: a user turn, then the answer.
 
-Nothing of any benchmark comes in: the target writes the user turn itself, behind its chat
-template's empty user turn (as in Magpie, arXiv 2406.08464) or behind a few words that set the kind
-of task. The articles to summarise and the passages to read are pieces of its own earlier answers,
-or of texts that people wrote, where some are given: those are full of names and words that a draft
-has to copy, which a model's own texts are not.
+No text comes from a benchmark. The target writes the user turn after the beginning of a user turn
+in its chat template (as in Magpie, arXiv 2406.08464), or after a few words that set the kind of
+task. The articles to summarise and the passages to read are pieces of its earlier answers, or of
+texts that people wrote, if there are some: they have many names and words that a draft must copy,
+unlike the texts of a model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ouroboros_core.training.corpus import Conversations, read_text
 from ouroboros_core.training.writer import ANSWERING, ASKING, GREEDY, Writer
 
 LONG = 60
-"""Tokens from which on an answer can become part of an article."""
+"""Fewest tokens of an answer that can be part of an article."""
 
 BATCH = 96
 """Texts written side by side at most, on a CPU."""
@@ -35,10 +35,10 @@ PROMPT_TOKENS = 170
 class Kind:
     """A kind of task.
 
-    openings  words with which the user turn begins, one of them each time
-    longest   tokens that the target adds to the user turn, at most; 0 where it is put together from
-              earlier answers
-    weight    how often it is chosen
+    openings  words that begin the user turn, one drawn for each
+    longest   most tokens that the target adds to the user turn; 0 if the turn is made of earlier
+              answers
+    weight    of the kind in the draw
     """
 
     name: str
@@ -70,14 +70,14 @@ KINDS = (
     Kind("summary", ("Summarize: ", "Summarize the following article:\n\n", "Please summarize the text below.\n\n"), 0, 4),
     Kind("reading", ("", "Context: ", "Answer the question using the passages below.\n\n"), 0, 4),
 )  # fmt: skip
-"""What people ask for, as openings; none is taken from a benchmark."""
+"""Openings of common requests; none is from a benchmark."""
 
 
 @dataclass(frozen=True)
 class Library:
     """Texts that people wrote.
 
-    passages  works in paragraphs, of which neighbours belong together
+    passages  works in paragraphs; neighbours belong together
     foreign   language, and a work in it in paragraphs
     """
 
@@ -86,8 +86,8 @@ class Library:
 
     @classmethod
     def read(cls, passages: Sequence[Path], foreign: Sequence[str]) -> Library:
-        """From files of paragraphs with blank lines between them, `foreign` as LANGUAGE=FILE;
-        raises InvalidInput."""
+        """Read files of paragraphs with blank lines between them, `foreign` as LANGUAGE=FILE. Raises
+        InvalidInput."""
         works = []
         for text in foreign:
             language, equals, path = text.partition("=")
@@ -100,24 +100,24 @@ class Library:
 
 
 def _paragraphs(path: Path) -> tuple[str, ...]:
-    """What lies between blank lines in a file."""
-    found = tuple(part.strip() for part in read_text(path).split("\n\n") if part.strip())
-    if not found:
+    """Return the paragraphs of a file, which blank lines separate."""
+    paragraphs = tuple(text.strip() for text in read_text(path).split("\n\n") if text.strip())
+    if not paragraphs:
         raise InvalidInput(f"{path} is empty")
-    return found
+    return paragraphs
 
 
 def choose_kinds(names: str | None) -> list[Kind]:
-    """The kinds of tasks in a list with commas, or all; raises InvalidInput for one that there is
-    not."""
-    wanted = [name.strip() for name in names.split(",")] if names else [kind.name for kind in KINDS]
-    unknown = sorted(set(wanted) - {kind.name for kind in KINDS})
+    """Return the kinds of tasks in a list with commas, or all. Raises InvalidInput for an unknown
+    kind."""
+    chosen = [name.strip() for name in names.split(",")] if names else [kind.name for kind in KINDS]
+    unknown = sorted(set(chosen) - {kind.name for kind in KINDS})
     if unknown:
         raise InvalidInput(
             f"kinds must be some of {', '.join(kind.name for kind in KINDS)}, got "
             f"{', '.join(unknown)}"
         )
-    return [kind for kind in KINDS if kind.name in wanted]
+    return [kind for kind in KINDS if kind.name in chosen]
 
 
 class Author:
@@ -143,7 +143,7 @@ class Author:
         return bool(kind.longest or self.library.passages or len(self.answers) >= 64)
 
     def remember(self, conversations: Conversations) -> None:
-        """Earlier answers, from which articles and passages are put together."""
+        """Add earlier answers to the texts of articles and passages."""
         for index in range(len(conversations)):
             start, stop = (
                 conversations.offsets[index] + conversations.answer_start[index],
@@ -156,9 +156,8 @@ class Author:
         self.answers.append(self.writer.tokenizer.decode(answer, skip_special_tokens=True).strip())
 
     def batches(self, first: int = 0) -> Iterator[tuple[int, str, Conversations]]:
-        """Number, kind and conversations of one batch after the other, without end; the n-th
-        depends on seed and n, and on what is remembered. A batch in which the target has nothing to
-        say is left out."""
+        """Yield number, kind and conversations of batch after batch, without end. Batch n depends on
+        the seed, n and the remembered answers. A batch without an answer is left out."""
         number = first
         while True:
             rng = random.Random(f"{self.seed}-{number}")
@@ -206,15 +205,15 @@ class Author:
         return prompts[: max(4, self.batch * PROMPT_TOKENS // max(map(len, prompts)))]
 
     def _sentence(self, kind: Kind, rng: random.Random) -> str:
-        """A sentence to translate, at times two."""
+        """Return one or two sentences to translate."""
         language, paragraphs = rng.choice(self.library.foreign)
         sentences = rng.choice(paragraphs).replace("\n", " ").split(". ")
         start = rng.randrange(len(sentences))
         text = ". ".join(sentences[start : start + rng.choice((1, 1, 2))])[:400]
         return rng.choice(kind.openings).format(language) + text
 
-    def _parts(self, length: int, rng: random.Random) -> list[str]:
-        """Neighbouring paragraphs of a work, or pieces of earlier answers."""
+    def _pieces(self, length: int, rng: random.Random) -> list[str]:
+        """Return neighbouring paragraphs of a work, or pieces of earlier answers."""
         if not self.library.passages:
             return [_shortened(rng.choice(self.answers), rng) for _ in range(length)]
         work = rng.choice(self.library.passages)
@@ -222,12 +221,12 @@ class Author:
         return list(work[start : start + length])
 
     def _article(self, length: int, rng: random.Random) -> str:
-        """Text to summarise."""
-        return "\n".join(self._parts(length, rng))
+        """Return a text to summarise."""
+        return "\n".join(self._pieces(length, rng))
 
     def _passages(self, length: int, rng: random.Random) -> str:
-        """Passages to read, and a question about one of them."""
-        passages = self._parts(length, rng)
+        """Return passages to read, and a question about one of them."""
+        passages = self._pieces(length, rng)
         words = rng.choice(passages).split()
         start = rng.randrange(max(1, len(words) - 5))
         about = " ".join(words[start : start + rng.randrange(2, 6)]).strip(".,:;*#")
@@ -244,7 +243,7 @@ class Author:
 
 
 def _shortened(text: str, rng: random.Random) -> str:
-    """A few sentences of a text, from somewhere in it."""
+    """Return a few neighbouring sentences of a text."""
     sentences = text.replace("\n", " ").split(". ")
     start = rng.randrange(max(1, len(sentences) - 2))
     return ". ".join(sentences[start : start + rng.randrange(3, 8)])

@@ -1,4 +1,4 @@
-"""Many texts at once, continued by the target: what the conversations are written with."""
+"""Continue many texts at once with the target, to write conversations."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from transformers import AttentionInterface, PreTrainedModel, PreTrainedTokenize
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.weights import stop_tokens
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.verify import until_stop
+from ouroboros_core.tree import until_stop
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How the next token is chosen: greedily at temperature 0, otherwise among the `top_k`
+    """The choice of the next token: greedy at temperature 0, otherwise among the `top_k`
     likeliest."""
 
     temperature: float = 0.0
@@ -38,8 +38,8 @@ def _grouped(
     attention_mask: torch.Tensor | None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention whose one new row per text reads keys and values once for all the heads that share
-    them.
+    """Compute attention. A single new row of each text reads keys and values once for all heads
+    that share them.
 
     query [texts, heads, rows, width], key and value [texts, shared heads, length, width].
     """
@@ -78,8 +78,8 @@ class Writer:
         self.before, self.after = str(marked).split("\x00")
 
     def ids(self, text: str) -> list[int]:
-        found: list[int] = self.tokenizer(text, add_special_tokens=False).input_ids
-        return found
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False).input_ids
+        return ids
 
     @torch.inference_mode()
     def write(
@@ -89,7 +89,7 @@ class Writer:
         choice: Choice,
         generator: torch.Generator,
     ) -> list[list[int]]:
-        """Up to `longest` tokens behind each prompt, a stop token at the end included."""
+        """Return up to `longest` tokens after each prompt, with a stop token at the end."""
         width = max(map(len, prompts))
         device = self.model.device
         ids = torch.zeros(len(prompts), width, dtype=torch.long)
@@ -104,7 +104,7 @@ class Writer:
         alive = list(range(len(prompts)))
         texts: list[list[int]] = [[] for _ in prompts]
         ended: set[int] = set()
-        places = (real[:, :width].cumsum(1) - 1).clamp_(min=0)
+        positions = (real[:, :width].cumsum(1) - 1).clamp_(min=0)
         causal = torch.ones(width, width, dtype=torch.bool, device=device).tril()
         sees = causal & real[:, None, None, :width] | torch.eye(
             width, dtype=torch.bool, device=device
@@ -116,7 +116,7 @@ class Writer:
             logits = self.model(
                 input_ids=ids,
                 attention_mask=mask,
-                position_ids=places,
+                position_ids=positions,
                 past_key_values=cache,
                 use_cache=True,
                 logits_to_keep=1,
@@ -129,10 +129,10 @@ class Writer:
             going = [n for n, row in enumerate(alive) if row not in ended]
             if not going:
                 break
-            ids, places = tokens[:, None], places[:, -1:] + 1
+            ids, positions = tokens[:, None], positions[:, -1:] + 1
             if len(going) <= 0.8 * len(alive):
                 keep = torch.tensor(going, device=device)
-                ids, places, real = ids[keep], places[keep], real[keep]
+                ids, positions, real = ids[keep], positions[keep], real[keep]
                 for layer in cache.layers:
                     layer.keys, layer.values = layer.keys[keep], layer.values[keep]
                 alive = [alive[n] for n in going]
@@ -141,7 +141,7 @@ class Writer:
 
 
 def _choose(logits: torch.Tensor, choice: Choice, generator: torch.Generator) -> torch.Tensor:
-    """One token id per row of logits [texts, vocabulary]."""
+    """Return a token id for each row of logits [texts, vocabulary]."""
     if not choice.temperature:
         return logits.argmax(-1)
     top = logits.float().topk(min(choice.top_k, logits.shape[-1]))

@@ -1,10 +1,9 @@
-"""What a run would take on another machine, with other models, in a batch: modelled, never
-measured.
+"""Estimates of a run on another machine, with other models, or in a batch: modelled, not measured.
 
-A trace holds what a run asked of its machine: rows, draft passes and tokens of every step. A cost
-says how many seconds a pass takes; `price` adds them up, and does the same for plain decoding of
-as many tokens. What it cannot know is whether other models would agree on the same tokens: it takes
-the acceptance of the run as it was.
+A trace holds the work of a run: rows, draft passes and tokens of every step. A `PassPrice` gives
+the seconds of a pass; `price` adds them up, also for plain decoding of the same number of tokens.
+Whether other models would agree on the same tokens is unknown: the acceptance of the recorded run
+is used.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from annotated_types import Ge, Gt, Le, MaxLen
 from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.methods.parts.needs import TRAINED, Need
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Step, Trace
 
@@ -31,17 +30,16 @@ Share = Annotated[float, Gt(0), Le(1)]
 
 @dataclass(frozen=True)
 class Machine:
-    """What a machine can do, by its data sheet.
+    """A machine by its data sheet.
 
     bandwidth        of the memory that holds weights and KV cache, bytes per second
     flops            floating-point operations per second at the weights' precision, dense
-    memory           bytes; 0 where it is not known
-    bandwidth_share  part of the bandwidth that passes reach
-    flops_share      part of the operations that passes reach
+    memory           bytes; 0 if unknown
+    bandwidth_share  share of the bandwidth that passes reach
+    flops_share      share of the operations that passes reach
     layer_seconds    fixed cost of each layer of a pass: launches, and waiting between kernels
-    pass_seconds     fixed cost of a pass beside that
-    host             what the work beside the passes takes, as a multiple of what it took where the
-                     run was made
+    pass_seconds     further fixed cost of a pass
+    host             time of the work outside the passes, relative to the machine of the run
     """
 
     name: Name
@@ -57,14 +55,14 @@ class Machine:
 
 @dataclass(frozen=True)
 class ModelSize:
-    """What a pass of a model reads and multiplies.
+    """The size of a model, as its passes read and multiply it.
 
-    parameters           that a pass uses: all but the table of input embeddings
-    output_parameters    of them, those of the output matrix
-    layers, kv_heads, head_size  decide the KV cache; kv_heads 0: it has none
+    parameters           parameters that a pass uses: all but the table of input embeddings
+    output_parameters    parameters of the output matrix, included in `parameters`
+    layers, kv_heads, head_size  size of the KV cache; kv_heads 0: no cache
     bytes_per_parameter  2 in half precision, 0.5 in 4 bits
-    kv_number_bytes      of a number in the KV cache: half precision, also where the weights are
-                         quantized
+    kv_number_bytes      bytes of a number in the KV cache: half precision, even with quantized
+                         weights
     """
 
     name: Name
@@ -78,17 +76,17 @@ class ModelSize:
 
     @property
     def weight_bytes(self) -> float:
-        """Bytes that a pass reads of the weights."""
+        """Return the bytes of weights that a pass reads."""
         return self.parameters * self.bytes_per_parameter
 
     @property
     def kv_bytes(self) -> float:
-        """Bytes of the KV cache for every token of a context: keys and values of all layers."""
+        """Return the bytes of keys and values of all layers for a token of the context."""
         return 2 * self.layers * self.kv_heads * self.head_size * self.kv_number_bytes
 
     @property
     def head(self) -> ModelSize:
-        """A head in the manner of EAGLE: one of the model's layers and its output matrix."""
+        """Return the size of a head like EAGLE's: one layer of the model and its output matrix."""
         layer = (self.parameters - self.output_parameters) / self.layers
         return replace(
             self,
@@ -98,7 +96,7 @@ class ModelSize:
         )
 
     def part(self, share: float) -> ModelSize:
-        """The model with only a share of its layers, at least one."""
+        """Return the size of the model with a share of its layers, at least one."""
         body = (self.parameters - self.output_parameters) * share
         return replace(
             self,
@@ -112,11 +110,11 @@ class PassPrice(Protocol):
     """Seconds of a model's passes."""
 
     def of(self, rows: float, context: float, batch: int) -> float:
-        """Of a pass over `rows` rows of each text of a batch, behind `context` tokens."""
+        """Return the seconds of a pass over `rows` rows of each text, after `context` tokens."""
         ...
 
     def prefill(self, tokens: int, batch: int) -> float:
-        """Of reading a prompt of so many tokens, once for each text of a batch."""
+        """Return the seconds for reading a prompt of `tokens` tokens for each text."""
         ...
 
 
@@ -124,13 +122,12 @@ class PassPrice(Protocol):
 class Roofline:
     """A pass by the roofline model (Williams, Waterman and Patterson, CACM 52(4), 2009).
 
-    max(bytes / bandwidth, operations / FLOPS) + fixed cost. The larger of the two and not their
-    sum: while one tile of the weights is multiplied, the next one is read, so the shorter of the
-    two hides behind the longer. Where neither is much the longer, a real pass takes more than this,
-    at most twice as much.
+    max(bytes / bandwidth, operations / FLOPS) + fixed cost. It is the maximum and not the sum,
+    because the next tile of the weights is read while one is multiplied. If both take about the
+    same time, a real pass takes longer, at most twice as long.
 
     bytes       weights, once for the whole batch, and the KV cache of every text
-    operations  2 x parameters x rows x texts; those of attention itself are left out
+    operations  2 x parameters x rows x texts, without the operations of attention
     """
 
     machine: Machine
@@ -146,17 +143,17 @@ class Roofline:
 
     @property
     def fixed(self) -> float:
-        """Seconds of a pass that do not depend on what it computes."""
+        """Return the fixed seconds of a pass."""
         return self.machine.layer_seconds * self.model.layers + self.machine.pass_seconds
 
     def prefill(self, tokens: int, batch: int) -> float:
-        """One pass over the whole prompt."""
+        """Return the seconds of one pass over the whole prompt."""
         return self.of(tokens, 0, batch)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A pass as it was measured on this machine; texts of a batch count as more rows.
+    """Costs of passes that were measured on this machine; texts of a batch count as rows.
 
     reading: seconds for every token of a prompt
     """
@@ -173,14 +170,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class Work:
-    """What one step, or the mean of several, asks of a machine.
+    """Work of a step, or the mean of several steps.
 
-    rows         of the target's pass; 0 where the draft model writes alone
-    tokens       that it emits
-    context      tokens before it
-    draft_passes with draft_rows rows each
-    host         seconds of what is computed beside the passes, as they were measured where the run
-                 was made: looking up, learning, choosing
+    rows         rows of the target's pass; 0 if the draft model writes alone
+    tokens       tokens that the step emits
+    context      tokens before the step
+    draft_passes draft passes, with draft_rows rows each
+    host         seconds outside the passes (looking up, learning, choosing), as measured on the
+                 machine of the run
     """
 
     rows: float
@@ -193,7 +190,7 @@ class Work:
 
 @dataclass(frozen=True)
 class PricedStep:
-    """Seconds of a step, modelled, and the tokens it emits for each text."""
+    """Modelled seconds of a step, and the tokens that it emits for each text."""
 
     tokens: float
     target: float
@@ -207,9 +204,9 @@ class PricedStep:
 
 @dataclass(frozen=True)
 class Priced:
-    """A run and plain decoding of as many tokens, modelled.
+    """A modelled run, and plain decoding of the same number of tokens.
 
-    prefill, plain_prefill  seconds for reading the prompt, apart from the steps; the run's includes
+    prefill, plain_prefill  seconds for reading the prompt, outside the steps; `prefill` includes
                             the draft model's
     """
 
@@ -221,7 +218,7 @@ class Priced:
 
     @property
     def decode_seconds(self) -> float:
-        """Of all steps, prefill left out."""
+        """Return the seconds of all steps, without prefill."""
         return sum(step.seconds for step in self.steps)
 
     @property
@@ -230,35 +227,35 @@ class Priced:
 
     @property
     def seconds(self) -> float:
-        """Of the run, prefill included."""
+        """Return the seconds of the run, with prefill."""
         return self.prefill + self.decode_seconds
 
     @property
     def plain_seconds(self) -> float:
-        """Of plain decoding of as many tokens, prefill included."""
+        """Return the seconds of plain decoding of the same number of tokens, with prefill."""
         return self.plain_prefill + self.plain_decode_seconds
 
     @property
     def speedup(self) -> float:
-        """Plain decoding's seconds / the run's, prefill included."""
+        """Return plain decoding's seconds / the run's, with prefill."""
         return self.plain_seconds / self.seconds
 
     @property
     def decode_speedup(self) -> float:
-        """The same without prefill."""
+        """Return the speedup without prefill."""
         return self.plain_decode_seconds / self.decode_seconds
 
     @property
     def tokens_per_second(self) -> float:
-        """Of all texts of the batch together, prefill included."""
+        """Return the tokens per second of all texts of the batch, with prefill."""
         return self.batch * sum(step.tokens for step in self.steps) / self.seconds
 
     def staircase(self) -> list[tuple[float, float]]:
-        """(seconds, tokens of a text) at the end of prefill and of every step."""
+        """Return (seconds, tokens of a text) at the end of prefill and of every step."""
         return _staircase(self.prefill, self.steps)
 
     def plain_staircase(self) -> list[tuple[float, float]]:
-        """The same of plain decoding."""
+        """Return the staircase of plain decoding."""
         return _staircase(self.plain_prefill, self.plain)
 
 
@@ -279,73 +276,75 @@ def _drafted_on(step: Step) -> set[int]:
 
 
 class _DraftRows:
-    """Rows of a run's draft passes. Where a trace does not hold them, as before version 2.0.0, they
-    follow from its trees: the tokens that the draft has not read yet, and every drafted token that
-    was drafted on from, without the rows of a lookahead window of the draft's own."""
+    """Rows of a run's draft passes.
+
+    Traces before version 2.0.0 do not hold them. They are computed from the trees then: the tokens
+    that the draft has not read yet, and every drafted token with a drafted child, without the rows
+    of a lookahead window of the draft.
+    """
 
     def __init__(self, prompt: int) -> None:
         self.read = prompt - 1
 
     def of(self, step: Step, context: int) -> float:
-        """Rows of each draft pass of the next step, the mean; 0 where it has none."""
+        """Return the mean rows of a draft pass of the next step; 0 without draft passes."""
         if not step.draft_passes:
             return 0.0
         if step.draft_rows:
             return step.draft_rows / step.draft_passes
         inner = _drafted_on(step)
         rows = max(1, context - self.read) + len(inner)
-        kept = takewhile(inner.__contains__, step.path)
-        self.read = context + sum(1 for _ in kept)
+        accepted = takewhile(inner.__contains__, step.path)
+        self.read = context + sum(1 for _ in accepted)
         return max(1.0, rows / step.draft_passes)
 
 
 def work_of(trace: Trace) -> tuple[Work, ...]:
-    """What each step of a run asks of a machine; raises InvalidInput for a run without steps."""
+    """Return the work of each step of a run; raise InvalidInput for a run without steps."""
     if not trace.steps:
         raise InvalidInput("this run has no steps: there is nothing to price; choose another run")
-    found, context = [], len(trace.prompt.tokens)
+    work, context = [], len(trace.prompt.tokens)
     drafting = _DraftRows(context)
     for step in trace.steps:
-        alone = step.writer is not Source.TARGET
+        by_draft = step.writer is not Source.TARGET
         host = step.seconds.learn + step.seconds.host
         host += 0.0 if step.draft_passes else step.seconds.draft
-        found.append(
+        work.append(
             Work(
-                rows=0.0 if alone else step.width,
+                rows=0.0 if by_draft else step.width,
                 tokens=len(step.tokens),
                 context=context,
-                draft_passes=1 if alone else step.draft_passes,
-                draft_rows=step.width if alone else drafting.of(step, context),
+                draft_passes=1 if by_draft else step.draft_passes,
+                draft_rows=step.width if by_draft else drafting.of(step, context),
                 host=host,
             )
         )
         context += len(step.tokens)
-    return tuple(found)
+    return tuple(work)
 
 
 def price_work(
     work: Sequence[Work], prompt: int, target: PassPrice, draft: PassPrice | None, batch: int = 1
 ) -> Priced:
-    """Work on a machine. Plain decoding's host seconds are taken to be none: what they are is far
-    below those of a pass.
+    """Price work on a machine. Plain decoding is priced without host seconds, which are far below
+    the seconds of a pass.
 
-    prompt  tokens of the prompt; batch: texts that are written at once, all in step, each accepted
-            alike
+    prompt  tokens of the prompt
+    batch   texts that are written at once, in step and with equal acceptance
     Raises InvalidInput for a batch beyond MOST_BATCH, and for drafted work without a draft.
     """
     if not 1 <= batch <= MOST_BATCH:
         raise InvalidInput(f"the batch must be between 1 and {MOST_BATCH}, got {batch}")
-    drafts = any(one.draft_passes for one in work)
+    drafts = any(step.draft_passes for step in work)
     if drafts and draft is None:
         raise InvalidInput("this run has draft passes: choose a draft to price them with")
-    steps = [_step(one, target, draft, batch) for one in work]
-    count, start = round(sum(one.tokens for one in work)), work[0].context
+    steps = [_step(step, target, draft, batch) for step in work]
+    count, start = round(sum(step.tokens for step in work)), work[0].context
     plain = [PricedStep(1, target.of(1, start + n, batch), 0.0, 0.0) for n in range(count)]
     reading = target.prefill(prompt, batch)
-    alone = not any(one.rows for one in work)
-    more = draft.prefill(prompt, batch) if drafts and draft is not None else 0.0
-    mine = more if alone else reading + more
-    return Priced(tuple(steps), tuple(plain), mine, reading, batch)
+    prefill = reading if any(step.rows for step in work) else 0.0
+    prefill += draft.prefill(prompt, batch) if drafts and draft is not None else 0.0
+    return Priced(tuple(steps), tuple(plain), prefill, reading, batch)
 
 
 def _step(work: Work, target: PassPrice, draft: PassPrice | None, batch: int) -> PricedStep:
@@ -363,32 +362,27 @@ def price(
     batch: int = 1,
     host: float = 1.0,
 ) -> Priced:
-    """A run on another machine, with other models; see `price_work`.
+    """Price a run on another machine, with other models; see `price_work`.
 
-    Lookups, and whatever else has no draft passes, cost their host seconds alone, which take
-    `host` times as long as they did.
+    Work without draft passes, such as lookups, costs its host seconds times `host`.
     """
-    work = [replace(one, host=host * one.host) for one in work_of(trace)]
+    work = [replace(step, host=host * step.host) for step in work_of(trace)]
     return price_work(work, len(trace.prompt.tokens), target, draft, batch)
 
 
 def by_head(trace: Trace) -> bool:
-    """Whether what drafts in a run is trained on the target's own states: a head of it, not a model
-    of its own."""
-    needs = methods.get(trace.method).needs
-    if Need.HEAD in needs or any(need in TRAINED for need in needs):
-        return True
-    return trace.method == "union" and (trace.draft or "").endswith("eagle")
+    """Return whether the drafter of a run is a head on the target's states."""
+    return methods.get(trace.method).drafts_by_head(trace.draft)
 
 
 def skipping(trace: Trace) -> bool:
-    """Whether what drafts is the target itself with some of its layers skipped."""
-    return trace.method == "draft_verify"
+    """Return whether the drafter of a run is the target with some of its layers skipped."""
+    return Need.SELF_DRAFT in methods.get(trace.method).needs
 
 
 def sized(trace: Trace) -> str:
-    """A sentence for a run whose amounts were chosen for the machine that it ran on; empty for one
-    with fixed settings."""
+    """Return a sentence for a run whose amounts were chosen for its machine; '' with fixed
+    settings."""
     if "auto" not in trace.hyperparameters.values() and not any(s.choice for s in trace.steps):
         return ""
     return (
@@ -398,8 +392,8 @@ def sized(trace: Trace) -> str:
 
 
 def too_large(machine: Machine, *models: ModelSize | None) -> str:
-    """A sentence where the weights need more memory than there is; empty where they fit, or where
-    it is not known."""
+    """Return a sentence if the weights do not fit the machine's memory; '' if they do, or if the
+    memory is unknown."""
     needed = sum(model.weight_bytes for model in models if model)
     if not machine.memory or needed <= machine.memory:
         return ""

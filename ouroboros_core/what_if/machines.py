@@ -39,7 +39,7 @@ class Number(_Strict):
 
 
 class MachineSheet(_Strict):
-    """A machine; what is absent has the default of `Machine`."""
+    """A machine; missing numbers have the defaults of `Machine`."""
 
     name: str
     bandwidth: Number
@@ -52,18 +52,18 @@ class MachineSheet(_Strict):
 
     @property
     def numbers(self) -> dict[str, Number]:
-        """What is known, by name."""
-        return {name: one for name, one in self if isinstance(one, Number)}
+        """Return the known numbers by name."""
+        return {name: value for name, value in self if isinstance(value, Number)}
 
     @property
     def machine(self) -> Machine:
-        return Machine(self.name, **{name: one.value for name, one in self.numbers.items()})
+        return Machine(self.name, **{name: number.value for name, number in self.numbers.items()})
 
 
 class ModelSheet(_Strict):
     """A transformer with gated feed-forward layers, by the numbers of its configuration.
 
-    source  where they stand: a document and its address
+    source  of the numbers: a document and its address
     draft   id of the model that usually drafts for it
     """
 
@@ -82,14 +82,14 @@ class ModelSheet(_Strict):
 
     @property
     def body(self) -> int:
-        """Parameters of all layers: attention, and a feed-forward part of three matrices; norms
-        and biases, less than a thousandth, left out."""
+        """Return the parameters of all layers: attention, and three matrices of the feed-forward
+        part. Norms and biases, less than a thousandth, are left out."""
         attention = 2 * self.hidden * self.head_size * (self.heads + self.kv_heads)
         return self.layers * (attention + 3 * self.hidden * self.intermediate)
 
     @property
     def total(self) -> int:
-        """Parameters as the model's card counts them, both embeddings included."""
+        """Return the parameters as the model's card counts them, with both embeddings."""
         return self.body + (1 if self.tied else 2) * self.vocabulary * self.hidden
 
     @property
@@ -107,7 +107,7 @@ class ModelSheet(_Strict):
 
 
 class Sheets(_Strict):
-    """All of them, by id; sources: (document, address) by id."""
+    """All machines and models by id; sources: (document, address) by id."""
 
     sources: dict[str, tuple[str, str]]
     machines: dict[str, MachineSheet]
@@ -117,54 +117,54 @@ class Sheets(_Strict):
     def _all_named(self) -> Self:
         used = {number.source for m in self.machines.values() for number in m.numbers.values()}
         drafts = {model.draft for model in self.models.values() if model.draft}
-        for what, unknown in (
+        for kind, unknown in (
             ("source", used - set(self.sources)),
             ("draft", drafts - set(self.models)),
         ):
             if unknown:
-                raise ValueError(f"no such {what}: {', '.join(sorted(unknown))}")
+                raise ValueError(f"no such {kind}: {', '.join(sorted(unknown))}")
         return self
 
 
 @cache
 def sheets() -> Sheets:
-    """What ships with the project."""
+    """Return the sheets that ship with the project."""
     return Sheets.model_validate_json((assets() / "machines.json").read_bytes())
 
 
 def machine(name: str) -> Machine:
-    """A machine by its id; raises InvalidInput for an id that is none."""
-    return _one(sheets().machines, name, "machine").machine
+    """Return a machine by its id; raise InvalidInput for an unknown id."""
+    return _sheet(sheets().machines, name, "machine").machine
 
 
 def model(name: str) -> ModelSize:
-    """A model by its id; raises InvalidInput for an id that is none."""
-    return _one(sheets().models, name, "model").size
+    """Return a model by its id; raise InvalidInput for an unknown id."""
+    return _sheet(sheets().models, name, "model").size
 
 
 Sheet = TypeVar("Sheet", MachineSheet, ModelSheet)
 
 
-def _one(known: Mapping[str, Sheet], name: str, what: str) -> Sheet:
-    if name not in known:
-        raise InvalidInput(f"there is no {what} {name[:40]!r}; there are {', '.join(known)}")
-    return known[name]
+def _sheet(by_id: Mapping[str, Sheet], name: str, kind: str) -> Sheet:
+    if name not in by_id:
+        raise InvalidInput(f"there is no {kind} {name[:40]!r}; there are {', '.join(by_id)}")
+    return by_id[name]
 
 
 Edited = TypeVar("Edited", Machine, ModelSize)
 
 
-def edited(one: Edited, numbers: Mapping[str, Any]) -> Edited:
-    """A machine or model with some of its numbers replaced, as somebody wrote them; raises
-    InvalidInput for an unknown name and for a number out of bounds."""
-    kind = type(one)
+def edited(size: Edited, numbers: Mapping[str, Any]) -> Edited:
+    """Return a machine or model with some numbers replaced by a user's; raise InvalidInput for an
+    unknown name and for a number out of bounds."""
+    kind = type(size)
     try:
-        return TypeAdapter(kind).validate_python({**vars(one), **numbers})
+        return TypeAdapter(kind).validate_python({**vars(size), **numbers})
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(map(str, first["loc"])) or "this"
         raise InvalidInput(
-            f"{where} of {one.name}: {first['msg']}, got {str(first['input'])[:40]}"
+            f"{where} of {size.name}: {first['msg']}, got {str(first['input'])[:40]}"
         ) from None
 
 
@@ -173,26 +173,29 @@ SIZES = {
     "qwen2.5-coder-1.5b": "qwen2.5-1.5b",
     "qwen2.5-coder-0.5b": "qwen2.5-0.5b",
 }
-"""Beginnings of models' names that have the shape of another, and the id of that."""
+"""Ids of models by beginnings of names: models with that beginning have the model's shape."""
 
 
 def known_as(name: str | None) -> str | None:
-    """The id of the model that a trace names, where its shape is known."""
+    """Return the id of the model that a trace names, or None if its shape is unknown."""
     last = (name or "").rsplit("/", 1)[-1].lower()
-    for start, found in (*SIZES.items(), *((one, one) for one in sheets().models)):
+    for start, model_id in (
+        *SIZES.items(),
+        *((model_id, model_id) for model_id in sheets().models),
+    ):
         if last.startswith(start):
-            return found
+            return model_id
     return None
 
 
 def own(trace: Trace) -> tuple[str | None, str | None]:
-    """Ids of a run's own target and draft, None where their shapes are not known."""
+    """Return the ids of a run's target and draft, None for an unknown shape."""
     return known_as(trace.target), known_as(trace.draft)
 
 
 def kept_share(trace: Trace) -> float:
-    """Of a target that drafts with some of its layers skipped, the share of its layers'
-    parameters that is left; a half where that is not known."""
+    """Return the share of its layers' parameters that a target without some layers drafts with; a
+    half if it is unknown."""
     skips = re.search(r"without (\d+) attentions? and (\d+) MLPs?", trace.draft or "")
     name = known_as(trace.target)
     if skips is None or name is None:
@@ -205,14 +208,14 @@ def kept_share(trace: Trace) -> float:
 
 
 OWN = "own"
-"""In place of a model's id: the one of the run."""
+"""In place of a model's id: the model of the run."""
 
 
 @dataclass(frozen=True)
 class Quoted:
-    """A run on a machine with models: modelled seconds, and what must be said of them.
+    """A run on a machine with models: modelled seconds, and sentences about them.
 
-    draft  what drafts, None for a run without draft passes
+    draft  the drafter's size; None for a run without draft passes
     """
 
     trace: Trace
@@ -223,7 +226,7 @@ class Quoted:
 
     @property
     def sentence(self) -> str:
-        """What came out."""
+        """Return the result in a sentence."""
         priced, draft = self.priced, ""
         if self.draft is not None:
             draft = f" and {self.draft.name}"
@@ -236,7 +239,7 @@ class Quoted:
 
     @property
     def parts(self) -> dict[str, tuple[float, float]]:
-        """Seconds of the run and of plain decoding, by part."""
+        """Return the seconds of the run and of plain decoding, by part."""
         run, plain = self.priced.steps, self.priced.plain
         return {
             "prefill": (self.priced.prefill, self.priced.plain_prefill),
@@ -247,37 +250,37 @@ class Quoted:
         }
 
     def at(self, batch: int) -> Quoted:
-        """The same in another batch."""
+        """Return the run in another batch."""
         return quote_sizes(self.trace, self.machine, self.target, self.draft, batch)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on what the model cannot know, none that says nothing here."""
-        found = (
+        """Return sentences on the limits of the model that apply to this run."""
+        sentences = (
             "Acceptance is taken to be that of the recorded run.",
             sized(self.trace),
             too_large(self.machine, self.target, self.draft),
         )
-        return tuple(filter(None, found))
+        return tuple(filter(None, sentences))
 
 
 def seconds(value: float) -> str:
-    """A time as people read it: '12 ms', '3.4 s'."""
+    """Return a time as people read it: '12 ms', '3.4 s'."""
     return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
 
 
-def size_of(name: str, mine: str | None) -> ModelSize:
-    """A model by its id, or the run's own; raises InvalidInput where that one's shape is not
-    known."""
+def size_of(name: str, run_model: str | None) -> ModelSize:
+    """Return a model by its id, or the model of the run; raise InvalidInput if the shape of that is
+    unknown."""
     if name != OWN:
         return model(name)
-    if mine is None:
+    if run_model is None:
         raise InvalidInput("the shape of this run's own models is not known: choose a model")
-    return model(mine)
+    return model(run_model)
 
 
 def usual_draft(target: str) -> str | None:
-    """The id of the model that usually drafts for a target."""
+    """Return the id of the model that usually drafts for a target."""
     sheet = sheets().models.get(target)
     return sheet.draft if sheet else None
 
@@ -285,9 +288,9 @@ def usual_draft(target: str) -> str | None:
 def quote(
     trace: Trace, machine: Machine, target: str, draft: str | None = None, batch: int = 1
 ) -> Quoted:
-    """A run on a machine with models by their ids; without a draft, the one that usually drafts for
-    the target. Raises InvalidInput for an unknown id, a batch beyond 64, and a run that needs
-    a draft where there is none."""
+    """Return a run on a machine with models by their ids; the default draft is the one that usually
+    drafts for the target. Raise InvalidInput for an unknown id, for a batch beyond 64, and for a
+    run with draft passes without a draft."""
     return quote_sizes(trace, machine, *sizes(trace, target, draft), batch)
 
 
@@ -297,14 +300,16 @@ def sizes(
     draft: str | None = None,
     changed: Mapping[str, Any] | None = None,
 ) -> tuple[ModelSize, ModelSize | None]:
-    """The target by its id, or the run's own, with some numbers `changed`, and what drafts for it
-    in the run: a head of that target, or part of its layers, where the method asks for that; else
-    the draft by its id, or the model that usually drafts for the target. None for a run without
-    draft passes."""
-    mine, its_draft = own(trace)
-    large = edited(size_of(target, mine), changed or {})
-    chosen = draft or (OWN if target == OWN and its_draft else None)
-    chosen = chosen or usual_draft(mine or "" if target == OWN else target)
+    """Return the sizes of the target, with some numbers `changed`, and of the drafter.
+
+    target, draft: ids, or OWN for the models of the run. The drafter is a head of that target or a
+    share of its layers, if the run's method uses one; otherwise the draft, or the model that
+    usually drafts for the target. It is None for a run without draft passes.
+    """
+    run_target, run_draft = own(trace)
+    large = edited(size_of(target, run_target), changed or {})
+    chosen = draft or (OWN if target == OWN and run_draft else None)
+    chosen = chosen or usual_draft(run_target or "" if target == OWN else target)
     small = None if chosen in (None, OWN) else model(chosen)
     if not drafting(trace):
         return large, None
@@ -312,18 +317,18 @@ def sizes(
         return large, large.head
     if skipping(trace):
         return large, large.part(kept_share(trace))
-    return large, size_of(OWN, its_draft) if chosen == OWN else small
+    return large, size_of(OWN, run_draft) if chosen == OWN else small
 
 
 def drafting(trace: Trace) -> bool:
-    """Whether a run has draft passes."""
-    return any(one.draft_passes for one in work_of(trace))
+    """Return whether a run has draft passes."""
+    return any(step.draft_passes for step in work_of(trace))
 
 
 def quote_sizes(
     trace: Trace, machine: Machine, target: ModelSize, draft: ModelSize | None, batch: int
 ) -> Quoted:
-    """The same with the sizes of the target and of what drafts, whatever their names."""
+    """Return a run on a machine with the sizes of its target and drafter."""
     cost = Roofline(machine, draft) if draft else None
     priced = price(trace, Roofline(machine, target), cost, batch, machine.host)
     return Quoted(trace, machine, target, draft, priced)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser import server
 from tests.visitor import ask, fade, generate, open_tab
-from visualize.learn import lessons as learn
+from visualize.learn import lessons
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
@@ -34,14 +34,14 @@ page.launch(server_port=int(sys.argv[sys.argv.index("--port") + 1]), quiet=True,
 """
 PICTURES = {
     stop["figure"]: (number, at)
-    for number, chapter in enumerate(learn.chapters())
+    for number, chapter in enumerate(lessons.chapters())
     for at, stop in enumerate(chapter["stops"])
     if stop.get("figure") in ("dice", "automaton", "window", "pool", "mask")
 }
 """Where each picture that a reader can change stands: chapter and step, from 0."""
 OURS = (
     ".ouro-run, .ouro-figure, .ouro-header, .ouro-learn, .ouro-gallery, .ouro-save, .ouro-open, "
-    ".ouro-diff, .ouro-methods, .ouro-details, .ouro-motto, .ouro-elsewhere, .ouro-proof, .ouro-play"
+    ".ouro-diff, .ouro-methods, .ouro-details, .ouro-motto, .ouro-what-if, .ouro-proof, .ouro-draft-game"
 )
 
 
@@ -106,11 +106,11 @@ def visit_tabs(page: Any) -> Iterator[str]:
     if fold.get_attribute("open") is None:
         fold.locator("summary").click()
     page.get_by_role("button", name="Another machine", exact=True).click()
-    page.locator("#chart-elsewhere").scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-elsewhere .ouro-elsewhere-time .main-svg", timeout=60_000)
-    page.locator(".ouro-elsewhere-fold > summary").click()
+    page.locator("#chart-what_if").scroll_into_view_if_needed()
+    page.wait_for_selector("#chart-what_if .ouro-what-if-time .main-svg", timeout=60_000)
+    page.locator(".ouro-what-if-fold > summary").click()
     yield "Watch, another machine"
-    page.locator(".ouro-elsewhere-fold > summary").click()
+    page.locator(".ouro-what-if-fold > summary").click()
     fold.locator("summary").click()
     open_tab(page, "Race")
     yield "Race"
@@ -152,7 +152,7 @@ def visit_tabs(page: Any) -> Iterator[str]:
     open_tab(page, "Be the draft")
     page.locator("#play-guess textarea").fill("takes")
     page.keyboard.press("Enter")
-    page.wait_for_selector('#play-view .ouro-play[data-rounds="1"]', timeout=60_000)
+    page.wait_for_selector('#play-view .ouro-draft-game[data-rounds="1"]', timeout=60_000)
     yield "Be the draft"
     open_tab(page, "Recorded runs")
     page.get_by_role("button", name="Compare").click()

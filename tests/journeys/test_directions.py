@@ -14,17 +14,22 @@ from typing import Any
 
 import pytest
 
-from ouroboros_core.integrations.notebook import safe
+from ouroboros_core.integrations.notebook import safe, trace_html
 from ouroboros_core.sources import Source
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Judged, Prompt, Seconds, Step, Trace
 from ouroboros_core.tree import Provenance, chain
 from tests.traces import make_trace
 from tests.visitor import point_at, watch
 from visualize.deploy.static_site import replay_html
-from visualize.kit.bundle import exported
-from visualize.kit.markup import DIFF_VIEW, PLAY_VIEW, RACE_VIEW, TOKEN_VIEW, Markup
+from visualize.draft_game.components import DRAFT_GAME_VIEW
+from visualize.kit.markup import Markup, template
+from visualize.kit.modules import carried
 from visualize.kit.palette import style
+from visualize.kit.plot_view import plot_markup
+from visualize.race.components import RACE_VIEW
 from visualize.run import view as views
+from visualize.run.components import DIFF_VIEW, TOKEN_VIEW
 
 pytestmark = pytest.mark.browser
 
@@ -303,12 +308,13 @@ def mounted(page: Any, markup: Markup, value: dict[str, Any], folder: Path) -> N
     file = folder / "view.html"
     file.write_text(
         f"<!doctype html><meta charset=utf-8><style>{style()}</style><div id=view>{markup.template}"
-        f"</div><script>const sent = [], view = {exported(markup.module)};"
-        f"view.mount(document.getElementById('view'), {json.dumps(props)}, () => {{}},"
-        " (name, detail) => sent.push({name, ...detail}), {});</script>",
+        f"</div><script>const sent = []; const module = {carried(markup.module)};"
+        f"module.then((view) => view.mount(document.getElementById('view'), {json.dumps(props)},"
+        " () => {}, (name, detail) => sent.push({name, ...detail}), {}));</script>",
         encoding="utf-8",
     )
     page.goto(file.as_uri())
+    page.evaluate("module.then(() => 0)")
 
 
 @turned
@@ -316,7 +322,7 @@ def test_a_lane_of_a_race_and_the_game_show_the_same_order(
     reader: Any, tmp_path: Path, name: str
 ) -> None:
     trace = written(TEXTS[name])
-    lane = views.lane_view("A lane", trace, trace, None)
+    lane = views.lane_view("A lane", Summary(trace, trace))
     race = {"race": "r", "names": ["A lane"], "length": 9, "lanes": [lane], "done": True}
     mounted(reader, RACE_VIEW, race, tmp_path)
     text = reader.locator(".ouro-lane-text")
@@ -324,14 +330,14 @@ def test_a_lane_of_a_race_and_the_game_show_the_same_order(
     parts = [{"text": part, "look": "draft"} for part in trace.texts]
     game = {"text": parts, "done": False, "round": 1, "status": "", "said": ""}
     struck = [{"text": one, "look": "struck"} for one in TEXTS[name][0][1] * 2]
-    mounted(reader, PLAY_VIEW, game | {"text": [*parts, *struck]}, tmp_path)
-    text = reader.locator(".ouro-play-text")
+    mounted(reader, DRAFT_GAME_VIEW, game | {"text": [*parts, *struck]}, tmp_path)
+    text = reader.locator(".ouro-draft-game-text")
     rejected = "".join(one["text"] for one in struck)
-    assert order(text.locator("bdi"), ".ouro-play-struck") == plain(text, rejected)[0]
+    assert order(text.locator("bdi"), ".ouro-draft-game-struck") == plain(text, rejected)[0]
     text.locator("bdi").evaluate("node => node.remove()")
     assert (order(text), direction(text)) == plain(text, trace.text)
     middle = [*parts[: INSIDE[name]], *struck, *parts[INSIDE[name] :]]
-    mounted(reader, PLAY_VIEW, game | {"text": middle}, tmp_path)
+    mounted(reader, DRAFT_GAME_VIEW, game | {"text": middle}, tmp_path)
     assert (order(text), direction(text)) == plain(text, trace.text)
 
 
@@ -375,7 +381,7 @@ def test_a_notebook_shows_the_order_of_the_text_and_of_its_sentences(
 ) -> None:
     trace = written(TEXTS[name])
     file = tmp_path / "notebook.html"
-    file.write_text("<!doctype html><meta charset=utf-8>" + trace._repr_html_(), encoding="utf-8")
+    file.write_text("<!doctype html><meta charset=utf-8>" + trace_html(trace), encoding="utf-8")
     reader.goto(file.as_uri())
     text = reader.locator(".ouro-nb-text")
     assert (order(text, "span"), direction(text)) == plain(text, trace.text)
@@ -410,7 +416,7 @@ def assert_words_in_order(letters: list[tuple[str, float, float]]) -> None:
 def test_the_sign_of_a_parting_does_not_change_the_order(reader: Any, tmp_path: Path) -> None:
     """At the beginning, inside a word, between words, inside numbers of both kinds."""
     trace = written(ARABIC)
-    view = views.run_view(trace, None, run="r", seq=1, badge_text="")
+    view = views.run_view(Summary(trace), run="r", seq=1, badge_text="")
     for index in (0, 2, 4, 7, 9, 11, 14):
         parts = {"index": index, "mark": "tie", "words": "Why."}
         mounted(reader, TOKEN_VIEW, view | {"parts": parts}, tmp_path)
@@ -457,7 +463,7 @@ def test_a_page_that_is_translated_keeps_its_texts_and_tells_the_server_of_them(
     """A browser puts its words into new elements. One that translates what it is asked not to
     changes what is shown, and nothing of what is told."""
     trace = written([*LATIN, *ARABIC, *MIXED], "A question", chat=True)
-    view = views.run_view(trace, None, run="r", seq=1, badge_text="recorded")
+    view = views.run_view(Summary(trace), run="r", seq=1, badge_text="recorded")
     mounted(reader, TOKEN_VIEW, view, tmp_path)
     before = reader.evaluate(WRITTEN)
     assert before["tokens"] == list(trace.texts)
@@ -485,10 +491,7 @@ def test_a_page_that_is_translated_keeps_its_texts_and_tells_the_server_of_them(
 
 
 def test_a_chart_is_not_translated() -> None:
-    from visualize.kit.markup import ELSEWHERE_VIEW, THEORY_VIEW, plot_view
-
-    for markup in (ELSEWHERE_VIEW, THEORY_VIEW, plot_view("Speedup", 200)):
-        charts = [
-            part for part in markup.template.split("<") if part.startswith('div class="ouro-plot')
-        ]
+    views = map(template, ("what_if/what_if_view", "learn/theory_view"))
+    for markup in (*views, plot_markup("Speedup", 200).template):
+        charts = [part for part in markup.split("<") if part.startswith('div class="ouro-plot')]
         assert charts and all('translate="no"' in part for part in charts)

@@ -12,6 +12,7 @@ import pytest
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_run
 from tests.browser import server
+from tests.endless_runs import LONG_ANSWER, LONG_COMPARISON
 from tests.folders import chatting_pair
 from tests.visitor import (
     DONE,
@@ -30,7 +31,6 @@ from tests.visitor import (
     tokens,
     visit,
 )
-from tests.waiting import LONG_ANSWER, LONG_COMPARISON
 from visualize.watch.examples import EXAMPLES
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
@@ -42,10 +42,11 @@ UNDER_WAY = '#token-view .ouro-run[data-done="false"]'
 SLOW = """
 import runpy
 from dataclasses import replace
-from ouroboros_core.decoding import metrics
-from visualize.server import compute, showing
+from ouroboros_core.trace import metrics
+from visualize.run import live
+from visualize.watch import job
 
-lanes_of_run, measured, judge, compared = compute._lanes_of_run, showing.silently, metrics.busy, []
+lanes_of_run, measured, judge, compared = job._lanes_of_run, live.silently, metrics.busy, []
 
 def noted(*given):
     compared.append(given)
@@ -57,7 +58,7 @@ def slowed(generation):
     slow = trace.method == "autoregressive" and len(compared) == 1
     return replace(trace, steps=steps) if slow else trace
 
-compute._lanes_of_run, showing.silently = noted, slowed
+job._lanes_of_run, live.silently = noted, slowed
 metrics.busy = lambda trace, plain: judge(trace, plain) if metrics.plain_step_seconds(plain) > 50 else None
 runpy.run_path("app.py", run_name="__main__")
 """
@@ -68,10 +69,10 @@ machine does is not judged."""
 ENDLESS = """
 import runpy
 import time
-from ouroboros_core.decoding import metrics
-from visualize.server import showing
+from ouroboros_core.trace import metrics
+from visualize.run import live
 
-measured, runs = showing.silently, []
+measured, runs = live.silently, []
 
 def endless(generation):
     runs.append(generation)
@@ -79,9 +80,9 @@ def endless(generation):
         return (yield from measured(generation))
     while True:
         time.sleep(0.1)
-        yield showing.Comparing()
+        yield live.Comparing()
 
-showing.silently = endless
+live.silently = endless
 metrics.busy = lambda *_: None
 runpy.run_path("app.py", run_name="__main__")
 """

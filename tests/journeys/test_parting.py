@@ -11,6 +11,7 @@ import pytest
 
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Trace
 from tests.visitor import has, watch
 from visualize.deploy.static_site import replay_html
@@ -37,7 +38,7 @@ def parted() -> tuple[Trace, Trace, Divergence]:
 
 def view(difference: Divergence | None) -> views.View:
     run, plain, _ = parted()
-    return views.run_view(run, plain, run="r", seq=1, badge_text="", difference=difference)
+    return views.run_view(Summary(run, plain, difference=difference), run="r", seq=1, badge_text="")
 
 
 def test_a_view_names_the_token_where_two_texts_part_and_whether_it_is_a_tie() -> None:
@@ -57,21 +58,21 @@ def test_a_view_names_the_token_where_two_texts_part_and_whether_it_is_a_tie() -
 
 def test_where_two_texts_are_equal_or_need_not_be_nothing_is_marked() -> None:
     run, plain, tie = parted()
-    assert views.parting_view(run, None, None) is None
-    assert views.parting_view(run, gallery.baseline(RUN), None) is None
+    assert views.parting_view(Summary(run, None)) is None
+    assert views.parting_view(Summary(run, gallery.baseline(RUN))) is None
     rejected = replace(
         run, sampling={**run.sampling, "temperature": 1.0, "acceptance": "rejection"}
     )
-    assert views.parting_view(rejected, plain, None) is None
+    assert views.parting_view(Summary(rejected, plain)) is None
     short = replace(run, steps=run.steps[:2])
-    assert views.parting_view(short, replace(plain, steps=plain.steps[:30]), tie) is None
+    assert views.parting_view(Summary(short, replace(plain, steps=plain.steps[:30]), tie)) is None
 
 
 def test_a_lane_of_a_race_has_the_same_mark() -> None:
     run, plain, tie = parted()
-    lane = views.lane_view("Speculative decoding", run, plain, tie)
+    lane = views.lane_view("Speculative decoding", Summary(run, plain, tie))
     assert lane["parts"] == view(tie)["parts"]
-    assert "parts" not in views.lane_view("Plain decoding", plain, plain, None)
+    assert "parts" not in views.lane_view("Plain decoding", Summary(plain, plain))
 
 
 @pytest.mark.browser

@@ -17,7 +17,7 @@ import pytest
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.trace import Trace
 from tests.visitor import fade, open_file, open_settings, open_tab, point_at, settle, watch
-from visualize.deploy import static_site as standalone
+from visualize.deploy import static_site
 from visualize.gallery import runs as gallery
 from visualize.learn import lessons as learn
 
@@ -47,7 +47,7 @@ def replay(broken: Trace, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a saved replay."""
     file = tmp_path_factory.mktemp("replay") / "replay.html"
     file.write_text(
-        standalone.replay_html(broken, gallery.baseline("fibonacci-speculative")), encoding="utf-8"
+        static_site.replay_html(broken, gallery.baseline("fibonacci-speculative")), encoding="utf-8"
     )
     return file.as_uri()
 
@@ -348,7 +348,7 @@ TOGETHER = """() => {
 def lessons(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of the static lessons."""
     folder = tmp_path_factory.mktemp("static") / "gallery"
-    standalone.write_gallery(folder)
+    static_site.write_gallery(folder)
     return (folder / "index.html").as_uri()
 
 

@@ -34,7 +34,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_in_a_notebook_the_bar_is_html_and_goes_away(shown: list[Any]) -> None:
-    with progress.following("comparing", 2) as tell:
+    with progress.progress_bar("comparing", 2) as tell:
         tell(1, "<union>")
         tell(2, "done")
     first, second, last = (bar._repr_html_() for bar in shown)
@@ -44,7 +44,7 @@ def test_in_a_notebook_the_bar_is_html_and_goes_away(shown: list[Any]) -> None:
 
 
 def test_in_a_terminal_the_bar_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.following("comparing", 1) as tell:
+    with progress.progress_bar("comparing", 1) as tell:
         tell(0, "[union]")
         tell(1, "done")
     told = capsys.readouterr()
@@ -61,7 +61,7 @@ def test_the_embedded_models_first_use_shows_a_bar_in_a_notebook_too(
     embedded._convert(tmp_path / "weights.gguf", tmp_path)
     doing = [bar.doing for bar in shown]
     assert doing == ["getting ready", "tokenizer", "weights", "saving", "done"]
-    assert (shown[0].what, shown[-1]._repr_html_()) == ("Converting SmolLM2-135M-Instruct", "")
+    assert (shown[0].task, shown[-1]._repr_html_()) == ("Converting SmolLM2-135M-Instruct", "")
 
 
 def test_scripts_and_programs_print_what_the_encoding_of_the_output_lacks_as_escapes() -> None:

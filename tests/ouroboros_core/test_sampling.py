@@ -73,15 +73,15 @@ def test_rows_that_no_sound_model_gives_are_not_emptied(odd: float, kept: str, s
 def test_scores_are_those_of_the_node_that_is_asked_about() -> None:
     """Also behind another evaluation, or another node of it, whose scores were just made."""
 
-    class Told:
+    class Column:
         def __init__(self, likely: int) -> None:
             self.likely = likely
 
         def logits(self, node: int) -> np.ndarray:
             return np.where(np.arange(6) == self.likely + node, 50.0, 0.0)
 
-    first: Any = Told(1)
-    second: Any = Told(3)
+    first: Any = Column(1)
+    second: Any = Column(3)
     sampler = Sampler(Sampling(temperature=1.0), 6)
     for evaluation, node in [(first, 0), (first, 0), (second, 0), (second, 1), (first, 1)]:
         p = sampler.probabilities(evaluation, node)

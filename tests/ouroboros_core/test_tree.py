@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ouroboros_core.rules.match import verify
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder, chain
-from ouroboros_core.verify import truncate, verify
+from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder, chain, truncate
 
 GUESS = Provenance(Source.DRAFT)
 COPY = Provenance(Source.COPY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
@@ -13,14 +14,14 @@ from ouroboros_core.benchmark.protocol import Round
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.trace.trace import Seconds, Trace
-from scripts.record import (
+from ouroboros_core.what_if.beside import (
     PassClock,
     PassesBeside,
     between,
     costs_beside,
-    kept_pace,
     proposing,
 )
+from scripts.record import kept_pace
 from tests.traces import typed_trace
 
 
@@ -33,16 +34,22 @@ def written(pair: Pair, method: str) -> Trace:
 @pytest.mark.embedded
 @pytest.mark.parametrize(
     ("method", "drafter"),
-    [("speculative", "draft"), ("eagle2", "head"), ("draft_verify", None), ("prompt_lookup", None)],
+    [
+        ("speculative", "draft"),
+        ("eagle2", "eagle"),
+        ("draft_verify", None),
+        ("prompt_lookup", None),
+    ],
 )
 def test_passes_over_as_many_rows_as_a_run_had_are_timed_and_those_of_its_own_drafter(
     embedded_pair: Pair, method: str, drafter: str | None
 ) -> None:
     trace = written(embedded_pair, method)
-    before = {name: getattr(embedded_pair, name).passes for name in ("draft", "head")}
+    drafters = {"draft": embedded_pair.draft, **embedded_pair.heads}
+    before = {name: drafter.passes for name, drafter in drafters.items() if drafter}
     costs = costs_beside(embedded_pair, trace)
     assert set(costs["target"].rows) == {1} | {step.width for step in trace.steps}
-    asked = {name for name in before if getattr(embedded_pair, name).passes > before[name]}
+    asked = {name for name, one in drafters.items() if one and one.passes > before[name]}
     assert asked == ({drafter} if drafter else set())
     assert ("draft" in costs) == (drafter is not None)
     assert all(second > 0 for cost in costs.values() for second in cost.seconds)
@@ -82,9 +89,9 @@ class Nested:
 
 def test_a_pass_within_a_pass_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = count()
-    monkeypatch.setattr("scripts.record.time.perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))
     drafter = Nested()
-    clock = PassClock(SimpleNamespace(draft=drafter, head=None, self_draft=None, heads={}))  # type: ignore[arg-type]
+    clock = PassClock(SimpleNamespace(draft=drafter, self_draft=None, heads={}))  # type: ignore[arg-type]
     with clock.running():
         assert (drafter.evaluate(), drafter.extend()) == (1, 2)
     assert clock.seconds == 2.0

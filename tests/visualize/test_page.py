@@ -13,9 +13,10 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.file import read_trace
-from ouroboros_core.training.record import agreement_of
+from ouroboros_core.training.folder import agreement_of
 from tests import ROOT
 from tests.browser import server
+from tests.endless_runs import LONG_ANSWER
 from tests.visitor import (
     DONE,
     ask,
@@ -29,7 +30,6 @@ from tests.visitor import (
     tile,
     tokens,
 )
-from tests.waiting import LONG_ANSWER
 from visualize.drafts.tab import records
 from visualize.gallery import runs as gallery
 from visualize.run import view as views

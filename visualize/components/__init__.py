@@ -3,6 +3,6 @@ app, the others are parts of this project's page."""
 
 from __future__ import annotations
 
-from visualize.run.ouroboros_view import OuroborosView, StepShown, TokenSelected
+from visualize.kit.ouroboros_view import OuroborosView, StepShown, TokenSelected
 
 __all__ = ["OuroborosView", "StepShown", "TokenSelected"]

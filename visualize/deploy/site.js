@@ -1,17 +1,23 @@
-// The static gallery: which views a page has, and where they get what they show.
-import { dress, facts } from "../kit/alone.js";
+// @ts-check
+// The static site: which views a page has, and where they get the runs that they show.
+import { followColourScheme, pageFacts } from "../kit/standalone.js";
 import { mount as mountGallery } from "../gallery/gallery_view.js";
 import { mount as mountLearn } from "../learn/learn_view.js";
 import { mount as mountTheory } from "../learn/theory_view.js";
 import { mount as mountRun } from "../run/token_view.js";
+/** @import { Props } from "../kit/types" */
 
 const still = () => {};
-const given = facts();
+const given = pageFacts();
 const waiting = new Map();
 
-// Runs are scripts, because a page that was opened from disk may fetch nothing else; each tells its
-// run in an event.
 document.addEventListener("ouro:recorded", ({ detail }) => waiting.get(detail.name)(detail.run));
+/**
+ * Load a run. Runs are scripts, because a page that is opened from disk may fetch nothing else.
+ * Each script sends its run in an event.
+ * @param {string} name
+ * @returns {Promise<object>}
+ */
 function load(name) {
   return new Promise((resolve, reject) => {
     waiting.set(name, resolve);
@@ -22,26 +28,37 @@ function load(name) {
   });
 }
 
+/**
+ * @param {object | null} value
+ * @returns {Props}
+ */
 const props = (value) => ({ value: value && JSON.stringify(value), looks: given.looks });
+/** @param {string} name */
 const byId = (name) => document.getElementById(name);
 
+/** Show the recorded runs, and the one that the address names. */
 function mountTraces() {
   const view = { props: props(null), changed: still };
   mountRun(byId("run"), view.props, (_, changed) => (view.changed = changed), still);
+  /** @param {{ name: string }} entry */
   const show = async ({ name }) => {
     view.props.value = JSON.stringify(await load(name));
     view.changed();
   };
+  /** @param {{ name: string }} entry */
   const open = async (entry) => {
     await show(entry);
     history.replaceState(null, "", "#" + entry.name);
     byId("run").scrollIntoView({ block: "start" });
   };
   mountGallery(byId("gallery"), { ...props({ entries: given.entries }), open }, still, still);
-  show(given.entries.find((entry) => entry.name === location.hash.slice(1)) || given.entries[1]);
+  show(
+    given.entries.find((/** @type {any} */ entry) => entry.name === location.hash.slice(1)) ||
+      given.entries[1],
+  );
 }
 
-dress();
+followColourScheme();
 if (byId("learn"))
   mountLearn(
     byId("learn"),

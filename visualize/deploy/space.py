@@ -1,7 +1,6 @@
-"""The folder to push as a Hugging Face Space with the Gradio SDK, and the front matter of its
-README with the rules for it.
+"""Write the folder to push as a Hugging Face Space with the Gradio SDK.
 
-python -m visualize.deploy.space FOLDER [--hardware cpu|zero]
+python -m visualize.deploy.space FOLDER [--hardware cpu|zero] [--validate]
 """
 
 from __future__ import annotations
@@ -11,16 +10,14 @@ import re
 import shutil
 import subprocess
 import sys
-import unicodedata
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import yaml
+from huggingface_hub import SpaceCard, SpaceCardData
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.allowed import PairChoice, read_pairs
@@ -84,169 +81,42 @@ The folder was written by `python -m visualize.deploy.space FOLDER --hardware {h
 REPOSITORY = "[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9_.-]*"
 
 
-def _emoji(value: str) -> str:
-    kinds = {unicodedata.category(character) for character in value}
-    if not kinds & {"So", "Sm"} or not kinds <= {"So", "Sm", "Sk", "Mn", "Me", "Cf"}:
-        raise ValueError("it must be an emoji and nothing else")
-    return value
-
-
-Text = Annotated[str, Field(min_length=1)]
-HubId = Annotated[str, Field(pattern=rf"^({REPOSITORY}|[A-Za-z0-9][A-Za-z0-9_.-]*)$")]
-Preload = Annotated[
-    str,
-    Field(pattern=rf"^({REPOSITORY}|[A-Za-z0-9][\w.-]*)( [^\s,]+(,[^\s,]+)*( [0-9a-f]{{40}})?)?$"),
-]
-Colour = Literal["red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"]
-Shared = Literal["cpu-basic", "cpu-upgrade", "zero-a10g"]
-Older = Literal["t4-small", "t4-medium", "a10g-small", "a10g-large", "a10g-largex2", "a10g-largex4"]
-Newer = Literal["l4x1", "l4x4", "l40sx1", "l40sx4", "l40sx8", "a100-large", "a100x4", "a100x8"]
-Person = Literal[
-    "openid",
-    "profile",
-    "email",
-    "read-billing",
-    "read-memberships",
-    "inference-api",
-    "jobs",
-    "webhooks",
-]
-Repositories = Literal[
-    "read-repos",
-    "gated-repos",
-    "contribute-repos",
-    "write-repos",
-    "manage-repos",
-    "write-discussions",
-]
-Others = Literal["read-collections", "write-collections", "read-endpoints", "write-endpoints"]
-Header = Literal[
-    "cross-origin-embedder-policy", "cross-origin-opener-policy", "cross-origin-resource-policy"
-]
-
-
-class FrontMatter(BaseModel):
-    """The fields that Spaces documents as of August 2026; license and duplicated_from are those of
-    any card on the Hub.
-
-    zero-a10g, ZeroGPU, is in huggingface_hub's list of hardware only; that 60 characters are the
-    limit the Hub says on a push.
-    """
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    title: Text
-    emoji: Annotated[str, AfterValidator(_emoji)] = "🐍"
-    color_from: Colour = Field("gray", alias="colorFrom")
-    color_to: Colour = Field("gray", alias="colorTo")
-    sdk: Literal["gradio", "docker", "static"]
-    python_version: str = Field("3.10", pattern=r"^3\.[0-9]+(\.[0-9]+)?$")
-    sdk_version: str = Field("", pattern=r"^[0-9]+\.[0-9]+(\.[0-9]+)?$")
-    suggested_hardware: Literal[Shared, Older, Newer] = "cpu-basic"
-    suggested_storage: Literal["small", "medium", "large"] = "small"
-    app_file: str = Field("app.py", pattern=r"^([^/.\s][^/]*/)*[^/.\s][^/]*$")
-    app_build_command: Text = " "
-    app_port: int = Field(7860, ge=1, le=65535)
-    base_path: str = Field("/", pattern=r"^/\S*$")
-    full_width: bool = Field(True, alias="fullWidth")
-    header: Literal["mini", "default"] = "default"
-    short_description: str = Field("", min_length=1, max_length=60)
-    models: list[HubId] = []
-    datasets: list[HubId] = []
-    tags: list[Text] = []
-    thumbnail: str = Field("", pattern=r"^https?://\S+$")
-    pinned: bool = False
-    hf_oauth: bool = False
-    hf_oauth_scopes: list[Literal[Person, Repositories, Others]] = []
-    hf_oauth_expiration_minutes: int = Field(480, ge=1, le=43200)
-    hf_oauth_authorized_org: Text | list[Text] = []
-    disable_embedding: bool = False
-    startup_duration_timeout: str = Field("30m", pattern="^[1-9][0-9]*[smhd]$")
-    custom_headers: dict[Header, Annotated[str, Field(pattern="^[^A-Z]+$")]] = {}
-    preload_from_hub: list[Preload] = []
-    license: str = Field("", pattern=r"^[a-z0-9][a-z0-9.+-]*$")
-    duplicated_from: HubId = ""
-
-
-ONLY_FOR = {
-    "app_port": ("docker",),
-    "app_build_command": ("static",),
-    "base_path": ("gradio", "docker"),
-}
-
-
-def check_front_matter(text: str, requirements: str | None = None) -> None:
-    """Raise InvalidInput unless a README begins with front matter that Spaces accepts; the message
-    names the first fault.
-
-    requirements  the text of the requirements.txt beside it, whose gradio has to include
-                  sdk_version; None: this checkout's
-    """
-    front = read_front_matter(text)
-    try:
-        FrontMatter.model_validate(front)
-    except ValidationError as error:
-        raise InvalidInput(f"front matter: {_explain(dict(error.errors()[0]))}") from None
-    for name, kinds in ONLY_FOR.items():
-        if name in front and front["sdk"] not in kinds:
-            raise InvalidInput(
-                f"front matter: {name} is for sdk {' or '.join(kinds)} only, got sdk {front['sdk']}"
-            )
-    allowed, gradio = _gradio_range(requirements), front.get("sdk_version")
-    if front["sdk"] == "gradio" and (gradio is None or gradio not in allowed):
+def check_front_matter(text: str, requirements: str) -> None:
+    """Raise InvalidInput unless the sdk_version of a README is a gradio that its requirements
+    allow."""
+    allowed, gradio = _gradio_range(requirements), read_front_matter(text).get("sdk_version")
+    if gradio is None or gradio not in allowed:
         raise InvalidInput(
             f"front matter: sdk_version must be in gradio{allowed} of requirements.txt, got "
             f"{gradio}"
         )
 
 
-def _explain(error: dict[str, Any]) -> str:
-    name = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        known = ", ".join(field.alias or name for name, field in FrontMatter.model_fields.items())
-        return f"{name} is no field of a Space, got {error['input']!r}; the fields are {known}"
-    if error["type"] == "missing":
-        return f"{name} is missing"
-    return f"{name}: {error['msg']}, got {error['input']!r}"
-
-
 def read_front_matter(text: str) -> dict[str, Any]:
-    """The fields of a README's front matter; raises InvalidInput if it is missing, malformed, or
-    names a field twice."""
-    block = _block(text)[1]
-    try:
-        node, front = yaml.compose(block, yaml.SafeLoader), yaml.safe_load(block)
-    except yaml.YAMLError as error:
-        raise InvalidInput(
-            f"front matter: not YAML ({error}): write one `name: value` a line"
-        ) from None
-    if not isinstance(front, dict):
-        raise InvalidInput(f"front matter: it must be lines of `name: value`, got {block!r}")
-    assert node is not None, "what is a mapping has a node"
-    names = [key.value for key, _ in node.value]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InvalidInput(f"front matter: {twice} is there twice: keep one")
-    return {str(name): value for name, value in front.items()}
+    """Return the fields of a README's front matter."""
+    return dict(SpaceCard(text).data.to_dict())  # type: ignore[no-untyped-call]
 
 
 def _block(text: str) -> re.Match[str]:
-    found = re.match(r"---\n(.*?\n)---(\n|$)", text, re.DOTALL)
-    if not found:
+    block = re.match(r"---\n(.*?\n)---(\n|$)", text, re.DOTALL)
+    if not block:
         raise InvalidInput(
             "front matter: a README must begin with lines between two lines `---`, got "
             f"{text[:40]!r}"
         )
-    return found
+    return block
 
 
-def _gradio_range(requirements: str | None) -> SpecifierSet:
-    text = (
-        (assets().parent / "requirements.txt").read_text(encoding="utf-8")
-        if requirements is None
-        else requirements
-    )
-    line = re.search(r"^gradio(?![\w.-])[^#\n]*", text, re.MULTILINE)
+def validate(folder: Path) -> None:
+    """Ask the Hub whether it accepts the front matter; raise InvalidInput if it does not."""
+    try:
+        SpaceCard.load(folder / "README.md").validate()
+    except ValueError as error:
+        raise InvalidInput(f"the Hub refuses the front matter: {error}") from None
+
+
+def _gradio_range(requirements: str) -> SpecifierSet:
+    line = re.search(r"^gradio(?![\w.-])[^#\n]*", requirements, re.MULTILINE)
     if not line:
         raise InvalidInput(
             "requirements.txt names no gradio: add it, with the range that the page was tested with"
@@ -334,8 +204,8 @@ def _readme(text: str, hardware: str, pairs: Sequence[PairChoice]) -> str:
     section = SECTION.format(
         rows="\n".join(f"| {' | '.join(row)} |" for row in shown), hardware=hardware
     )
-    block = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=1000)
-    return f"---\n{block}---\n\n{introduction.strip()}\n\n{section}{citation.strip()}\n"
+    block = SpaceCardData(**front).to_yaml()
+    return f"---\n{block}\n---\n\n{introduction.strip()}\n\n{section}{citation.strip()}\n"
 
 
 def _preload(name: str | None) -> str:
@@ -419,9 +289,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--hardware", choices=list(SPACES), default="cpu", help="default: cpu; zero is ZeroGPU"
     )
+    parser.add_argument(
+        "--validate", action="store_true", help="ask the Hub whether it accepts the front matter"
+    )
     arguments = parser.parse_args(argv)
     try:
         written = write_space(arguments.folder, arguments.hardware)
+        if arguments.validate:
+            validate(arguments.folder)
     except InvalidInput as error:
         sys.exit(f"error: {error}")
     print(

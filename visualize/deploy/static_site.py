@@ -1,5 +1,4 @@
-"""What stands alone: the replay of a run in one HTML file, and the gallery that any web server
-serves without Python.
+"""Pages without Python: the replay of a run in one HTML file, and the gallery for any web server.
 
 Both mount the views of the page, with the same scripts. `python -m visualize.deploy.static_site
 FOLDER` writes the gallery.
@@ -17,29 +16,21 @@ from typing import Any
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.progress import accept_any_text
 from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Trace
 from visualize.gallery import runs as gallery
-from visualize.kit import labels as spoken
-from visualize.kit import palette
-from visualize.kit.bundle import bundle
-from visualize.kit.markup import (
-    ADDRESS,
-    GALLERY_VIEW,
-    LEARN_VIEW,
-    PLOTLY_JS,
-    THEORY_VIEW,
-    TOKEN_VIEW,
-    Markup,
-)
-from visualize.learn import lessons as learn
+from visualize.kit import labels, palette
+from visualize.kit.markup import PLOTLY_JS, template
+from visualize.kit.modules import carried
+from visualize.learn import lessons
 from visualize.run import view as views
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' blob:"
 """Of a replay: it may ask nobody for anything."""
 PAGES = {
-    "index": ("learn", LEARN_VIEW),
-    "traces": ("gallery", GALLERY_VIEW),
-    "theory": ("theory", THEORY_VIEW),
+    "index": ("learn", "learn/learn_view"),
+    "traces": ("gallery", "gallery/gallery_view"),
+    "theory": ("theory", "learn/theory_view"),
 }
 """Of the static gallery: the element that site.js fills, and with which view."""
 LABELS = {"index": "Learn", "traces": "Recorded runs", "theory": "Theory"}
@@ -73,25 +64,24 @@ def replay_html(
     baseline    its plain run, for the speedup and the comparison of texts
     difference  where the two texts first differ, judged
     """
-    view = views.run_view(
-        trace, baseline, run="replay", seq=1, badge_text=views.badge(trace), difference=difference
-    )
+    summary = Summary(trace, baseline, difference)
+    view = views.run_view(summary, run="replay", seq=1, badge_text=views.badge(trace))
     facts = {"value": json.dumps(view), "looks": views.legend()}
     body = (
-        f'<main class="ouro-site">{_header()}<div id="run">{TOKEN_VIEW.template}</div>'
+        f'<main class="ouro-site">{_header()}<div id="run">{template("run/token_view")}</div>'
         f'<p class="ouro-site-foot">{REPLAY_FOOT}</p></main>'
-        f"{_facts(facts)}<script>{bundle('replay')}</script>"
+        f"{_facts(facts)}<script>{carried('run/replay.js')}</script>"
     )
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     return _page(
-        f"A run of {spoken.method(trace.method)}, replayed",
+        f"A run of {labels.method(trace.method)}, replayed",
         body,
         f"{policy}<style>{_css()}</style>",
     )
 
 
 def _header() -> str:
-    return ADDRESS.template
+    return template("kit/address")
 
 
 def _json(value: Any) -> str:
@@ -100,7 +90,7 @@ def _json(value: Any) -> str:
 
 
 def _facts(value: Any) -> str:
-    """What the scripts of a page show, for alone.js."""
+    """Return the facts that the scripts of a page read, see kit/standalone.js."""
     return f'<script type="application/json" id="facts">{_json(value)}</script>'
 
 
@@ -121,7 +111,7 @@ def _page(title: str, body: str, head: str) -> str:
 
 
 def make_way(folder: Path, mark: str) -> None:
-    """Remove a folder that an earlier run wrote, which the file `mark` in it tells.
+    """Remove a folder that an earlier run wrote; it contains the file `mark`.
 
     Raises InvalidInput for a file, for a folder that holds anything else, and for one that has a
     history in git.
@@ -149,43 +139,43 @@ def write_gallery(folder: Path) -> list[Path]:
     (folder / "runs").mkdir(parents=True)
     files = {
         "site.css": _css(),
-        "site.js": bundle("site"),
+        "site.js": carried("deploy/site.js"),
         "README.md": README,
     }
     files |= {
         f"{name}.html": _site_page(name, element, view) for name, (element, view) in PAGES.items()
     }
-    files |= {f"runs/{name}.js": _told(name) for name in gallery.runs()}
+    files |= {f"runs/{name}.js": _run_script(name) for name in gallery.runs()}
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     shutil.copyfile(PLOTLY_JS, folder / "plotly.min.js")
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def _told(name: str) -> str:
-    """A recorded run as a script that tells it: a page opened from disk may fetch nothing else."""
+def _run_script(name: str) -> str:
+    """Return a recorded run as a script, because a page from disk may fetch nothing else."""
     detail = _json({"name": name, "run": gallery.view(name)})
     return f'document.dispatchEvent(new CustomEvent("ouro:recorded", {{ detail: {detail} }}));\n'
 
 
 def _data(name: str) -> dict[str, Any]:
-    """What the scripts of a page show beside runs."""
+    """Return the facts of a page, without the runs."""
     own: dict[str, Any] = {
-        "index": {"chapters": learn.chapters(), "questions": learn.questions()},
+        "index": {"chapters": lessons.chapters(), "questions": lessons.questions()},
         "traces": {"entries": gallery.entries()},
     }
     return {**own.get(name, {}), "looks": views.legend()}
 
 
-def _site_page(name: str, element: str, view: Markup) -> str:
+def _site_page(name: str, element: str, view: str) -> str:
     links = "".join(
         f'<a href="{page}.html"{" aria-current=page" if page == name else ""}>{label}</a>'
         for page, label in LABELS.items()
     )
-    run = f'<div id="run">{TOKEN_VIEW.template}</div>' if name == "traces" else ""
+    run = f'<div id="run">{template("run/token_view")}</div>' if name == "traces" else ""
     body = (
         f'<main class="ouro-site">{_header()}<nav class="ouro-site-nav" aria-label="Pages">{links}</nav>'
-        f'<div id="{element}">{view.template}</div>{run}'
+        f'<div id="{element}">{template(view)}</div>{run}'
         f'<p class="ouro-site-foot">{SITE_FOOT}</p></main>'
         f'{_facts(_data(name))}<script src="site.js"></script>'
     )

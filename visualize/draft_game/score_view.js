@@ -1,22 +1,34 @@
-// The score of "Be the draft": all players on the same positions, each with the last guess.
+// @ts-check
+// The score of "Be the draft": all players at the same positions, each with the last guess.
 import { foreign, make, visible } from "../kit/dom.js";
+/** @import { Mount } from "../kit/types" */
 
+/** @type {Mount} */
 export function mount(element, props, watch) {
-  const root = element.querySelector(".ouro-play-score"),
-    table = element.querySelector(".ouro-play-table");
+  const root = element.querySelector(".ouro-draft-game-score"),
+    table = element.querySelector(".ouro-draft-game-table");
 
+  /** @param {{ pieces: string[], accepted: number }} last */
   function guess({ pieces, accepted }) {
-    const cell = make("td", "ouro-play-guess");
+    const cell = make("td", "ouro-draft-game-guess");
     if (pieces.length) foreign(cell);
     else cell.append(make("span", "ouro-small", "nothing"));
     pieces.forEach((text, n) => {
-      const node = make("span", n < accepted ? "ouro-token" : "ouro-play-struck", visible(text));
+      const node = make(
+        "span",
+        n < accepted ? "ouro-token" : "ouro-draft-game-struck",
+        visible(text),
+      );
       if (n < accepted) node.dataset.look = "draft";
       cell.append(node);
     });
     return cell;
   }
 
+  /**
+   * @param {{ name: string, you: boolean, mean: string, share: string, pieces: string[], accepted:
+   *   number }} player
+   */
   function row(player) {
     const line = make("tr"),
       name = make("th", "", player.name);

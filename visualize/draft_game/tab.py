@@ -8,34 +8,34 @@ from typing import Any
 import gradio as gr
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.words import say
+from ouroboros_core.messages import say
 from visualize.draft_game import game as play
+from visualize.draft_game.components import DraftGameView, ScoreView
 from visualize.draft_game.game import Game
-from visualize.kit.events import PRIVATE
-from visualize.kit.game_views import PlayView, ScoreView
-from visualize.server.errors import errors_on_page
-from visualize.server.limits import who
+from visualize.draft_game.job import Played, RoundJob
+from visualize.kit.events import PRIVATE, errors_on_page
+from visualize.server.jobs import Waiting
+from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
-from visualize.server.updates import Played, Waiting
 
 LONGEST = 4000
-"""Characters of a beginning."""
+"""Most characters of a beginning."""
 LONGEST_GUESS = 200
-"""Characters of a guess."""
+"""Most characters of a guess."""
 
 
-class PlayPanel:
+class DraftGamePanel:
     """Builds the tab inside an open gr.Blocks and wires it to the runner."""
 
     def __init__(self, runner: Runner, pair: Any) -> None:
         self.runner, self.pair = runner, pair
         self.game = gr.State(Game())
         gr.Markdown(say("play.purpose"), elem_classes="ouro-motto")
-        with gr.Row(elem_classes=["ouro-main", "ouro-game", "ouro-game-play"]):
+        with gr.Row(elem_classes=["ouro-main", "ouro-game", "ouro-game-draft"]):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self._build_guess()
             with gr.Column(min_width=0, elem_classes="ouro-result"):
-                self.view = PlayView(play.view(Game()), elem_id="play-view")
+                self.view = DraftGameView(play.view(Game()), elem_id="play-view")
             with gr.Column(min_width=0, elem_classes="ouro-score"):
                 self.score = ScoreView(play.score(Game()), elem_id="play-score")
             with gr.Column(min_width=0, elem_classes="ouro-options"):
@@ -69,7 +69,9 @@ class PlayPanel:
                     for label in play.BEGINNINGS
                 ]
         self.again = gr.Button("Begin again", elem_id="play-again", min_width=0)
-        gr.Markdown(say("play.intro", rounds=play.ROUNDS, most=play.MOST), elem_classes="ouro-note")
+        gr.Markdown(
+            say("play.intro", rounds=play.ROUNDS, most=play.MOST_TOKENS), elem_classes="ouro-note"
+        )
 
     def _wire(self) -> None:
         gr.on(
@@ -95,10 +97,8 @@ class PlayPanel:
         with errors_on_page():
             _check(game, pair, typed)
             number = game.number
-            updates = self.runner.play(
-                game.beginning, game.context, typed, pair=pair, visitor=who(request)
-            )
-            for update in updates:
+            job = RoundJob(game.beginning, game.context, typed)
+            for update in self.runner.submit(job, pair=pair, visitor=visitor_id(request)):
                 if game.number != number:
                     return
                 match update:
@@ -111,7 +111,7 @@ class PlayPanel:
 
 
 def _check(game: Game, pair: str, typed: str) -> None:
-    """Raise InvalidInput where no round can follow."""
+    """Raise InvalidInput if no round can follow."""
     if game.over:
         raise InvalidInput("this game is over: press Begin again")
     if game.rounds and game.pair != pair:
@@ -125,7 +125,7 @@ def _check(game: Game, pair: str, typed: str) -> None:
 
 
 def _begin(game: Game, beginning: str) -> tuple[Any, Any, str]:
-    """Another game."""
+    """Begin another game."""
     with errors_on_page():
         if not beginning.strip():
             raise InvalidInput("the text is empty: write a beginning, or choose one")

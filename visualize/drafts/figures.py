@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import plotly.graph_objects as go
 
 from ouroboros_core.sources import LOOKS
-from ouroboros_core.training.record import agreement_of
-from visualize.run.figures import PLAIN, layout, plain
+from ouroboros_core.training.folder import agreement_of
+from visualize.kit.plots import PLAIN, layout, plain
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.report import Row

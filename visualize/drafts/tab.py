@@ -10,8 +10,8 @@ from typing import Any
 import gradio as gr
 
 from ouroboros_core.locations import assets
-from ouroboros_core.training.record import agreement_of
-from ouroboros_core.words import say
+from ouroboros_core.messages import say
+from ouroboros_core.training.folder import agreement_of
 from visualize.drafts import figures as record_figures
 from visualize.kit.plot_view import PlotView
 

@@ -1,9 +1,14 @@
-// The recorded runs, each with a sentence on what it shows. A choice triggers `open_recorded`, or
-// calls `props.open`.
+// @ts-check
+// The recorded runs, each with a sentence about it. A choice triggers `open_recorded`, or calls
+// `props.open`.
 import { make } from "../kit/dom.js";
+/** @import { Props, Mount } from "../kit/types" */
 
-// Who wrote the tokens, in their order, as a strip: "a12b3" is twelve tokens of the first look and
-// three of the second.
+/**
+ * Return the writers of the tokens as a strip: "a12b3" is twelve tokens of the first look and three
+ * of the second.
+ * @param {{ looks: { run: string, keys: string[] }, told: string }} run
+ */
 function strip({ looks, told }) {
   const bar = make("div", "ouro-strip");
   bar.setAttribute("role", "img");
@@ -17,10 +22,14 @@ function strip({ looks, told }) {
   return bar;
 }
 
-// The colours of the strips that occur.
+/**
+ * Name the colours that occur in the strips.
+ * @param {HTMLElement} list
+ * @param {Props} props
+ */
 function drawKey(list, props) {
   const { entries } = JSON.parse(props.value);
-  const occurring = new Set(entries.flatMap(({ strip: { looks } }) => looks.keys));
+  const occurring = new Set(entries.flatMap((/** @type {any} */ entry) => entry.strip.looks.keys));
   for (const { look, glyph, label } of props.looks) {
     if (!occurring.has(look)) continue;
     const item = make("li", "ouro-key"),
@@ -32,13 +41,14 @@ function drawKey(list, props) {
   }
 }
 
+/** @type {Mount} */
 export function mount(element, props, watch, trigger) {
   const list = element.querySelector(".ouro-gallery");
   let pair = "";
   drawKey(element.querySelector(".ouro-gallery-key"), props);
 
   for (const entry of JSON.parse(props.value).entries) {
-    const item = make("li", "ouro-gallery-entry"),
+    const item = make("li", "ouro-gallery-entry ouro-box"),
       button = make("button", "ouro-gallery-open", "Open");
     button.type = "button";
     button.setAttribute("aria-label", "Open: " + entry.title);

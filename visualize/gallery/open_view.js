@@ -1,11 +1,15 @@
-// Opening a file: it is read here and handed to the server as text, which keeps no copy of it.
+// @ts-check
+// Opening a file: the browser reads it and sends its text to the server, which keeps no copy.
 import { read } from "../kit/files.js";
+/** @import { Mount } from "../kit/types" */
 
+/** @type {Mount} */
 export function mount(element, props, watch, trigger) {
   const root = element.querySelector(".ouro-open");
   const told = root.querySelector(".ouro-open-said");
   const input = root.querySelector("input");
 
+  /** @param {File} file */
   async function open(file) {
     const found = await read(file, props.limit, "a trace", told);
     if (found) trigger("open_file", found);
@@ -15,8 +19,8 @@ export function mount(element, props, watch, trigger) {
     open(input.files[0]);
     input.value = "";
   });
-  root.addEventListener("dragover", (event) => event.preventDefault());
-  root.addEventListener("drop", (event) => {
+  root.addEventListener("dragover", (/** @type {DragEvent} */ event) => event.preventDefault());
+  root.addEventListener("drop", (/** @type {DragEvent} */ event) => {
     event.preventDefault();
     open(event.dataTransfer.files[0]);
   });

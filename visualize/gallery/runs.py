@@ -1,5 +1,5 @@
-"""The recorded runs that ship with the project: what each shows, in a sentence, and what the
-browser needs to replay it."""
+"""The recorded runs that ship with the project, each with a sentence on it and the data of its
+replay."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from ouroboros_core.benchmark.protocol import Speedup
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
+from ouroboros_core.messages import say, table
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
+from ouroboros_core.trace.summary import Speedup, Summary
 from ouroboros_core.trace.trace import Seconds, Trace
-from ouroboros_core.words import say, table
 from visualize.run import view as views
 
 PLAIN = "autoregressive"
@@ -27,14 +27,14 @@ EMBEDDED = "embedded"
 
 @cache
 def plan() -> dict[str, Any]:
-    """What is recorded, and with which models: pairs, prompts and runs by name."""
+    """Return the plan of the recordings: pairs, prompts and runs by name."""
     found: dict[str, Any] = _read("gallery.json")
     return found
 
 
 @cache
 def runs() -> dict[str, dict[str, Any]]:
-    """What was recorded, by name: prompt, method, settings; see `scripts.record`."""
+    """Return prompt, method and settings of every recorded run by name; see `scripts.record`."""
     return {
         name: facts
         for name, facts in plan()["runs"].items()
@@ -149,16 +149,10 @@ def _recorded_with(name: str) -> str:
 
 @cache
 def view(name: str) -> views.View:
-    """What a token view shows of a recorded run."""
+    """Return the token view of a recorded run."""
     run = trace(name)
-    found = views.run_view(
-        run,
-        baseline(name),
-        run=name,
-        seq=1,
-        badge_text=views.badge(run),
-        rounds=speedup(name),
-    )
+    summary = Summary(run, baseline(name), rounds=speedup(name))
+    found = views.run_view(summary, run=name, seq=1, badge_text=views.badge(run))
     if speedups(name):
         tile = found["tiles"][SPEEDUP]
         tile |= {"note": f"{tile['note']} {say('gallery.repeats', **_repeats(name))}"}
@@ -176,20 +170,18 @@ def _repeats(name: str) -> dict[str, Any]:
 
 def facts(name: str) -> dict[str, Any]:
     """Numbers of a run, by the names that the gallery's sentences and the lessons use."""
-    run, plain = trace(name), baseline(name)
-    rate = metrics.draft_acceptance_rate(run.steps)
-    cost = metrics.step_cost(run, plain) if plain else None
+    run = Summary(trace(name), baseline(name))
     found: dict[str, Any] = {
-        "tokens": metrics.new_tokens(run),
-        "steps": len(run.steps),
-        "length": metrics.mean_acceptance_length(run),
-        "seconds": metrics.total_seconds(run),
-        "saved": metrics.target_passes_saved(run),
-        "depth": metrics.proposal_depth(run),
-        "rate": rate,
-        "cost": cost,
-        "c": metrics.draft_cost(run, plain) if plain else None,
-        "speedup": metrics.speedup(run, plain) if plain else None,
+        "tokens": run.tokens,
+        "steps": run.steps,
+        "length": run.tokens_per_pass,
+        "seconds": run.seconds,
+        "saved": run.passes_saved,
+        "depth": run.proposal_depth,
+        "rate": run.acceptance_rate,
+        "cost": run.step_cost,
+        "c": run.draft_cost,
+        "speedup": run.speedup,
     }
     if found["speedup"] is not None:
         found["pace"] = pace(found["speedup"])
@@ -224,7 +216,7 @@ def pace(speedup: float) -> str:
 
 
 def entries() -> list[dict[str, Any]]:
-    """The gallery: name, title, a sentence on what it shows, headline numbers, and the models."""
+    """Return the gallery: name, title, sentence, headline numbers and models of every run."""
     found = []
     for name in runs():
         if f"gallery.{name}" in table():

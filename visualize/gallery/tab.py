@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.messages import say
 from ouroboros_core.trace.file import read_run
-from ouroboros_core.words import say
 from visualize.gallery import runs as gallery
-from visualize.kit.events import PRIVATE
-from visualize.kit.plain_views import DiffView, GalleryView, OpenView
+from visualize.gallery.components import GalleryView, OpenView
+from visualize.kit import plots
+from visualize.kit.events import PRIVATE, errors_on_page, field
 from visualize.kit.plot_view import PlotView
-from visualize.run import diff, diff_figures, figures
+from visualize.run import diff, diff_figures
+from visualize.run.components import DiffView
 from visualize.run.view import View
-from visualize.server.errors import errors_on_page, field
-from visualize.server.session import Session
+from visualize.watch.session import Session
 from visualize.watch.tab import WatchPanel
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class TracesPanel:
 
         def choices(session: Session) -> list[Any]:
             return [
-                gr.update(choices=[*((name, name) for name in reversed(session.kept)), *recorded])
+                gr.update(choices=[*((name, name) for name in reversed(session.runs)), *recorded])
             ] * 2
 
         # Where nothing of its own shows a refusal, the event goes through the queue: from
@@ -135,7 +136,7 @@ class TracesPanel:
                 a, b = (_chosen(name, session) for name in (first, second))
                 shown, figure = _compared(a, b)
             except OuroborosError as error:
-                shown, figure = {"problem": str(error)}, figures.empty(CHOOSE)
+                shown, figure = {"problem": str(error)}, plots.empty(CHOOSE)
             return {"seq": seq, **shown}, {"seq": seq, "run": "", "figure": figure}
 
 
@@ -149,7 +150,7 @@ def _chosen(name: Any, session: Session) -> Trace:
     """A run of this session, or a recorded one; raises InvalidInput for what is neither."""
     if not isinstance(name, str):
         raise InvalidInput("Choose two runs to compare.")
-    return session.kept[name] if name in session.kept else gallery.paced(name)
+    return session.runs[name] if name in session.runs else gallery.paced(name)
 
 
 def _told(words: str) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What every feature of the page uses."""
+"""Code that all features of the page use."""

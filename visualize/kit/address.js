@@ -1,31 +1,48 @@
-// The page's address: each place has its own, behind the #, and so has each page of a place that
-// has pages, so that Back and Forward go through them. And what a visitor would lose when the page
-// is left is kept in the browser for a reload, or for the way back: the inputs, and what the views
-// hand over.
-// Triggers `go` where the address names something else.
+// @ts-check
+// The page's address. Each tab has its own address behind the #, also the tabs of the Lab, so that
+// Back and Forward move through them. When the page is left, the browser keeps the inputs, and what
+// the views add, for a reload or for the way back. Triggers `go` when the address names another
+// tab.
 import { foreign, tell } from "./dom.js";
-import { store } from "./kept.js";
+import { store } from "./page_storage.js";
+/** @import { Mount } from "./types" */
 
-// led: tabs that the history leads to, not yet open
+/**
+ * The open tab and the inputs, which the page reports also before the header is mounted. `led`:
+ * tabs that the history leads to and that are not open yet.
+ * @type {{ inputs: any, tab: string, led: string[], told: () => void }}
+ */
 const page = { inputs: null, tab: "", led: [], told: () => {} };
 
-// The page says which tab is open and what stands in its inputs, also before the header is mounted.
+/** @param {string} tab */
 export function opened(tab) {
   page.tab = tab;
   page.told();
 }
 
+/** @param {any[]} inputs */
 export function changed(inputs) {
   page.inputs = inputs;
 }
 
-// props.pages: the place of each page; props.first: the page that a place opens with.
+/**
+ * Facts: `pages`, the place of each page; `first`, the first page of each place that has pages.
+ * @type {Mount}
+ */
 export function mount(element, props, watch, trigger) {
   const inner = { ...props.first }; // the page that is open in each place
-  // a place that has pages is the address of its first
+  /**
+   * Return the page whose address stands for a tab: the first page of a place that has pages.
+   * @param {string} tab
+   * @returns {string}
+   */
   const exact = (tab) => props.first[tab] || tab;
-  // behind a tab may stand what is open in it
-  const said = () => props.tabs.find((tab) => location.hash.split("/")[0] === "#" + tab);
+  /**
+   * Return the tab in the address; something that is open in it may follow.
+   * @returns {string}
+   */
+  const said = () =>
+    props.tabs.find((/** @type {string} */ tab) => location.hash.split("/")[0] === "#" + tab);
   const named = () => exact(said() || props.tabs[0]);
   let awaited = said() ? named() : ""; // the page begins with the first tab
 
@@ -53,7 +70,7 @@ export function mount(element, props, watch, trigger) {
     tell("ouro:leave", left);
     store(props.store, left);
   });
-  // A page that the browser has put aside whole has lost its line to the server.
+  // A page that the browser kept whole has lost its connection to the server.
   addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
   const fields = 'textarea[dir="ltr"], input[dir="ltr"]'; // as Gradio makes them
   const free = () => document.querySelectorAll(fields).forEach(foreign);

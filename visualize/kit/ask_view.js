@@ -1,16 +1,21 @@
-// Beside the buttons of a prompt: how one asks, and whether a run of this visitor is under way.
-// What is decided here is decided at once, before the server answers.
+// @ts-check
+// The keys and buttons of a prompt, and whether a run of this visitor is under way. The view
+// decides at once, before the server answers.
 import { tell } from "./dom.js";
+/** @import { Mount } from "./types" */
 
+/** @type {Mount} */
 export function mount(element, props, watch, trigger) {
   const panel = element.closest(".ouro-main");
   const told = element.querySelector(".ouro-ask");
   const buttons = panel.querySelector(".ouro-buttons");
   const field = () => panel.querySelector(`#${props.field} textarea`);
-  const button = (id) => panel.querySelector("#" + id); // mounted later than this
+  // the buttons are mounted later than this view
+  const button = (/** @type {string} */ id) => panel.querySelector("#" + id);
   const DOUBLE_CLICK_MS = 500; // its second click is no wish to stop
 
   const busy = () => buttons.dataset.busy !== undefined;
+  /** @param {Event} event */
   const hold = (event) => {
     event.preventDefault();
     event.stopPropagation();
@@ -32,14 +37,15 @@ export function mount(element, props, watch, trigger) {
     if (focused) button("generate").focus({ preventScroll: true });
   }
 
-  // Before anybody else hears of the click.
+  // Handle the click before all other listeners.
   panel.addEventListener(
     "click",
-    (event) => {
-      if (event.target.closest("#stop")) {
+    (/** @type {MouseEvent} */ event) => {
+      const target = /** @type {Element} */ (event.target);
+      if (target.closest("#stop")) {
         if (button("stop").ariaDisabled === "true") hold(event);
         else tell("ouro:stop");
-      } else if (event.target.closest("#generate")) {
+      } else if (target.closest("#generate")) {
         if (busy()) hold(event);
         else if (field().value.trim()) tell("ouro:asked");
         else {
@@ -53,12 +59,11 @@ export function mount(element, props, watch, trigger) {
     true,
   );
 
-  // Enter asks; with Shift it breaks the line, as it does by itself. Gradio's field has it the
-  // other way round.
+  // Enter asks and Shift+Enter breaks the line. Gradio's field does the opposite.
   for (const kind of ["keydown", "keypress"])
     panel.addEventListener(
       kind,
-      (event) => {
+      (/** @type {KeyboardEvent} */ event) => {
         if (event.key !== "Enter" || event.isComposing || event.target !== field()) return;
         if (event.shiftKey) return event.stopPropagation();
         hold(event);
@@ -66,14 +71,14 @@ export function mount(element, props, watch, trigger) {
       },
       true,
     );
-  // A list of choices that scrolls is a stop of its own for Tab, and it is gone the moment the
-  // focus leaves its field.
-  panel.addEventListener("keydown", (event) => {
+  // Tab would stop at a list of choices that scrolls, and the list disappears when its field loses
+  // the focus.
+  panel.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
     if (event.key !== "Tab") return;
     for (const list of document.querySelectorAll("ul.option-list")) list.tabIndex = -1;
   });
-  // Gradio tells of keys only, not of what is pasted or cut.
-  panel.addEventListener("input", (event) => {
+  // Gradio reports keys only, not pasting or cutting.
+  panel.addEventListener("input", (/** @type {InputEvent} */ event) => {
     if (event.target !== field()) return;
     told.textContent = "";
     trigger("prompt_edit", {});

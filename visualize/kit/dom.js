@@ -1,61 +1,118 @@
-// Small things that every view shares. Text of prompt and model is data: it reaches the page
-// through textContent only.
-export const make = (tag, className, content) => {
+// @ts-check
+// Small helpers of all views. Text of prompt and model is data: it reaches the page through
+// textContent only.
+/** @import { Listen } from "./types" */
+
+/**
+ * Make an element.
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {string} className  or ""
+ * @param {string} content
+ * @returns {HTMLElementTagNameMap[Tag]}
+ */
+export const make = (tag, className = "", content = undefined) => {
   const node = document.createElement(tag);
   if (className) node.className = className;
   if (content !== undefined) node.textContent = content;
   return node;
 };
-// A text of prompt or model among the page's own words: it has its own direction, and a browser
-// that translates the page leaves it as it is.
-export const quote = (text, className) => {
+/**
+ * Make an element for a text of prompt or model inside a sentence of the page: it has its own
+ * direction, and a browser that translates the page leaves it unchanged.
+ * @param {string} text
+ * @param {string} className
+ */
+export const quote = (text, className = "") => {
   const node = make("bdi", className, text);
   node.translate = false;
   return node;
 };
-// A quoted text ends where behind its mark a word of the sentence may follow; `words.isolated`
-// puts characters around one that runs from right to left.
+/**
+ * A quoted text: a mark opens it, and a word of the sentence may follow the mark that closes it.
+ * `messages.isolated` puts characters around a text that runs from right to left.
+ */
 const QUOTED = /([‘“]|(?:^|[\s(])')(\u2068[^\u2069]*\u2069|[^]*?)([’”'](?=[\s.,;:)]|$))/;
+/**
+ * @param {string} sentence
+ * @returns {(string | HTMLElement)[]}
+ */
 const parts = (sentence) =>
   sentence.split(QUOTED).map((part, n) => {
     return n % 4 === 2 ? quote(part.replace(/^\u2068|\u2069$/g, "")) : part;
   });
-// Puts a sentence into a node, each text that it quotes by itself.
+/**
+ * Put a sentence into an element, with an element for each quoted text.
+ * @template {HTMLElement} Node
+ * @param {Node} node
+ * @param {string} sentence
+ */
 export const fill = (node, sentence) => {
   node.replaceChildren(...parts(sentence));
   return node;
 };
-export const draw = (tag, attributes, content) => {
+/**
+ * Make an element of a picture.
+ * @param {string} tag
+ * @param {Record<string, string | number>} attributes
+ * @param {string} content
+ * @returns {any}
+ */
+export const draw = (tag, attributes, content = undefined) => {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
   if (content !== undefined) node.textContent = content;
   return node;
 };
-// Makes a node one for texts of prompt and model: they have their own direction, and are not
-// translated.
+/**
+ * Mark an element as text of prompt or model: it has its own direction, and is not translated.
+ * @template {HTMLElement} Node
+ * @param {Node} node
+ */
 export const foreign = (node) => {
   node.dir = "auto";
   node.translate = false;
   return node;
 };
-// Whether a text has letters that run from right to left, or digits of their scripts.
+/** Letters that run from right to left, and digits of their scripts. */
 const MIRRORED = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+/** @param {string} text */
 export const mirrored = (text) => MIRRORED.test(text);
-// Whether a number goes on from one text to the next. Its digits run from left to right, also among
-// letters that do not: there nothing may stand between them that has a place of its own.
+/**
+ * The end of a text and the beginning of the next text, between which a number continues. Its
+ * digits run from left to right, also among letters that do not: no isolated text may stand there.
+ */
 const BEFORE = /\p{Nd}[.,:/٫٬-]?$/u,
   BEHIND = /^(?:[.,:/٫٬-]?\p{Nd}|[%٪])/u;
+/**
+ * @param {string} before
+ * @param {string} behind
+ */
 export const numberGoesOn = (before, behind) => BEFORE.test(before) && BEHIND.test(behind);
-// A text in one line: breaks and tabs become signs, also what some files have before a break.
+/**
+ * Return a text in one line: breaks and tabs become signs, also a \r before a break.
+ * @param {string} text
+ */
 export const inline = (text) =>
   text
     .replace(/\r/g, "\\r")
     .replace(/[\n\v\f\u0085\u2028\u2029]/g, "↵")
     .replace(/\t/g, "⇥");
+/** @param {string} text */
 export const visible = (text) => (text === "" ? "∅" : inline(text).replace(/^ | $/g, "␣"));
-export const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
-// Listens to the page around a view as long as the view is in it: another app may take it out, and
-// mount another one.
+/**
+ * Send an event to the other views of the page; see types.d.ts.
+ * @param {keyof DocumentEventMap} name
+ * @param {object} detail
+ */
+export const tell = (name, detail = undefined) =>
+  document.dispatchEvent(new CustomEvent(name, { detail }));
+/**
+ * Return a function that listens to the page around a view as long as the view is in the page:
+ * another app may remove it and mount another one.
+ * @param {HTMLElement} root
+ * @returns {Listen}
+ */
 export const listening = (root) => {
   const life = new AbortController();
   return (target, name, act, capture = false) =>
@@ -64,28 +121,46 @@ export const listening = (root) => {
       signal: life.signal,
     });
 };
-// On a narrow page the result lies below the fold: show it to who has just asked for it.
+/**
+ * Show a result to a visitor who has just asked for it: on a narrow page it is below the fold.
+ * @param {HTMLElement} root
+ */
 export const bring = (root) => {
   if (root.getBoundingClientRect().top < innerHeight * 0.4) return;
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   root.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
 };
-// "1 token", "2 tokens"; a noun with another plural is given both.
+/**
+ * Return "1 token", "2 tokens".
+ * @param {number} n
+ * @param {string} noun
+ * @param {string} plural
+ */
 export const counted = (n, noun, plural = noun + "s") => `${n} ${n === 1 ? noun : plural}`;
-// A tenth of a percent is told where it matters: of what is unlikely, and of what is nearly sure.
-// none: what is said of 0, which a rounded value is, too.
+/**
+ * Return a percentage, with a tenth for unlikely and nearly sure values.
+ * @param {number} value
+ * @param {string} none  the text for 0, which a small value may be rounded to
+ */
 export const percent = (value, none = "0") =>
   value === 0
     ? none
     : value < 0.001
       ? "<0.1%"
       : (100 * value).toFixed(value < 0.1 || (value > 0.99 && value < 1) ? 1 : 0) + "%";
-// A paragraph in which *words* stand out, and what follows ^, in brackets or a letter, stands high;
-// whatever else it holds is text.
-export const paragraph = (text, className) => {
+/**
+ * Make a paragraph in which *words* are strong, and a letter or brackets after ^ are raised. All
+ * else is text.
+ * @param {string} text
+ * @param {string} className
+ */
+export const paragraph = (text, className = "") => {
   const node = make("p", className);
   text.split("*").forEach((part, n) => {
-    if (n % 2) return node.append(make("strong", "", part));
+    if (n % 2) {
+      node.append(make("strong", "", part));
+      return;
+    }
     part.split(/\^(?:\(([^)]*)\)|(\S))/).forEach((piece, m) => {
       if (piece) node.append(...(m % 3 ? [make("sup", "", piece)] : parts(piece)));
     });

@@ -1,17 +1,25 @@
-"""How Gradio's events of this page are asked for."""
+"""Gradio's events of this page: options, contents and errors."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import gradio as gr
+
+from ouroboros_core.errors import InvalidInput, OuroborosError
+from visualize.server.errors import describe
+
+T = TypeVar("T")
 
 PRIVATE: Final[dict[str, Any]] = {
     "api_visibility": "private",
     "show_progress": "hidden",
     "show_progress_on": [],
 }
-"""Of every event that is the page's own: no endpoint, and nothing laid over what it changes.
+"""Options of every event of the page: no endpoint, and no overlay on the outputs.
 
 `show_progress_on` names no component, so that the browser keeps no loading state. It would keep one
 for each output of every event that has run, and with each update of a run look for all of them
@@ -20,23 +28,54 @@ among all components: 43 ms an update, on the processor that the run needs.
 
 
 def pressable_from(starts: Sequence[Any], button: Any, *, can: bool = True) -> None:
-    """A button, such as Stop, can be pressed from these events on, or no longer. Declared before
-    what they begin: Gradio's script does one after the other."""
+    """Let a button, such as Stop, be pressed from these events on, or no longer.
+
+    Call it before the events start anything: Gradio's script runs one handler after the other.
+    """
     for start in starts:
         start(None, js=_pressable(can), outputs=button, **PRIVATE)
 
 
 def pressable_until_the_end(running: Any, button: Any) -> None:
-    """It can no longer be pressed when what is `running` has ended, whichever way."""
+    """Disable a button when the event `running` has ended, whichever way."""
     at_the_end(running, _pressable(False), button)
 
 
 def at_the_end(running: Any, script: str, outputs: Any = None) -> None:
-    """A function in the browser, called when what is `running` has ended, whichever way."""
-    for end in (running.then, running.failure):  # the first is not told of errors
+    """Call a function in the browser when the event `running` has ended, whichever way."""
+    for end in (running.then, running.failure):  # `then` does not follow errors
         end(None, js=script, outputs=outputs, **PRIVATE)
 
 
 def _pressable(can: bool) -> str:
-    """A function in the browser: whether a button can be pressed, as an update of it."""
+    """Return a function in the browser that enables or disables a button."""
     return f"() => ({{ __type__: 'update', interactive: {json.dumps(can)} }})"
+
+
+@contextmanager
+def errors_on_page() -> Iterator[None]:
+    """Show every error inside on the page, as a sentence. In a generator, wrap its loop."""
+    try:
+        yield
+    except OuroborosError as error:
+        raise gr.Error(str(error), print_exception=False) from None
+    except gr.Error:
+        raise
+    except Exception as error:
+        raise gr.Error(describe(error), print_exception=False) from None
+
+
+def sent(event: gr.EventData, name: str) -> Any:
+    """Return the value of an event under a name, or None."""
+    return event._data.get(name) if isinstance(event._data, dict) else None
+
+
+def field(event: gr.EventData, name: str, kind: type[T]) -> T:
+    """Return the value of an event of the page's scripts under a name.
+
+    Raises InvalidInput if it is missing or of another type.
+    """
+    value = sent(event, name)
+    if not isinstance(value, kind):
+        raise InvalidInput(f"the page sent no {name}: reload it")
+    return value

@@ -1,11 +1,17 @@
-// Files without the server's disk: what it hands over becomes one in the browser, and one that is
-// opened is read here and handed over as text.
+// @ts-check
+// Files without the server's disk. A file from the server is made in the browser, and the browser
+// reads a file that is opened and sends it as text.
 import { make } from "./dom.js";
 
+/** @param {number} bytes */
 const sized = (bytes) =>
   bytes < 1e6 ? Math.ceil(bytes / 1e3) + " kB" : (bytes / 1e6).toFixed(1) + " MB";
 
-// A link to the file of {name, type, text}, which takes the place of those before it; clicked.
+/**
+ * Add a link to a file and click it.
+ * @param {HTMLElement} links
+ * @param {{ name: string, type: string, text: string }} file
+ */
 export function handOver(links, { name, type, text }) {
   const blob = new Blob([text], { type });
   const link = make("a", "ouro-save-link", `${name}, ${sized(blob.size)}`);
@@ -14,12 +20,19 @@ export function handOver(links, { name, type, text }) {
   link.click();
 }
 
+/** @param {HTMLElement} links */
 export function forget(links) {
   for (const old of links.querySelectorAll("a")) URL.revokeObjectURL(old.href);
   links.replaceChildren();
 }
 
-// Name and text of a file; undefined, and `told` says so, where it is larger than `limit` bytes.
+/**
+ * Return name and text of a file. If it has more than `limit` bytes, return undefined and say so.
+ * @param {File} file
+ * @param {number} limit
+ * @param {string} what  a noun for such a file
+ * @param {HTMLElement} told  for messages
+ */
 export async function read(file, limit, what, told) {
   if (!file) return;
   if (file.size > limit) {

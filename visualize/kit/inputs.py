@@ -1,5 +1,4 @@
-"""What a run is described by: prompt, method, its settings, length and sampling; read from the
-page, and written to it by a link."""
+"""The inputs of a run: prompt, method, settings, length and sampling; a link writes them."""
 
 from __future__ import annotations
 
@@ -14,16 +13,18 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
-from visualize.kit.address import changed, kept
-from visualize.kit.events import PRIVATE
-from visualize.kit.plain_views import AskView, LinkView, MemoryView, MethodCards
+from visualize.kit import plots
+from visualize.kit.address import changed, restored
+from visualize.kit.ask_view import AskView
+from visualize.kit.events import PRIVATE, errors_on_page, field
 from visualize.kit.setting_input import CHAT_TEMPLATE, NOTHING_YET, sampling_component
 from visualize.kit.settings_view import MethodSettings, method_choice, of_link
-from visualize.run import figures, permalink
+from visualize.run import permalink
+from visualize.run.components import LinkView
 from visualize.run.permalink import Inputs
-from visualize.server.errors import errors_on_page, field
+from visualize.run.request import RunRequest
 from visualize.server.limits import flag
-from visualize.server.runner import make_task
+from visualize.watch.components import MemoryView, MethodCards
 from visualize.watch.examples import EXAMPLES, Example
 
 if TYPE_CHECKING:
@@ -44,31 +45,31 @@ CARDS = (
         "line": "Drafts, copies and candidates in one tree.",
     },
 )
-"""The methods that stand beside the list of all: the baseline, the idea, and the fastest."""
+"""The methods with a card: the baseline, the idea, and the fastest."""
 SETTINGS = '<details class="ouro-settings"><summary>Settings</summary></details>'
-"""A fold: the settings are seen as long as it is open (page.css)."""
+"""A fold: the settings are visible while it is open (watch.css)."""
 BEFORE = "Click one to run it with the models at the top right. What plays below is recorded."
-"""Beside the examples, until a visitor writes something."""
+"""The note on examples, until a visitor writes something."""
 RUN = "() => { document.querySelector('#generate')?.click(); }"
-"""An example runs at once."""
+"""Runs an example at once."""
 FOLLOW = """(json, prompt, chat) => {
   const { follows } = typeof json === "string" ? JSON.parse(json) : json;
   return follows && prompt === follows.before ? [follows.prompt, follows.chat] : [prompt, chat];
 }"""
-"""What `follows` of a view says, if the prompt is still the one before."""
+"""Returns prompt and chat of a view's `follows`, if the prompt is still the one before."""
 
 EDITED = "() => [true, '']"
-"""Chat template and note, as soon as a visitor writes something."""
+"""Returns chat template and note when a visitor writes something."""
 
 CHOOSE = "(method, text) => [JSON.stringify({ ...JSON.parse(text), method })]"
 """Shows the settings of the chosen method."""
 
 GATHER = "(...values) => [JSON.stringify(values)]"
-"""All inputs as the value of one component."""
+"""Returns all inputs as the value of one component."""
 
 
 def gathered_values(text: Any, count: int) -> list[Any]:
-    """What `GATHER` sent of so many inputs; raises InvalidInput for anything else."""
+    """Return the values of `count` inputs that `GATHER` sent; raises InvalidInput."""
     try:
         values = json.loads(text)
     except (TypeError, ValueError, RecursionError):
@@ -81,13 +82,15 @@ def gathered_values(text: Any, count: int) -> list[Any]:
 class RunInputs:
     """The components; built in two columns of a panel, then wired."""
 
-    def __init__(self, most: int, first: Trace) -> None:
-        """most: tokens of an answer; first: the run that plays before a visitor has made one, whose
-        prompt the box holds."""
-        self.most, self.first = most, first
+    def __init__(self, most_tokens: int, first: Trace) -> None:
+        """
+        most_tokens  of an answer
+        first        the run that plays at first; the box has its prompt
+        """
+        self.most_tokens, self.first = most_tokens, first
 
     def build_prompt(self) -> None:
-        """The prompt with the buttons beside it, and above it what a link holds."""
+        """Build the prompt with its buttons, and above it the view of a link."""
         self.link = LinkView("generate", elem_id="link-view")
         with gr.Row(elem_classes="ouro-prompt-row"):
             self.prompt = gr.Textbox(
@@ -107,7 +110,7 @@ class RunInputs:
                 self.ask = AskView("prompt", elem_id="ask-view")
 
     def build_examples(self) -> None:
-        """Chips that run at once."""
+        """Build the chips of examples, which run at once."""
         with gr.Row(elem_classes="ouro-chips"):
             self.chips = [
                 gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0)
@@ -116,7 +119,7 @@ class RunInputs:
             self.note = gr.Markdown(BEFORE, elem_classes="ouro-note")
 
     def build_method(self) -> None:
-        """The method: three cards, and the list of all; beside them the fold of the settings."""
+        """Build the method: three cards, the list of all, and the fold of the settings."""
         with gr.Row(elem_classes="ouro-method-row"):
             self.cards = MethodCards(CARDS, methods.DEFAULT, elem_id="method-cards")
             choices = [(m.name, m.id) for m in methods.available().values()]
@@ -132,14 +135,13 @@ class RunInputs:
             gr.HTML(SETTINGS, elem_classes="ouro-settings-fold", padding=False)
 
     def build_settings(self) -> None:
-        """The settings of all methods, those of the chosen one shown; length, chat template,
-        recording, warm start; sampling."""
+        """Build settings of all methods (the chosen one's are visible), length, and switches."""
         kinds = list(methods.available().values())
         self.settings = MethodSettings(kinds, methods.DEFAULT, elem_id="method-settings")
-        few, most = permalink.FEWEST, min(permalink.MOST, self.most)
+        fewest, longest = permalink.FEWEST, min(permalink.MOST, self.most_tokens)
         self.count = gr.Slider(
-            few,
-            most,
+            fewest,
+            longest,
             value=128,
             step=8,
             label="Maximum new tokens",
@@ -175,21 +177,21 @@ class RunInputs:
 
     @property
     def components(self) -> list[Any]:
-        """What a link describes, in this order."""
+        """Return the components that a link describes, in its order."""
         first = [self.prompt, self.method, self.chat, self.generation_config, self.count]
         return [*first, *self.sampling.values(), self.settings]
 
     @property
     def gathered(self) -> list[Any]:
-        """What `read` is given the values of, in this order."""
+        """Return the components whose values `read` takes, in its order."""
         return [*self.components, self.record, self.warm]
 
     def wire(self) -> None:
-        """What the inputs do to each other."""
-        self.ask.value = self.ask.postprocess([one.value for one in self.gathered])
-        # The first of what a change does: Gradio's script does one after the other, and waits for
-        # the server's answer.
-        changes = [one.change for one in self.gathered]
+        """Wire the inputs to each other."""
+        self.ask.value = self.ask.postprocess([component.value for component in self.gathered])
+        # First of all events of a change: Gradio's script runs them one after another, and waits
+        # for the server's answer.
+        changes = [component.change for component in self.gathered]
         gr.on(changes, None, self.gathered, self.ask, js=changed(), **PRIVATE)
         edited = self.ask.prompt_edit
         for chip, example in zip(self.chips, EXAMPLES, strict=True):
@@ -200,12 +202,12 @@ class RunInputs:
                 **PRIVATE,
             )
             filled.then(None, js=RUN, **PRIVATE)
-        # Decided in the browser, so that no run can come before it: a raw prompt and the words on
-        # it are those of an example.
+        # Decided in the browser, so that no run can come before it: only an example has a raw
+        # prompt and a note.
         edited(None, None, [self.chat, self.note], js=EDITED, **PRIVATE)
         self.cards.choose_method(chosen, None, self.method, queue=False, **PRIVATE)
-        both = [self.method, self.settings]
-        self.method.change(None, both, self.settings, js=CHOOSE, **PRIVATE)
+        inputs = [self.method, self.settings]
+        self.method.change(None, inputs, self.settings, js=CHOOSE, **PRIVATE)
         self.method.change(
             lambda method: [
                 gr.update(visible=learns(method)),
@@ -219,15 +221,15 @@ class RunInputs:
         )
 
     def gather(self) -> gr.events.Dependency:
-        """A click of Generate: the browser packs all values into one component; the run follows.
+        """Return the event of a click: the browser packs all values into one component.
 
         An event with many inputs costs the browser time at every update of a run. Every change
-        packs them, too, for what needs no click; a run does not rely on that having arrived.
+        also packs them, for events without a click; a run does not rely on that having arrived.
         """
         return self.go.click(None, self.gathered, self.ask, js=GATHER, **PRIVATE)
 
     def read(self, gathered: Any) -> tuple[Task, bool]:
-        """The task that the inputs describe, and whether it starts warm; raises InvalidInput.
+        """Return the task of the inputs, and whether it starts warm; raises InvalidInput.
 
         gathered: the value of `ask`, JSON text.
         """
@@ -235,38 +237,38 @@ class RunInputs:
         return self._task(values, record), flag("warm", warm)
 
     def _task(self, values: Sequence[Any], record: bool) -> Task:
-        prompt, method, chat, own, count, *sampling, settings = values
-        # A setting that is 'auto', as most are until a visitor fixes them, stays so.
-        asked = method_choice(settings, methods.get(method))
-        return make_task(
+        prompt, method, chat, generation_config, count, *sampling, settings = values
+        # A setting stays 'auto' until a visitor fixes it.
+        choice = method_choice(settings, methods.get(method))
+        request = RunRequest(
             prompt,
             method,
-            asked.settings,
+            choice.settings,
             chat,
             count,
             dict(zip(self.sampling, sampling, strict=True)),
-            asked.predicted,
+            choice.predicted,
             record,
-            self.most,
-            own,
+            generation_config,
         )
+        return request.task(self.most_tokens)
 
     def follow(self, view: Any, showing: gr.events.Dependency) -> None:
-        """Where one recorded run takes another's place, the prompt and the chat template become
-        those of the run that plays now, unless a visitor has written something else meanwhile: the
-        browser decides, when the run is there."""
-        here = [self.prompt, self.chat]
-        showing.then(None, [view, *here], here, js=FOLLOW, **PRIVATE)
+        """Set prompt and chat template as in the recorded run that the event `showing` shows.
+
+        Not if a visitor has written something else meanwhile, which the browser decides.
+        """
+        prompt = [self.prompt, self.chat]
+        showing.then(None, [view, *prompt], prompt, js=FOLLOW, **PRIVATE)
 
     def write(self, inputs: Inputs) -> list[Any]:
-        """Updates of the inputs, in their order, that make them those of a link; what it does not
-        name keeps its value."""
+        """Return updates of the components to the inputs of a link; others keep their values."""
         updates: list[Any] = [gr.update(value=inputs.prompt) if inputs.prompt else gr.skip()]
-        chosen = (inputs.method, inputs.chat, inputs.generation_config)
-        updates += [gr.update(value=value) for value in chosen]
+        switches = (inputs.method, inputs.chat, inputs.generation_config)
+        updates += [gr.update(value=value) for value in switches]
         updates.append(
             gr.skip()
-            if inputs.max_new_tokens > self.most
+            if inputs.max_new_tokens > self.most_tokens
             else gr.update(value=inputs.max_new_tokens)
         )
         updates += [
@@ -276,11 +278,9 @@ class RunInputs:
         return [*updates, of_link(methods.get(inputs.method), inputs.settings)]
 
     def attach(self, blocks: gr.Blocks, view: Any, charts: Sequence[Any]) -> None:
-        """When the page is opened, take over the inputs of a link, whose run nobody has made yet:
-        it is offered, not begun.
+        """Take over the inputs of a link when the page opens; the run is offered, not begun.
 
-        When it is reloaded or gone back to, what was kept in the browser comes back, in the
-        browser.
+        On a page that was reloaded or returned to, the browser restores the stored inputs.
         """
         private: dict[str, Any] = {**PRIVATE, "queue": False}
 
@@ -288,25 +288,24 @@ class RunInputs:
             return self._linked(request, len(charts))
 
         settings = self.gathered
-        shown = [view, *charts]
+        views = [view, *charts]
         loaded = blocks.load(
-            linked, outputs=[self.link, self.note, *self.components, *shown], **private
+            linked, outputs=[self.link, self.note, *self.components, *views], **private
         )
         blank = {
             "seq": 1,
             "run": "",
-            "figure": figures.empty("Charts are not kept when the page is left."),
+            "figure": plots.empty("Charts are not kept when the page is left."),
         }
-        back = kept(len(settings), len(charts), blank)
-        loaded.then(None, js=back, outputs=[*settings, *shown, self.link, self.note], **private)
+        back = restored(len(settings), len(charts), blank)
+        loaded.then(None, js=back, outputs=[*settings, *views, self.link, self.note], **private)
 
     def _linked(self, request: gr.Request, charts: int) -> Any:
-        """What the link view, the note on an example, the inputs, the token view and so many charts
-        show."""
-        found = permalink.read(dict(request.query_params), self.most)
-        if found is None:
+        """Return values of link view, note on an example, inputs, token view and charts."""
+        link = permalink.read(dict(request.query_params), self.most_tokens)
+        if link is None:
             return [gr.skip() for _ in range(3 + len(self.components) + charts)]
-        inputs, wrong = found
+        inputs, wrong = link
         lines = ["The prompt and the settings are those of the link. Nothing was run yet."]
         lines += [f"One value of the link is left out: {error}." for error in wrong]
         if not inputs.prompt:
@@ -317,7 +316,7 @@ class RunInputs:
                 *(gr.skip() for _ in range(1 + charts)),
             ]
         seq = time.time_ns()
-        chart = {"seq": seq, "run": "", "figure": figures.empty(NOTHING_YET)}
+        chart = {"seq": seq, "run": "", "figure": plots.empty(NOTHING_YET)}
         empty = {
             "seq": seq,
             "run": "linked",
@@ -328,7 +327,7 @@ class RunInputs:
             "tiles": [],
             "numbers": [],
         }
-        shown = {
+        prompt = {
             "prompt": inputs.prompt,
             "chat": inputs.chat,
             "badge": "",
@@ -339,19 +338,19 @@ class RunInputs:
             {"lines": lines, "offer": True},
             "",
             *self.write(inputs),
-            {**empty, **shown},
+            {**empty, **prompt},
             *[chart] * charts,
         ]
 
 
 @errors_on_page()
 def learns(method: str) -> bool:
-    """Whether a method has something to keep from run to run."""
+    """Return whether a method has a memory of earlier runs."""
     return Need.MEMORY in methods.get(method).uses
 
 
 def chosen(event: gr.EventData) -> str:
-    """The method of a card."""
+    """Return the method of a card."""
     with errors_on_page():
         return field(event, "method", str)
 

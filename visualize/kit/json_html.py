@@ -1,5 +1,5 @@
-"""What the components share: a fixed template, code from assets, a JSON value that never touches a
-template."""
+"""The base of the page's components: a fixed template, a module, and a JSON value that never
+touches the template."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ MODULE.then(({ mount }) => {
   early.forEach(hear);
 });
 """
-"""Mounts a view in a gr.HTML, which gives `props`, `watch`, `trigger` and `server`. Its module
-comes later than its template; values that come before it wait. The view sees each value by itself,
-because a stream sends differences. `keep` gives the component another value."""
+"""Mount a view in a gr.HTML, which provides `props`, `watch`, `trigger` and `server`. The module
+arrives later than the template; earlier values wait for it. The view gets each whole value, because
+a stream sends differences. `keep` sets the component's value."""
 
 
 def mounting(markup: Markup, module: str = "") -> str:
-    """What gr.HTML runs when the view is there. Gradio finds a view's events by their names in
-    it.
+    """Return the script that gr.HTML runs once the view is there. Gradio finds the names of its
+    events in it.
 
-    module: an expression in JavaScript, the promise of the view's module, where it is not one of
-    the page's own
+    module  an expression in JavaScript, the promise of the view's module; by default the module
+            that this server serves
     """
-    named = f"// tells: {json.dumps(markup.events)}" if markup.events else ""
-    return named + MOUNT.replace("MODULE", module or imported(markup.module))
+    events = f"// triggers: {json.dumps(markup.events)}" if markup.events else ""
+    return events + MOUNT.replace("MODULE", module or imported(markup.module))
 
 
 class JsonHTML(gr.HTML):
-    """A gr.HTML whose value is JSON for its script; the template is fixed, so no text of a visitor
-    is ever markup.
+    """A gr.HTML with a JSON value for its script. The template is fixed, so text of a visitor is
+    never markup.
 
-    A view is a class of its own: where an event leaves it as it is, Gradio makes it anew by its
+    Every view is a subclass: if an event leaves a view unchanged, Gradio makes it again from its
     class, without its value.
     """
 
-    def __init__(self, value: Any, markup: Markup, *, module: str = "", **more: Any) -> None:
+    def __init__(self, value: Any, markup: Markup, *, module: str = "", **settings: Any) -> None:
         """module: see `mounting`."""
         assert type(self) is not JsonHTML
         options = {
@@ -58,11 +58,11 @@ class JsonHTML(gr.HTML):
             "js_on_load": mounting(markup, module),
             "apply_default_css": False,
         }
-        super().__init__(value=value, **options, **more)
+        super().__init__(value=value, **options, **settings)
 
     def postprocess(self, value: Any) -> Any:
-        """JSON text: Gradio streams differences of nested lists, and applies them wrongly where a
-        list got shorter."""
+        """Return JSON text: Gradio streams differences of nested lists, and applies them wrongly if
+        a list gets shorter."""
         return None if value is None else json.dumps(value)
 
     def preprocess(self, payload: Any) -> Any:

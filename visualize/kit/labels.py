@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ouroboros_core import methods
-from ouroboros_core.hyperparameters import AUTO
-from ouroboros_core.hyperparameters import read_settings as read_given
+from ouroboros_core import methods, rules
+from ouroboros_core.settings import AUTO
+from ouroboros_core.settings import read_settings as read_given
 
 SETTINGS = {
     "gamma": "draft length",
@@ -20,39 +20,46 @@ SETTINGS = {
     "num_tokens": "tokens copied",
     "top_k_suffixes": "candidate suffixes",
 }
-"""Of settings whose name says too little; the others are said as they are called."""
+"""Names of settings in sentences, where the name in code says too little."""
 
 PUBLISHED = "as published"
-"""Said of settings that are those of the method's paper."""
+"""The words for the settings of a method's paper."""
 
 
 def setting(name: str) -> str:
-    """A setting as it stands in a sentence."""
+    """Return the name of a setting in a sentence."""
     return SETTINGS.get(name, name.replace("_", " ").replace("ngram", "n-gram"))
 
 
 def named(name: str) -> str:
-    """A setting where it is also asked for by its name in code, as messages and command lines call
-    it: `draft length (gamma)`."""
+    """Return a setting with its name in code, for messages and command lines: `draft length
+    (gamma)`."""
     words = setting(name)
     return f"{words} ({name})" if name in SETTINGS else words
 
 
 def label(name: str) -> str:
-    """What stands over a setting: `Draft length (gamma)`."""
+    """Return the label of a setting: `Draft length (gamma)`."""
     words = named(name)
     return words[:1].upper() + words[1:]
 
 
 def method(name: str) -> str:
-    """The name of a method by its id; the id itself where this program has no such method."""
+    """Return the name of a method by its id, or the id of an unknown method."""
     kind = methods.available().get(name)
     return name if kind is None else kind.name
 
 
+def acceptance_rules() -> dict[str, str]:
+    """Return the label of each acceptance rule by id, for Proof: first the rules that compare p
+    with q, since their proof is the least obvious."""
+    ordered = sorted(rules.available().values(), key=lambda rule: not rule.needs_probabilities)
+    return {rule.id: rule.name + ("" if rule.lossless else " (not lossless)") for rule in ordered}
+
+
 def run(name: str, settings: Mapping[str, Any]) -> str:
-    """A method with the settings that are not its defaults: `Speculative decoding, draft length 4`.
-    Left out are what is 'auto', and switches, but for what the name must say."""
+    """Return a method with the settings that are not its defaults: `Speculative decoding, draft
+    length 4`, without switches and settings that are 'auto'."""
     kind = methods.available().get(name)
     published = kind is not None and kind.published and dict(kind.published) == dict(settings)
     parts = [method(name), PUBLISHED] if published else [method(name)]
@@ -66,17 +73,17 @@ def run(name: str, settings: Mapping[str, Any]) -> str:
 
 
 def lane(name: str, written: str) -> str:
-    """A method with what a visitor has written of its settings: `published, gamma=2`."""
+    """Return a method with the settings that a visitor wrote: `published, gamma=2`."""
     preset, given = methods.split_preset(written)
     parts = [method(name), PUBLISHED] if preset == "published" else [method(name)]
     return ", ".join([*parts, *_listed(read_given(given))])
 
 
 def _listed(settings: Mapping[str, Any]) -> list[str]:
-    """Each setting with its value; at the end, in one, those that are 'auto'."""
-    shown = {key: value for key, value in settings.items() if not isinstance(value, bool)}
-    listed = [f"{setting(key)} {_value(value)}" for key, value in shown.items() if value != AUTO]
-    automatic = [setting(key) for key, value in shown.items() if value == AUTO]
+    """Return each setting with its value; at the end, in one, the settings that are 'auto'."""
+    values = {key: value for key, value in settings.items() if not isinstance(value, bool)}
+    listed = [f"{setting(key)} {_value(value)}" for key, value in values.items() if value != AUTO]
+    automatic = [setting(key) for key, value in values.items() if value == AUTO]
     return [*listed, f"{' and '.join(automatic)} auto"] if automatic else listed
 
 

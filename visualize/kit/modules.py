@@ -1,17 +1,33 @@
-"""The views' scripts as the page gets them: ES modules, at addresses of this server."""
+"""The scripts of the views: ES modules, served as files or carried as text by a page without a
+server."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import posixpath
+import re
 from functools import cache
 from pathlib import Path
 
 from fastapi.responses import Response
 
-from visualize.kit.bundle import imports
-
 VISUALIZE = Path(__file__).parents[1]
 FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
+IMPORT = re.compile(r' from "(\.[^"]+)";$', re.MULTILINE)
+"""The address in an import, relative to the file that imports; prettier writes it that way."""
+LOADER = r"""((texts, path) => {
+  const addresses = {};
+  const address = (path) => (addresses[path] ??= URL.createObjectURL(new Blob([module(path)], {
+    type: "text/javascript",
+  })));
+  const resolve = (name, path) => new URL(name, "file:///" + path).pathname.slice(1);
+  const module = (path) => texts[path].replace(/ from "(\.[^"]+)";$/gm, (_, name) =>
+    ` from "${address(resolve(name, path))}";`) + "\n//# sourceURL=" + path;
+  return import(address(path));
+})"""
+"""Import a module from texts by path. Each module gets an address inside the browser, and its
+imports the addresses of the modules that they name."""
 
 
 @cache
@@ -21,15 +37,24 @@ def modules() -> dict[str, str]:
     return {path.relative_to(VISUALIZE).as_posix(): path.read_text("utf-8") for path in paths}
 
 
-def path_of(name: str) -> str:
-    """Return the path below `visualize` of the module `name`; names are unique."""
-    return next(path for path in modules() if path.endswith(f"/{name}.js"))
+def with_imports(*paths: str) -> list[str]:
+    """Return the paths of these modules and of all modules that they import."""
+    needed = list(paths)
+    for path in needed:
+        folder = posixpath.dirname(path)
+        names = IMPORT.findall(modules()[path])
+        needed += [
+            other
+            for name in names
+            if (other := posixpath.normpath(posixpath.join(folder, name))) not in needed
+        ]
+    return needed
 
 
 @cache
 def modules_path() -> str:
-    """Where the page has its modules, beside its own address: another version of any of them has
-    another address. Below gradio_api, see `plot_view.PLOTLY`."""
+    """Return the address of the modules, beside the page's own address. Another version of any
+    module has another address. It is below gradio_api, see `plot_view.PLOTLY`."""
     written = "\0".join(part for item in modules().items() for part in item)
     return f"gradio_api/js-{hashlib.sha256(written.encode()).hexdigest()[:16]}"
 
@@ -41,18 +66,25 @@ def module(name: str) -> Response:
     return Response(modules()[name], media_type="text/javascript", headers=FOREVER)
 
 
-def imported(name: str) -> str:
-    """In the browser: the promise of the module of that name."""
-    return f'import(new URL("{modules_path()}/{path_of(name)}", document.baseURI))'
+def imported(path: str) -> str:
+    """Return an expression in JavaScript: the promise of a module that this server serves."""
+    return f'import(new URL("{modules_path()}/{path}", document.baseURI))'
 
 
-def preloaded(*names: str) -> str:
-    """For the page's head: links that fetch these modules, and all that they import, at once."""
-    wanted = list(names)
-    for name in wanted:
-        more = (other for _, other in imports(modules()[path_of(name)]))
-        wanted += [other for other in more if other not in wanted]
+def carried(path: str) -> str:
+    """Return an expression in JavaScript: the promise of a module, for a page without a server.
+
+    The expression contains the texts of the module and of all that it imports. It may stand in a
+    script element: no text in it can end the element.
+    """
+    texts = {name: modules()[name] for name in with_imports(path)}
+    return f"{LOADER}({json.dumps(texts)}, {json.dumps(path)})".replace("</", "<\\/")
+
+
+def preloaded(*paths: str) -> str:
+    """Return links for the page's head that fetch modules, and all that they import, at once."""
     links = (
-        f'<link rel="modulepreload" href="{modules_path()}/{path_of(name)}">' for name in wanted
+        f'<link rel="modulepreload" href="{modules_path()}/{path}">'
+        for path in with_imports(*paths)
     )
     return "\n".join(links)

@@ -22,20 +22,20 @@ def css() -> str:
     return "\n".join(rules)
 
 
-FIRST = ("run.css", "page.css")
-"""Style sheets that come before the others, which may change what they say."""
+FIRST = ("run.css", "base.css")
+"""Style sheets that come before all features, which may override them."""
 
 
 def style() -> str:
-    """All styles of the page: those of a run, of the page, of single places, then the palettes."""
+    """Return the styles of the page: a run, all features, each feature, then the palettes."""
     sheets = {file.name: file for file in VISUALIZE.glob("*/*.css")}
-    others = sorted(sheets.keys() - {*FIRST, "standalone.css", "opening.css"})
-    texts = [sheets[name].read_text("utf-8") for name in (*FIRST, *others)]
+    features = sorted(sheets.keys() - {*FIRST, "standalone.css", "opening.css"})
+    texts = [sheets[name].read_text("utf-8") for name in (*FIRST, *features)]
     return "\n".join([*texts, css()])
 
 
 def run_style() -> str:
-    """What the view of a run needs where the page around it is not ours: nothing in it touches that
-    page, and nothing that the page says of all buttons comes before it."""
+    """Return the styles of a run's view in another app. They affect nothing around the view, and
+    override the app's rules for all buttons."""
     text = (VISUALIZE / "run" / "run.css").read_text("utf-8") + css()
     return f":root:root {{\n{text}\n}}"

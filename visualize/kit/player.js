@@ -1,31 +1,45 @@
-// Controls that go through the moments of something, and the clock that plays them.
+// @ts-check
+// Controls that move through the moments of a run, and the clock that plays them.
 import { draw, make } from "./dom.js";
 
 const PLAY = "Play (Space)";
 
+/** Subclasses override `moved`, `begin`, `words` and `longest`. */
 export class Player {
-  // container: an element for the controls; frames: arrays whose last entry is the second at which
-  // a moment is reached.
+  /** @param {HTMLElement} container */
   constructor(container) {
+    /** @type {number[][]} the last entry of each is the second of the moment */
     this.frames = [];
+    /** @type {number | undefined} */
+    this.timer = undefined;
     this.at = -1;
     this.follow = true;
     this.speed = 1;
     this.build(container);
   }
 
-  moved() {} // the cursor is elsewhere
-  begin() {} // it is before the first moment
+  /** The cursor has moved. */
+  moved() {}
+  /** The cursor is before the first moment. */
+  begin() {}
   words() {
     return "";
   }
-  // The longest that words() comes to, one or several a line: the space of the widest is kept, so
-  // that the controls stay where they are.
+  /**
+   * Return the longest value of `words`, in one or several lines: its width is reserved, so that
+   * the controls stay in their places.
+   */
   longest() {
     return this.words();
   }
 
+  /** @param {HTMLElement} container */
   build(container) {
+    /**
+     * @param {string} label
+     * @param {string} icon
+     * @param {() => void} act
+     */
     const button = (label, icon, act) => {
       const node = make("button", "ouro-step-button");
       node.type = "button";
@@ -41,7 +55,7 @@ export class Player {
     this.next = button("One on (→)", "next", () => this.move(1));
     this.last = button("Last moment (End)", "last", () => this.go(this.frames.length - 1));
     this.slider = make("input", "ouro-slider");
-    Object.assign(this.slider, { type: "range", min: 0, max: 0, value: 0 });
+    Object.assign(this.slider, { type: "range", min: "0", max: "0", value: "0" });
     this.slider.setAttribute("aria-label", "Moment of the run");
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
     const speed = make("select", "ouro-speed");
@@ -65,8 +79,12 @@ export class Player {
     container.addEventListener("keydown", (event) => this.key(event));
   }
 
-  // Drawn, because not every system has these glyphs.
+  /**
+   * Return a drawn icon: not every system has these glyphs.
+   * @param {string} name
+   */
   static icon(name) {
+    /** @type {Record<string, string>} */
     const paths = {
       first: "M3 2h2v10H3zM12 2v10L5.5 7z",
       back: "M10 2v10L3 7z",
@@ -80,32 +98,41 @@ export class Player {
     return svg;
   }
 
-  // True where the key was one of the timeline's.
+  /**
+   * Return whether the timeline uses the key.
+   * @param {any} event
+   * @returns {boolean}
+   */
   key(event) {
     if (event.altKey || event.ctrlKey || event.metaKey || event.target.tagName === "SELECT")
       return false;
-    const act = {
+    /** @type {Record<string, () => void>} */
+    const acts = {
       ArrowLeft: () => this.move(-1),
       ArrowRight: () => this.move(1),
       Home: () => this.go(0),
       End: () => this.go(this.frames.length - 1),
       " ": () => this.toggle(),
-    }[event.key];
+    };
+    const act = acts[event.key];
     if (!act || (event.key === " " && event.target.tagName === "BUTTON")) return false;
     event.preventDefault();
     act();
     return true;
   }
 
+  /** @param {number} frame */
   go(frame) {
     this.pause();
     this.set(frame);
   }
 
+  /** @param {number} by */
   move(by) {
     this.go(this.at + by);
   }
 
+  /** @param {number} frame */
   set(frame) {
     if (!this.frames.length) return;
     this.at = Math.max(0, Math.min(frame, this.frames.length - 1));
@@ -123,7 +150,7 @@ export class Player {
     else this.play();
   }
 
-  // ahead: seconds beyond the moment that is shown
+  /** @param {number} ahead  seconds beyond the moment that is shown */
   play(ahead = 0) {
     this.pause();
     if (!this.frames.length) return;
@@ -134,6 +161,7 @@ export class Player {
     this.follow = false;
     let now = this.seconds + ahead,
       before = ahead ? performance.now() : undefined;
+    /** @param {number} time */
     const tick = (time) => {
       now += before === undefined ? 0 : ((time - before) / 1000) * this.speed;
       before = time;

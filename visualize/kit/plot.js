@@ -1,27 +1,33 @@
-// A Plotly chart in an element of its own: updated in place, the theme followed, with a cursor that
-// charts of one run share. It is drawn while it is near the window, and not behind a closed fold.
+// @ts-check
+// A Plotly chart: updated in place, in the colours of the theme, with a cursor that the charts of
+// one run share. It is drawn when it is near the window and not inside a closed fold.
 import { make, tell } from "./dom.js";
+/** @import { Looks, Figure } from "./types" */
 
 const NEAR = "100%"; // a window above and below it
 const AGAIN = 5000; // milliseconds until the library is asked for again
 
 export class Plot {
-  // looks: Map of look by key; library: the address of Plotly, where the page's head has not loaded
-  // it; axis: what lies on the x axis, where the chart shares the cursor of a run; click: told of a
-  // point.
-  constructor(container, looks, library, axis, click = () => {}) {
-    Object.assign(this, {
-      container,
-      looks,
-      library,
-      axis,
-      click,
-      latest: null,
-      moment: undefined,
-      listening: false,
-      near: false,
-      due: false,
-    });
+  /**
+   * @param {HTMLElement & Record<string, any>} container
+   * @param {Looks} looks
+   * @param {string} library  the address of Plotly, if the page's head does not load it
+   * @param {string} axis  the unit of the x axis, if the chart shares the cursor of a run
+   * @param {(point: any) => void} click
+   */
+  constructor(container, looks, library, axis = "", click = () => {}) {
+    this.container = container;
+    this.looks = looks;
+    this.library = library;
+    this.axis = axis;
+    this.click = click;
+    /** @type {any} */
+    this.latest = null;
+    /** @type {number | undefined} */
+    this.moment = undefined;
+    this.listening = false;
+    this.near = false;
+    this.due = false;
     this.cursor = make("div", "ouro-cursor");
     this.cursor.hidden = true;
     if (!window.Plotly && library) Plot.painted().then(() => Plot.idle(() => Plot.fetch(library)));
@@ -44,12 +50,12 @@ export class Plot {
     if (axis)
       document.addEventListener("ouro:cursor", (event) => {
         if (!this.latest || event.detail.run !== this.latest.run) return;
-        this.moment = event.detail[axis];
+        this.moment = /** @type {Record<string, any>} */ (event.detail)[axis];
         this.point();
       });
   }
 
-  // value: {run, figure: {data, layout}}
+  /** @param {{ run: string, figure: Figure }} value */
   show(value) {
     if (this.latest && this.latest.run !== value.run) this.moment = undefined;
     this.latest = { ...value.figure, run: value.run };
@@ -61,12 +67,16 @@ export class Plot {
     this.render();
   }
 
+  /** @param {boolean} due */
   owe(due) {
     this.due = due;
     this.container.toggleAttribute("data-due", due);
   }
 
-  // What is due is drawn once the chart is near the window and the library is there.
+  /**
+   * Draw the chart if it is due, near the window, and the library is loaded.
+   * @param {boolean} near
+   */
   render(near = this.near) {
     if (!this.due || !near) return;
     if (!window.Plotly) {
@@ -78,7 +88,7 @@ export class Plot {
       displaylogo: false,
       showSendToCloud: false,
       responsive: true,
-      // where nothing hovers it would lie over the legend for good
+      // without a pointer that hovers it would cover the legend for good
       displayModeBar: matchMedia("(hover: none)").matches ? false : "hover",
       ...this.saving(),
     };
@@ -89,12 +99,15 @@ export class Plot {
     this.quiet();
   }
 
-  // The library is larger than all the rest of the page. It is fetched after the first paint, when
-  // there is nothing else to do, and runs when a chart is to be drawn.
+  /**
+   * Wait for the first paint. The library is larger than the rest of the page: it is fetched when
+   * there is nothing else to do, and runs when a chart is drawn.
+   * @returns {Promise<void>}
+   */
   static painted() {
     return new Promise((resolve) => {
       if (!(self.PerformanceObserver && PerformanceObserver.supportedEntryTypes.includes("paint")))
-        return resolve();
+        return resolve(undefined);
       new PerformanceObserver((_, observer) => resolve(observer.disconnect())).observe({
         type: "paint",
         buffered: true,
@@ -102,11 +115,13 @@ export class Plot {
     });
   }
 
+  /** @param {() => void} act */
   static idle(act) {
     if (self.requestIdleCallback) requestIdleCallback(act, { timeout: 2000 });
     else setTimeout(act, 200);
   }
 
+  /** @param {string} library */
   static fetch(library) {
     if (document.querySelector("[data-plotly]")) return;
     const link = Object.assign(make("link"), { rel: "prefetch", as: "script", href: library });
@@ -115,7 +130,11 @@ export class Plot {
     document.head.append(link);
   }
 
-  // One script for all charts of the page.
+  /**
+   * Return the one script for all charts of the page.
+   * @param {string} library
+   * @returns {HTMLScriptElement}
+   */
   static script(library) {
     const known = document.querySelector("script[data-plotly]");
     if (known) return known;
@@ -132,17 +151,17 @@ export class Plot {
     script.addEventListener("error", () => setTimeout(() => this.render(), AGAIN));
   }
 
-  // What a chart's toolbar does is for the mouse: its buttons are no stops on the way through the
-  // page.
+  /** Take the toolbar's buttons out of the tab order: they are for the mouse. */
   quiet() {
     for (const node of this.container.querySelectorAll("a, button, [tabindex]")) node.tabIndex = -1;
   }
 
-  // PNG is Plotly's own button; SVG is one more.
+  /** Return options of the toolbar: PNG is Plotly's own button, SVG is added. */
   saving() {
     const name = (this.container.dataset.label || "chart")
       .replace(/[^\p{L}\p{N}]+/gu, "-")
       .toLowerCase();
+    /** @param {string} format */
     const image = (format) => ({ format, filename: name, width: 900, height: 420 });
     const svg = {
       name: "Download plot as an SVG",
@@ -156,7 +175,7 @@ export class Plot {
     this.listening = true;
     this.container.on("plotly_relayout", () => this.point());
     this.container.on("plotly_afterplot", () => this.quiet());
-    this.container.on("plotly_click", (event) => {
+    this.container.on("plotly_click", (/** @type {any} */ event) => {
       const point = event.points[0];
       this.click(point);
       if (this.axis && this.latest.run)
@@ -168,7 +187,7 @@ export class Plot {
     const ink = getComputedStyle(this.container).getPropertyValue("--body-text-color").trim();
     const dark = document.body.classList.contains("dark"),
       paper = document.body.dataset.ouroPalette === "paper";
-    return this.latest.data.map((trace) => {
+    return this.latest.data.map((/** @type {any} */ trace) => {
       const look = trace.meta && this.looks.get(trace.meta.look);
       const colour = look && (!paper ? look.colour : dark ? look.paper_dark : look.paper);
       const shown = look ? { ...trace, marker: { ...trace.marker, color: colour } } : { ...trace };
@@ -180,9 +199,14 @@ export class Plot {
   themed() {
     const style = getComputedStyle(this.container),
       layout = this.latest.layout;
+    /**
+     * @param {string} name
+     * @param {string} fallback
+     */
     const value = (name, fallback) => style.getPropertyValue(name).trim() || fallback;
     const ink = value("--body-text-color", "#1f2937"),
       grid = value("--border-color-primary", "#d1d5db");
+    /** @param {string} name */
     const axis = (name) => ({ ...layout[name], gridcolor: grid, linecolor: grid, tickcolor: grid });
     return {
       ...layout,
@@ -201,21 +225,23 @@ export class Plot {
         bordercolor: grid,
         font: { color: ink },
       },
-      // What lies over the bars, and lines across a chart, are drawn in the colour of text.
-      shapes: (layout.shapes || []).map((shape) =>
+      // Lines, and shapes above the bars, have the colour of text.
+      shapes: (layout.shapes || []).map((/** @type {any} */ shape) =>
         shape.layer === "above" || shape.type === "line"
           ? { ...shape, line: { ...shape.line, color: ink } }
           : shape,
       ),
-      annotations: (layout.annotations || []).map((note) => ({
+      annotations: (layout.annotations || []).map((/** @type {any} */ note) => ({
         ...note,
         font: { color: ink, ...note.font },
       })),
     };
   }
 
-  // A line at the cursor of the run that is drawn: an element of its own, because drawing the chart
-  // again would take too long.
+  /**
+   * Move the line at the cursor of the run. It is an element, because drawing the chart again would
+   * take too long.
+   */
   point() {
     const axis = this.container._fullLayout && this.container._fullLayout.xaxis,
       area = this.container._fullLayout && this.container._fullLayout._size;

@@ -1,9 +1,13 @@
+// @ts-check
 // A chart of the page.
 import { Plot } from "./plot.js";
+/** @import { Mount } from "./types" */
 
+/** @type {Mount} */
 export function mount(element, props, watch, trigger) {
   const looks = new Map(props.looks.map((look) => [look.look, look]));
-  const chosen = ({ x, y, customdata }) => trigger("point_select", { x, y, data: customdata });
+  const chosen = (/** @type {any} */ { x, y, customdata }) =>
+    trigger("point_select", { x, y, data: customdata });
   const plot = new Plot(
     element.querySelector(".ouro-plot"),
     looks,
@@ -17,7 +21,7 @@ export function mount(element, props, watch, trigger) {
     if (value && value.figure) plot.show(value);
   }
 
-  // The run on the page has begun: what this chart shows is of another one.
+  // Another run has begun than the one that this chart shows.
   if (props.later)
     document.addEventListener("ouro:begun", (event) => {
       if (plot.latest && plot.latest.run !== event.detail.run)

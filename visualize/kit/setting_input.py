@@ -7,8 +7,8 @@ from typing import Any
 
 import gradio as gr
 
-from ouroboros_core.hyperparameters import Setting
-from visualize.kit import labels as spoken
+from ouroboros_core.settings import Setting
+from visualize.kit import labels
 
 NOTHING_YET = "Nothing has run yet."
 """Where a run would be."""
@@ -20,7 +20,7 @@ CHAT_TEMPLATE = (
 
 
 def sampling_component(setting: Setting) -> Any:
-    label = spoken.label(setting.name)
+    label = labels.label(setting.name)
     if setting.choices:
         return gr.Dropdown(
             list(setting.choices), value=setting.default, label=label, info=setting.help

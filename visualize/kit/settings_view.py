@@ -1,5 +1,5 @@
-"""The settings of all methods as one component. As components of their own they were half of those
-of the page, and Gradio's script goes through all of these again and again."""
+"""The settings of all methods as one component. As separate components they were half of the page's
+components, and Gradio's script visits all components again and again."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import AUTO, Setting
 from ouroboros_core.methods.parts.base import Method
 from ouroboros_core.methods.parts.needs import Need
-from visualize.kit import labels as spoken
+from ouroboros_core.settings import AUTO, Setting
+from visualize.kit import labels
 from visualize.kit.json_html import JsonHTML
-from visualize.kit.markup import METHOD_SETTINGS
+from visualize.kit.markup import markup
 
+METHOD_SETTINGS = markup("kit/settings_view")
 TEXT = 40
 """Characters of a setting that is a text."""
 
@@ -23,20 +24,20 @@ TEXT = 40
 class MethodSettings(JsonHTML):
     """The settings of the chosen method.
 
-    Value: {method, of}, `of` by method what a visitor has changed of it: {auto, values, predicted}.
-    With `merge` as well, what it names is taken over and the rest stays.
+    Value: {method, of}, where `of` has a visitor's changes by method: {auto, values, predicted}.
+    With `merge`, named settings are replaced and the others stay.
     """
 
-    def __init__(self, kinds: Sequence[type[Method]], method: str, **more: Any) -> None:
+    def __init__(self, kinds: Sequence[type[Method]], method: str, **options: Any) -> None:
         """method: the id of the one that is chosen first."""
         value = {"method": method, "of": {}}
         declared = [declaration(kind) for kind in kinds]
-        super().__init__(value, METHOD_SETTINGS, methods=declared, padding=False, **more)
+        super().__init__(value, METHOD_SETTINGS, methods=declared, padding=False, **options)
 
 
 def declaration(kind: type[Method]) -> dict[str, Any]:
-    """What the view knows of a method; `published` are the values of all settings that way, None
-    where there is nothing of the kind."""
+    """Return the view's data of a method. `published` has the values of all settings as published,
+    None without published settings."""
     settings = kind.Hyperparameters.settings()
     published = {
         name: kind.published.get(name, setting.default) for name, setting in settings.items()
@@ -55,7 +56,7 @@ def declaration(kind: type[Method]) -> dict[str, Any]:
 def _declared(setting: Setting) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": setting.name,
-        "label": spoken.label(setting.name),
+        "label": labels.label(setting.name),
         "help": setting.help,
         "value": first_value(setting),
         "auto": setting.default == AUTO,
@@ -69,22 +70,22 @@ def _declared(setting: Setting) -> dict[str, Any]:
 
 
 def first_value(setting: Setting) -> Any:
-    """What stands there before a visitor changes it: where the method sets it by itself, what it is
-    once nothing is automatic."""
+    """Return a setting's first value: the default, or for an automatic setting its value without
+    'auto'."""
     return setting.fixed if setting.default == AUTO else setting.default
 
 
 @dataclass(frozen=True)
 class MethodChoice:
-    """What a visitor chose of a method: its settings, and the predicted output."""
+    """A visitor's choice: the settings of a method, and the predicted output."""
 
     settings: dict[str, Any]
     predicted: str
 
 
 def method_choice(value: Any, kind: type[Method]) -> MethodChoice:
-    """What the component's value says of a method; raises InvalidInput for what is no such value.
-    The settings themselves are not checked."""
+    """Return the choice in the component's value; raises InvalidInput for another value. The
+    settings are not checked."""
     try:
         given = json.loads(value) if isinstance(value, str) else value
         own = given["of"].get(kind.id, {})
@@ -103,8 +104,7 @@ def method_choice(value: Any, kind: type[Method]) -> MethodChoice:
 
 
 def of_link(kind: type[Method], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A value of the component that takes over the settings of a link; what it does not name keeps
-    its value."""
+    """Return a value of the component that replaces the settings of a link and keeps the others."""
     settable = kind.Hyperparameters.fixed()
     fixed = any(settings.get(name, AUTO) != AUTO for name in settable)
     values = {name: value for name, value in settings.items() if value != AUTO}

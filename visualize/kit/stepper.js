@@ -1,14 +1,23 @@
-// A slider with a step back and a step forth, for pictures that are gone through place by place.
+// @ts-check
+// A slider with a step back and a step forward, for pictures with numbered positions.
 import { make } from "./dom.js";
 
-// label: what is moved along; draw(at) paints a place; first: the number of the first place as it
-// is told. Gives {element, go(at),
-// range(most, at)}.
+/**
+ * Return the slider's element, `go` to move it, and `range` to set its last position and move it.
+ * @param {string} label  the name of a position
+ * @param {(at: number) => void} draw  paints a position
+ * @param {number} first  the shown number of the first position
+ */
 export function stepper(label, draw, first = 0) {
   const element = make("div", "ouro-stepper"),
     name = make("label"),
     input = make("input"),
     value = make("output");
+  /**
+   * @param {string} text
+   * @param {number} by
+   * @param {string} said
+   */
   const button = (text, by, said) => {
     const made = make("button", "", text);
     made.type = "button";
@@ -18,10 +27,11 @@ export function stepper(label, draw, first = 0) {
   };
   const back = button("◀", -1, `${label}: one back`),
     on = button("▶", 1, `${label}: one further`);
-  Object.assign(input, { type: "range", min: 0, max: 0, step: 1, value: 0 });
+  Object.assign(input, { type: "range", min: "0", max: "0", step: "1", value: "0" });
   name.append(make("span", "", label), input);
   element.append(back, name, on, value);
 
+  /** @param {number} at */
   function go(at) {
     input.value = String(Math.max(0, Math.min(Number(input.max), at)));
     value.textContent = `${Number(input.value) + first} of ${Number(input.max) + first}`;
@@ -35,6 +45,10 @@ export function stepper(label, draw, first = 0) {
   return {
     element,
     go,
+    /**
+     * @param {number} most
+     * @param {number} at
+     */
     range(most, at) {
       input.max = String(most);
       go(at);

@@ -1,23 +1,30 @@
-// A suffix automaton (Blumer et al. 1985), as ouroboros_core/lookup/suffix_automaton.py has it:
-// over all tokens added so far it
-// knows the longest end of the text that stood there before, and where it ended most recently.
-export const FRESH = 64; // suffixes, the longest first, that learn at once where they ended last
+// @ts-check
+// A suffix automaton (Blumer et al. 1985), as in ouroboros_core/lookup/suffix_automaton.py: for all
+// tokens so far it finds the longest end of the text that occurred before, and its most recent end.
+/** @import { Token } from "../kit/types" */
 
+/** The number of suffixes, the longest first, whose last end is updated at once. */
+export const FRESH = 64;
+
+/** @template Token */
 export class SuffixAutomaton {
   constructor() {
-    this.count = 0; // of tokens
+    this.count = 0; // tokens
+    /** @type {Map<Token, number>[]} */
     this.next = [new Map()];
     this.link = [-1];
     this.length = [0];
     this.ended = [-1];
     this.last = 0;
-    this.recent = null; // {length, end}: end is the position behind the earlier occurrence
+    /** @type {{ length: number, end: number } | null} the end of the earlier occurrence */
+    this.recent = null;
   }
 
   get states() {
     return this.next.length;
   }
 
+  /** @param {Token} token */
   append(token) {
     const position = this.count++;
     const state = this.add(this.length[this.last] + 1, new Map());
@@ -42,6 +49,10 @@ export class SuffixAutomaton {
     }
   }
 
+  /**
+   * @param {number} length
+   * @param {Map<Token, number>} following
+   */
   add(length, following) {
     this.next.push(following);
     this.length.push(length);
@@ -50,7 +61,12 @@ export class SuffixAutomaton {
     return this.length.length - 1;
   }
 
-  // Split off a state for the shorter substrings of `old`, which now have one more end position.
+  /**
+   * Split off a state for the shorter substrings of `old`, which now have one more end position.
+   * @param {number} before
+   * @param {Token} token
+   * @param {number} old
+   */
   clone(before, token, old) {
     const clone = this.add(this.length[before] + 1, new Map(this.next[old])),
       parent = this.link[old];

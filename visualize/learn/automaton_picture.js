@@ -1,21 +1,29 @@
-// A suffix automaton over a text of the reader's own: at each place the longest earlier match and
-// what would be copied light up.
+// @ts-check
+// A suffix automaton over a text that the reader types: at each position it marks the longest
+// earlier match and the tokens that would be copied.
 import { SuffixAutomaton } from "./automaton.js";
 import { counted, fill, foreign, make } from "../kit/dom.js";
 import { stepper } from "../kit/stepper.js";
+/** @import { Mount } from "../kit/types" */
 
 const LONGEST = 400;
 
-// Words, numbers and signs, each with the blank before it: a stand-in for a model's tokens, which
-// needs no vocabulary.
+/**
+ * Return words, numbers and signs, each with the blank before it: they stand for a model's tokens
+ * and need no vocabulary.
+ * @param {string} text
+ * @returns {string[]}
+ */
 export const pieces = (text) =>
   text.match(/ ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\p{L}\p{M}\p{N}\s]|\s/gu) || [];
 
-// What is known before each place of a text: {match, copied, states}, where the tokens before it
-// are read.
+/**
+ * Return the automaton's match and size after each number of tokens.
+ * @param {string[]} tokens
+ */
 export function readAlong(tokens) {
-  const automaton = new SuffixAutomaton(),
-    found = [{ match: null, states: automaton.states }];
+  const automaton = new SuffixAutomaton();
+  const found = [{ match: automaton.recent, states: automaton.states }];
   for (const token of tokens) {
     automaton.append(token);
     found.push({ match: automaton.recent, states: automaton.states });
@@ -23,6 +31,7 @@ export function readAlong(tokens) {
   return found;
 }
 
+/** @type {Mount} */
 export function mount(element, { value }) {
   const { text } = JSON.parse(value);
   const box = foreign(make("textarea", "ouro-copy-input")),
@@ -35,13 +44,21 @@ export function mount(element, { value }) {
   label.append(make("span", "", `Your text, ${LONGEST} characters at most`), box);
   said.setAttribute("role", "status");
   shown.setAttribute("aria-hidden", "true"); // the line below says it in words
-  let tokens = [],
-    found = [];
+  /** @type {string[]} */
+  let tokens = [];
+  let found = readAlong(tokens);
   const steps = stepper("Place in the text", (at) => draw(at));
 
-  // One token more than matched is copied; how many of them the text goes on with.
+  /**
+   * Return the end of the copied tokens, one token more than matched.
+   * @param {number} at
+   */
   const copyEnd = (at) =>
     found[at].match ? Math.min(at, found[at].match.end + found[at].match.length + 1) : -1;
+  /**
+   * Return how many copied tokens the text continues with.
+   * @param {number} at
+   */
   function right(at) {
     if (!found[at].match) return 0;
     const copied = tokens.slice(found[at].match.end, copyEnd(at)),
@@ -49,6 +66,7 @@ export function mount(element, { value }) {
     return wrong < 0 ? copied.length : wrong;
   }
 
+  /** @param {number} at */
   function draw(at) {
     const { match, states } = found[at];
     const from = match ? match.end - match.length : -1,
@@ -67,6 +85,10 @@ export function mount(element, { value }) {
       }),
     );
     const kept = right(at);
+    /**
+     * @param {number} low
+     * @param {number} high
+     */
     const quoted = (low, high) => "“\u2068" + tokens.slice(low, high).join("") + "\u2069”";
     const words = !match
       ? `${counted(at, "token")} read, ${counted(states, "state")}. The last token stood ` +

@@ -10,12 +10,12 @@ from functools import cache
 from typing import Any
 
 from ouroboros_core.locations import assets
+from ouroboros_core.messages import isolated
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Judged, Step, Trace
-from ouroboros_core.words import isolated
 from visualize.gallery import runs as gallery
-from visualize.run import diagnosis as numbers
+from visualize.run import diagnosis
 
 SIZES = {"M": "million", "B": "billion"}
 EXAMPLE = {"red": ("0.3", "0.6"), "green": ("0.5", "0.2"), "blue": ("0.2", "0.2")}
@@ -36,8 +36,8 @@ def pass_facts(wide: Trace, plain: Trace) -> dict[str, float]:
 
 
 def cost_facts(trace: Trace, plain: Trace) -> dict[str, float]:
-    """What a step costs in plain steps, part by part, and draft passes in a step."""
-    draft, verify, rest = numbers.parts(trace, plain)
+    """Return the cost of a step in plain steps, phase by phase, and its draft passes."""
+    draft, verify, rest = diagnosis.parts(trace, plain)
     passes = sum(step.draft_passes for step in trace.steps) / len(trace.steps)
     return {"drafting": draft, "checking": verify, "rest": rest, "passes": passes}
 
@@ -69,8 +69,8 @@ def quoted(text: str) -> str:
 
 
 def refusal_facts(trace: Trace, step: Step, refused: int) -> dict[str, Any]:
-    """The guess that was rejected at a node and the token that the target wanted, with what the
-    target gives them."""
+    """Return the rejected guess at a node and the target's token, with the target's
+    probabilities."""
     judged = next(one for one in step.judged if one.node == step.tree.parents[refused])
     token, own = step.tree.tokens[refused], step.target_token
     assert own is not None
@@ -87,7 +87,7 @@ def _of(judged: Judged, column: tuple[float, ...], token: int) -> float:
 
 
 def position_facts(trace: Trace) -> dict[str, float]:
-    """Shares accepted of the first and of the last guess, of those that were judged."""
+    """Return the accepted shares of the first and of the last guess, among judged guesses."""
     counts = metrics.acceptance_by_position(trace)
     reached = [accepted / tested for tested, accepted in counts if tested]
     return {"first": reached[0], "last": reached[-1], "reached": counts[-1][0] / counts[0][0]}
@@ -112,8 +112,8 @@ def residual_rows(trace: Trace, judged: Judged) -> list[dict[str, Any]]:
 
 
 def size_in_words(model: str) -> str:
-    """The parameters of a model, as its name tells them: '135 million'. Raises ValueError for a
-    name without them."""
+    """Return the parameters in a model's name: '135 million'. Raises ValueError for a name without
+    them."""
     found = re.search(r"(?<![\d.])(\d+(?:\.\d+)?)([MB])\b", model)
     if found is None:
         raise ValueError(f"the name of a model here tells its size, as in -135M or -1.5B: {model}")

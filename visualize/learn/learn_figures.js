@@ -1,12 +1,17 @@
-// The pictures of the lessons, by their names: each is made of plain data, or of what a reader
+// @ts-check
+// The pictures of the lessons by name. Each is made of plain data, or of a text that the reader
 // types.
 import { mount as mountAutomaton } from "./automaton_picture.js";
 import { make } from "../kit/dom.js";
 import { mount as mountMask } from "./mask_picture.js";
 import { mount as mountPool } from "./pool_picture.js";
 import { mount as mountWindow } from "./window_picture.js";
+/** @import { Mount } from "../kit/types" */
 
-// A worked example in numbers.
+/**
+ * Show a worked example in numbers.
+ * @type {Mount}
+ */
 function mountHundred(element, { value }) {
   const { columns, rows } = JSON.parse(value),
     table = make("table", "ouro-table"),
@@ -15,12 +20,16 @@ function mountHundred(element, { value }) {
   table.append(head);
   for (const [token, ...counts] of rows) {
     const line = make("tr");
-    line.append(make("th", "", token), ...counts.map((count) => make("td", "", String(count))));
+    line.append(
+      make("th", "", token),
+      ...counts.map((/** @type {number} */ count) => make("td", "", String(count))),
+    );
     table.append(line);
   }
   element.append(table, make("figcaption", "", "100 draws of the draft"));
 }
 
+/** @type {Record<string, Mount>} */
 const FIGURES = {
   hundred: mountHundred,
   automaton: mountAutomaton,
@@ -29,6 +38,10 @@ const FIGURES = {
   window: mountWindow,
 };
 
+/**
+ * @param {string} name
+ * @param {object} data
+ */
 export function drawFigure(name, data) {
   const figure = make("figure", "ouro-picture ouro-" + name);
   FIGURES[name](figure, { value: JSON.stringify(data) });

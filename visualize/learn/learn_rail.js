@@ -1,9 +1,14 @@
-// The rail of the lessons: one stretch for each chapter, filled as far as it was read. Arrow keys,
+// @ts-check
+// The rail of the lessons: a stretch for each chapter, filled as far as it was read. Arrow keys,
 // Home and End move along it.
 import { make } from "../kit/dom.js";
 
 export class Rail {
-  // list: an ol; titles: of the chapters; go(number) opens one.
+  /**
+   * @param {HTMLElement} list
+   * @param {string[]} titles
+   * @param {(chapter: number) => void} go  opens a chapter
+   */
   constructor(list, titles, go) {
     this.list = list;
     this.buttons = titles.map((title, n) => {
@@ -23,32 +28,42 @@ export class Rail {
     list.style.setProperty("--chapters", String(titles.length));
   }
 
+  /**
+   * @param {KeyboardEvent} event
+   * @param {number} n
+   */
   key(event, n) {
     const last = this.buttons.length - 1;
-    const to = {
+    /** @type {Record<string, number>} */
+    const targets = {
       ArrowRight: n + 1,
       ArrowDown: n + 1,
       ArrowLeft: n - 1,
       ArrowUp: n - 1,
       Home: 0,
       End: last,
-    }[event.key];
+    };
+    const to = targets[event.key];
     if (to === undefined || !this.buttons[to]) return;
     this.rove(to);
     this.buttons[to].focus();
     event.preventDefault();
   }
 
+  /** @param {number} to */
   rove(to) {
     this.buttons.forEach((button, n) => (button.tabIndex = n === to ? 0 : -1));
   }
 
-  // here: the chapter that is open, and the share of it that was read; done(n): whether the
-  // question of a chapter was answered.
+  /**
+   * @param {number} here  the open chapter
+   * @param {number} share  the share of it that was read
+   * @param {(chapter: number) => boolean} done  whether its question was answered
+   */
   show(here, share, done) {
     this.rove(here);
     this.buttons.forEach((button, n) => {
-      button.parentNode.toggleAttribute("data-here", n === here);
+      button.parentElement.toggleAttribute("data-here", n === here);
       if (n === here) button.setAttribute("aria-current", "step");
       else button.removeAttribute("aria-current");
       button.toggleAttribute("data-done", done(n));

@@ -1,29 +1,38 @@
-// A chapter on its own: its address, the frame that puts it into another page, and full screen.
-// The static site's page with ?embed is such a frame: it shows one chapter and tells the page
-// around it how high it is.
+// @ts-check
+// One chapter alone: its address, a frame that puts it into another page, and full screen. The
+// static site's page with ?embed is such a frame: it shows one chapter and reports its height to
+// the page around it.
 import { make } from "../kit/dom.js";
 
 const HEIGHT = 820; // pixels that most stops need on a wide page
-const ELSEWHERE = "https://ADDRESS-OF-THE-STATIC-SITE/index.html"; // "make static" writes it
+const SITE = "https://ADDRESS-OF-THE-STATIC-SITE/index.html"; // "make static" writes it
 const WORDS =
   'The frame is a page of the static site, which "make static" writes: put that on any web ' +
   "server. The frame tells its height; how to follow it is in the manual, For teachers.";
 
-// root: the lessons; place: what stands before a chapter's id in the address, such as "learn/";
-// go(number) opens a chapter.
+/** @typedef {{ id: string, title: string }} Chapter */
 export class Share {
+  /**
+   * @param {HTMLElement} root
+   * @param {Chapter[]} chapters
+   * @param {string} place  the text before a chapter's id in the address, such as "learn/"
+   * @param {(chapter: number) => void} go  opens a chapter
+   */
   constructor(root, chapters, place, go) {
     this.root = root;
     this.chapters = chapters;
     this.place = place;
     this.embedded = new URLSearchParams(location.search).has("embed");
+    /** @type {string | undefined} the id of the open chapter */
+    this.shown = undefined;
+    this.filled = false;
     this.build();
     this.alone(this.embedded);
     if (this.embedded) new ResizeObserver(() => this.report()).observe(root);
     addEventListener("popstate", () => {
       const number = this.named();
       if (number < 0)
-        this.leave(); // another place of the page, whose tabs are hidden meanwhile
+        this.leave(); // another tab of the page; full screen hides the tabs
       else if (this.chapters[number].id !== this.shown) go(number);
     });
     document.addEventListener(
@@ -52,6 +61,12 @@ export class Share {
     this.root.insertBefore(bar, this.root.querySelector(".ouro-learn-questions"));
   }
 
+  /**
+   * @template {"input" | "textarea"} Tag
+   * @param {HTMLElement} box
+   * @param {string} label
+   * @param {Tag} tag
+   */
   field(box, label, tag) {
     const around = make("label", "", label),
       text = make(tag, "ouro-share-text");
@@ -62,7 +77,7 @@ export class Share {
     return text;
   }
 
-  // The chapter that the address names; -1 if none.
+  /** Return the chapter that the address names, or -1. */
   named() {
     const id = location.hash.startsWith("#" + this.place)
       ? location.hash.slice(1 + this.place.length)
@@ -74,7 +89,10 @@ export class Share {
     return Math.max(0, this.named());
   }
 
-  // A chapter is open: the address says so, where it is that of the lessons.
+  /**
+   * A chapter is open: write it into the address, if that is the address of the lessons.
+   * @param {Chapter} chapter
+   */
   at({ id, title }) {
     const before = this.shown,
       here = "#" + this.place + id;
@@ -85,7 +103,7 @@ export class Share {
     if (lessons && (before || this.named() >= 0) && location.hash !== here)
       history.replaceState(history.state, "", location.pathname + location.search + here);
     const site =
-      this.place || location.protocol === "file:" ? ELSEWHERE : location.origin + location.pathname;
+      this.place || location.protocol === "file:" ? SITE : location.origin + location.pathname;
     this.link.value =
       location.origin === "null" || location.protocol === "file:"
         ? site + "#" + id
@@ -109,7 +127,10 @@ export class Share {
       );
   }
 
-  // Nothing but the lessons; it is what full screen shows, and what a frame shows.
+  /**
+   * Show nothing but the lessons, as full screen and a frame do.
+   * @param {boolean} yes
+   */
   alone(yes) {
     document.documentElement.toggleAttribute("data-ouro-alone", yes);
     document.documentElement.toggleAttribute("data-ouro-embed", this.embedded);
@@ -124,8 +145,10 @@ export class Share {
     this.alone(this.embedded);
   }
 
-  // Where the browser refuses full screen, as phones and some frames do, the lessons fill the
-  // window.
+  /**
+   * Enter or leave full screen. If the browser refuses it, as phones and some frames do, the
+   * lessons fill the window.
+   */
   async toggle() {
     if (this.filled) return this.leave();
     const page = document.documentElement;

@@ -1,440 +1,387 @@
-// The lessons: chapters of a few stops, each of which puts the run beside it to a moment and marks
-// what the words are about.
-// `props.load` or `server.run` brings a run.
+// @ts-check
+// The lessons: chapters of a few stops. Each stop moves the run beside it to a moment and marks what
+// its words are about. `props.load` or `server.run` brings a run.
+import { counted, make, paragraph, tell } from "../kit/dom.js";
 import { mount as mountDice } from "../proof/dice_view.js";
-import { counted, foreign, make, paragraph, percent, quote, tell, visible } from "../kit/dom.js";
-import { drawFigure } from "./learn_figures.js";
-import { Rail } from "./learn_rail.js";
-import { seenTokens } from "../kit/seen.js";
-import { Share } from "./learn_share.js";
-import { mount as mountTheory } from "./theory_view.js";
 import { mount as mountRun } from "../run/token_view.js";
+import { drawFigure } from "./learn_figures.js";
+import { ask } from "./learn_question.js";
+import { Rail } from "./learn_rail.js";
+import { Share } from "./learn_share.js";
+import { residual } from "./residual_picture.js";
+import { around, shift, showIn } from "./scrolling.js";
+import { mount as mountTheory } from "./theory_view.js";
+/** @import { Mount, Props } from "../kit/types" */
 
 const QUIETLY = { preventScroll: true };
+const EDGE = 10; // pixels between what is marked and the edges of the window
+const GAMES = ["theory", "dice"]; // figures that are views
+const FAILED = "The run of this chapter could not be fetched. Reload the page and try again.";
+const nothing = () => {};
 
-export function mount(element, props, watch, trigger, server) {
-  const root = element.querySelector(".ouro-learn");
-  const part = (name) => root.querySelector(".ouro-learn-" + name);
-  const state = {
-    chapter: 0,
-    stop: 0,
-    known: new Map(),
-    done: new Set(),
-    asked: 0,
-  };
-  const { chapters, questions } = JSON.parse(props.value);
-  const stage = root.querySelector(".ouro-learn-run");
-  // as in page.css: the words are a sheet at the lower edge
-  const narrow = matchMedia("(max-width: 900px)");
-  const view = { props: { value: null, looks: props.looks }, changed: () => {} };
-  mountRun(
-    stage,
-    view.props,
-    (_, changed) => (view.changed = changed),
-    () => {},
-  );
-  mountTheory(
-    part("theory"),
-    { value: null, looks: props.looks, plotly: props.plotly },
-    () => {},
-    () => {},
-  );
+/**
+ * The moment that words are about: a step and stage of a run, a card, the elements to mark.
+ * @typedef {{ run?: string, at?: { step: number, stage: string } | null, spot?: string,
+ *   card?: { step: number, node: number }, figure?: string, curve?: string, windowed?: boolean,
+ *   sliders?: Record<string, number> }} Focus
+ */
+/**
+ * @typedef {{ id: string, title: string, run: string, stops: (Focus & { words: string[] })[],
+ *   question: any, figures?: Record<string, object>, residual?: any }} Chapter
+ */
 
-  mountDice(part("dice"), {});
+export class LearnView {
+  /**
+   * @param {HTMLElement} root
+   * @param {Props} props
+   * @param {(name: string) => Promise<string>} fetchRun  returns a recorded run by its name, as JSON
+   */
+  constructor(root, props, fetchRun) {
+    const { chapters, questions } = JSON.parse(props.value);
+    this.root = root;
+    this.fetchRun = fetchRun;
+    /** @type {Chapter[]} */
+    this.chapters = chapters;
+    this.chapterNumber = 0;
+    this.stopNumber = 0;
+    /** @type {Map<string, string | Promise<string>>} runs that were fetched, by name */
+    this.runs = new Map();
+    /** @type {Set<string>} chapters with an answered question */
+    this.done = new Set();
+    this.requests = 0; // moments that were asked for: an old one must not be shown
+    this.stage = root.querySelector(".ouro-learn-run");
+    // as in learn.css: the words are a sheet at the lower edge
+    this.narrow = matchMedia("(max-width: 900px)");
+    this.mountViews(props);
+    const go = (/** @type {number} */ number) => this.go(number);
+    const titles = this.chapters.map((chapter) => chapter.title);
+    this.rail = new Rail(this.part("list"), titles, go);
+    this.share = new Share(root, this.chapters, props.place || "", go);
+    this.listen();
+    this.drawQuestions(questions);
+    this.go(this.share.first());
+  }
 
-  const rail = new Rail(
-    part("list"),
-    chapters.map((one) => one.title),
-    (number) => go(number),
-  );
-  const figure = part("figure");
+  /** @param {string} name */
+  part(name) {
+    return this.root.querySelector(".ouro-learn-" + name);
+  }
 
-  const chapter = () => chapters[state.chapter];
-  const share = new Share(root, chapters, props.place || "", (number) => go(number));
-  const lastStop = () => chapter().stops.length; // the question comes behind the last stop
+  /**
+   * Mount the run, the theory and the dice, which stops show.
+   * @param {Props} props
+   */
+  mountViews({ looks, plotly }) {
+    this.runProps = /** @type {Props} */ ({ value: null, looks });
+    this.showRun = nothing;
+    mountRun(this.stage, this.runProps, (_, changed) => (this.showRun = changed), nothing);
+    mountTheory(this.part("theory"), { value: null, looks, plotly }, nothing, nothing);
+    mountDice(this.part("dice"), { value: null });
+  }
 
-  const fetched = async (name) =>
-    props.load ? JSON.stringify(await props.load(name)) : server.run({ name });
+  listen() {
+    this.part("fold").addEventListener("click", () =>
+      this.fold(!this.root.hasAttribute("data-folded")),
+    );
+    this.part("back").addEventListener("click", () => this.back());
+    this.part("next").addEventListener("click", () => this.next());
+    const measure = () => this.measure();
+    new ResizeObserver(measure).observe(this.part("text"));
+    // at the page's end the sheet is above the questions
+    addEventListener("scroll", measure, { passive: true });
+  }
 
-  // A run, or the promise of one that is on its way; what failed is asked for anew.
-  function runOf(name) {
-    const { known } = state;
-    if (!known.has(name)) {
-      const run = fetched(name);
-      known.set(name, run);
+  /** @param {{ words: string, chapter: number, stop: number, answer: string }[]} questions */
+  drawQuestions(questions) {
+    this.part("questions").querySelector("summary").textContent =
+      `${counted(questions.length, "question")} to answer at the end`;
+    for (const { words, chapter, stop, answer } of questions) {
+      const item = make("li"),
+        fold = make("details"),
+        title = `Chapter ${chapter + 1}: ${this.chapters[chapter].title}`,
+        link = make("button", "ouro-learn-link", title);
+      link.type = "button";
+      link.addEventListener("click", () => {
+        this.go(chapter, stop);
+        this.root.scrollIntoView({ block: "start" });
+      });
+      fold.append(make("summary", "", words), paragraph(answer), link);
+      item.append(fold);
+      this.part("ten").append(item);
+    }
+  }
+
+  get chapter() {
+    return this.chapters[this.chapterNumber];
+  }
+
+  /** The number of the question, which comes behind the last stop. */
+  get questionNumber() {
+    return this.chapter.stops.length;
+  }
+
+  /**
+   * Return whether a question is on screen.
+   * @param {any} question
+   */
+  asks(question) {
+    return this.chapter.question === question && this.stopNumber === this.questionNumber;
+  }
+
+  answered() {
+    this.done.add(this.chapter.id);
+    this.drawRail();
+  }
+
+  /**
+   * Return a run, or the promise of a run that is on its way. A run that failed is fetched again.
+   * @param {string} name
+   */
+  runOf(name) {
+    if (!this.runs.has(name)) {
+      const run = this.fetchRun(name);
+      this.runs.set(name, run);
       run.then(
-        (value) => known.set(name, value),
-        () => known.delete(name),
+        (value) => this.runs.set(name, value),
+        () => this.runs.delete(name),
       );
     }
-    return known.get(name);
+    return this.runs.get(name);
   }
 
-  // A sheet of words can make room for what they speak of, until the next stop.
-  function fold(away) {
-    root.toggleAttribute("data-folded", away);
-    part("fold").textContent = away ? "Show words" : "Hide words";
-    part("fold").setAttribute("aria-expanded", String(!away));
-    measure();
+  /**
+   * Hide a sheet of words, until the next stop.
+   * @param {boolean} away
+   */
+  fold(away) {
+    this.root.toggleAttribute("data-folded", away);
+    this.part("fold").textContent = away ? "Show words" : "Hide words";
+    this.part("fold").setAttribute("aria-expanded", String(!away));
+    this.measure();
   }
 
-  async function go(number, stop = 0) {
-    Object.assign(state, { chapter: number, stop });
-    await drawStop();
+  /**
+   * @param {number} chapter
+   * @param {number} stop
+   */
+  async go(chapter, stop = 0) {
+    this.chapterNumber = chapter;
+    this.stopNumber = stop;
+    await this.drawStop();
   }
 
-  // Where the reader is, and which questions are answered.
-  function drawRail() {
-    const stops = chapter().stops.length + 1;
-    rail.show(state.chapter, (state.stop + 1) / stops, (n) => state.done.has(chapters[n].id));
-    showIn(part("list"), [part("list").querySelector("[data-here]")]);
+  back() {
+    if (this.stopNumber) {
+      this.stopNumber -= 1;
+      return this.turn("back");
+    }
+    const before = this.chapterNumber - 1;
+    return this.go(before, this.chapters[before].stops.length);
   }
 
-  async function drawStop() {
-    const here = chapter(),
-      stop = here.stops[state.stop];
-    state.asked += 1;
-    part("status").textContent = "";
-    fold(false);
-    drawRail();
-    share.at(here);
-    part("title").textContent = here.title;
-    part("position").textContent = stop ? `${state.stop + 1} of ${lastStop()}` : "A question";
-    part("words").replaceChildren();
-    part("answer").replaceChildren();
-    part("back").disabled = !state.chapter && !state.stop;
-    part("next").textContent = stop
-      ? "Next"
-      : state.chapter + 1 < chapters.length
-        ? "Next chapter"
-        : "Questions";
-    part("next").toggleAttribute("data-last", !stop && state.chapter + 1 === chapters.length);
-    for (const text of stop ? stop.words : here.question.words)
-      part("words").append(paragraph(text));
-    part("body").scrollTop = 0;
-    const focus = stop ? stop : { at: null, ...here.question.focus };
-    for (const name of ["theory", "dice"]) part(name).hidden = focus.figure !== name;
-    part("theory").dataset.curve = focus.curve || "";
-    if (focus.sliders) tell("ouro:theory", focus.sliders);
-    const data = (here.figures || {})[focus.figure];
-    figure.replaceChildren(...(data ? [drawFigure(focus.figure, data)] : []));
-    stage.hidden = ["theory", "dice"].includes(focus.figure) || Boolean(data);
-    part("residual").replaceChildren(
-      ...(focus.figure === "residual" ? [residual(here.residual)] : []),
+  next() {
+    if (this.stopNumber < this.questionNumber) {
+      this.stopNumber += 1;
+      return this.turn("next");
+    }
+    if (this.chapterNumber + 1 < this.chapters.length) return this.go(this.chapterNumber + 1);
+    this.part("questions").open = true;
+    return this.part("questions").scrollIntoView({ block: "start" });
+  }
+
+  /**
+   * Draw the stop after a button was pressed. If that button is gone by then, the other one gets
+   * the focus.
+   * @param {"back" | "next"} name
+   */
+  turn(name) {
+    const pressed = document.activeElement === this.part(name);
+    const drawn = this.drawStop();
+    if (pressed && !this.usable(name)) this.part(name === "next" ? "back" : "next").focus(QUIETLY);
+    return drawn;
+  }
+
+  /**
+   * Return whether a button can be pressed: a chapter alone has nothing behind its end, and the
+   * first chapter nothing before it.
+   * @param {"back" | "next"} name
+   */
+  usable(name) {
+    return this.part(name).offsetParent && !this.part(name).disabled;
+  }
+
+  onward() {
+    return this.part(this.usable("next") ? "next" : "back");
+  }
+
+  /** Show where the reader is, and which questions are answered. */
+  drawRail() {
+    const share = (this.stopNumber + 1) / (this.questionNumber + 1);
+    this.rail.show(this.chapterNumber, share, (n) => this.done.has(this.chapters[n].id));
+    showIn(this.part("list"), [this.part("list").querySelector("[data-here]")]);
+  }
+
+  async drawStop() {
+    const { chapter } = this,
+      stop = chapter.stops[this.stopNumber];
+    this.requests += 1;
+    this.part("status").textContent = "";
+    this.fold(false);
+    this.drawRail();
+    this.share.at(chapter);
+    this.drawWords(stop);
+    /** @type {Focus} */
+    const focus = stop ? stop : { at: null, ...chapter.question.focus };
+    this.drawFigures(focus);
+    if (!stop) await ask(this, chapter.question);
+    if (stop || chapter.question.kind !== "predict") await this.point(focus);
+    this.root.dataset.at = this.chapterNumber + "." + this.stopNumber;
+  }
+
+  /**
+   * Draw title, words and buttons of a stop, or of the chapter's question.
+   * @param {{ words: string[] } | undefined} stop
+   */
+  drawWords(stop) {
+    const { chapter } = this,
+      last = this.chapterNumber + 1 === this.chapters.length,
+      words = stop ? stop.words : chapter.question.words;
+    this.part("title").textContent = chapter.title;
+    this.part("position").textContent = stop
+      ? `${this.stopNumber + 1} of ${this.questionNumber}`
+      : "A question";
+    this.part("words").replaceChildren(
+      ...words.map((/** @type {string} */ text) => paragraph(text)),
     );
-    if (!stop) await ask(here.question);
-    if (stop || here.question.kind !== "predict") await point(focus);
-    root.dataset.at = state.chapter + "." + state.stop;
+    this.part("answer").replaceChildren();
+    this.part("body").scrollTop = 0;
+    this.part("back").disabled = !this.chapterNumber && !this.stopNumber;
+    this.part("next").textContent = stop ? "Next" : last ? "Questions" : "Next chapter";
+    this.part("next").toggleAttribute("data-last", !stop && last);
   }
 
-  // Put the run to a moment and mark what is meant.
-  async function point(focus) {
-    const name = focus.run || chapter().run,
-      asked = ++state.asked;
-    const coming = runOf(name);
-    if (coming instanceof Promise) part("status").textContent = "Fetching the run …";
-    const run = await Promise.resolve(coming).catch(() => null);
-    if (state.asked !== asked) return; // the reader has gone on meanwhile
-    part("status").textContent = run
-      ? ""
-      : "The run of this chapter could not be fetched. Reload the page and try again.";
+  /**
+   * Show the picture of a stop in place of the run, if it has one.
+   * @param {Focus} focus
+   */
+  drawFigures(focus) {
+    for (const name of GAMES) this.part(name).hidden = focus.figure !== name;
+    this.part("theory").dataset.curve = focus.curve || "";
+    if (focus.sliders) tell("ouro:theory", focus.sliders);
+    const data = (this.chapter.figures || {})[focus.figure];
+    this.part("figure").replaceChildren(...(data ? [drawFigure(focus.figure, data)] : []));
+    this.stage.hidden = GAMES.includes(focus.figure) || Boolean(data);
+    this.part("residual").replaceChildren(
+      ...(focus.figure === "residual" ? [residual(this.chapter.residual)] : []),
+    );
+  }
+
+  /**
+   * Move the run to a moment and mark what the words are about.
+   * @param {Focus} focus
+   */
+  async point(focus) {
+    const request = ++this.requests,
+      { stage } = this;
+    const coming = this.runOf(focus.run || this.chapter.run);
+    if (coming instanceof Promise) this.part("status").textContent = "Fetching the run …";
+    const run = await Promise.resolve(coming).catch(/** @returns {string | null} */ () => null);
+    if (this.requests !== request) return; // the reader has moved on meanwhile
+    this.part("status").textContent = run ? "" : FAILED;
     if (!run) return;
-    view.props.value = run;
+    this.runProps.value = run;
     const shown = stage.ouroboros;
     shown.unseen(() => {
-      view.changed();
+      this.showRun();
       shown.windowed(Boolean(focus.windowed));
       shown.hideCard();
       if (focus.at) shown.moment(focus.at.step, focus.at.stage);
     });
     if (focus.at && !stage.hidden) shown.see(focus.at.step);
-    for (const node of root.querySelectorAll("[data-spot]")) node.removeAttribute("data-spot");
+    for (const node of this.root.querySelectorAll("[data-spot]")) node.removeAttribute("data-spot");
     let height = 0;
     if (focus.card) {
-      measure();
+      this.measure();
       shown.card(focus.card.step, focus.card.node);
       height = stage.querySelector(".ouro-card").offsetHeight;
     }
-    const own = ["theory", "dice"].includes(focus.figure)
-      ? [part(focus.figure)]
-      : stage.hidden
-        ? [figure]
-        : [];
-    const spots = focus.spot && !stage.hidden ? [...stage.querySelectorAll(focus.spot)] : own;
+    const spots = this.spotsOf(focus);
     for (const node of spots) {
       node.setAttribute("data-spot", "");
       const fold = node.closest("details");
       if (fold) fold.open = true;
     }
     if (focus.card) {
-      reveal([...stage.querySelectorAll("[data-open]")], height);
+      this.reveal([...stage.querySelectorAll("[data-open]")], height);
       shown.repositionCard();
     }
-    reveal(spots);
+    this.reveal(spots);
   }
 
-  // How far to scroll so that what lies between two points comes to lie between two others; what is
-  // too long, with its beginning.
-  const shift = (from, to, low, high) =>
-    from < low || to - from > high - low ? from - low : Math.max(0, to - high);
-
-  function around(nodes) {
-    const boxes = nodes
-      .map((node) => node.getBoundingClientRect())
-      .filter((box) => box.width || box.height);
-    const [first] = boxes,
-      sides = (side) => boxes.map((box) => box[side]);
-    const most = (side) => Math.max(...sides(side)),
-      least = (side) => Math.min(...sides(side));
-    return (
-      first && {
-        first,
-        left: least("left"),
-        top: least("top"),
-        right: most("right"),
-        bottom: most("bottom"),
-      }
-    );
+  /**
+   * Return the elements to mark: parts of the run, or the picture in its place.
+   * @param {Focus} focus
+   * @returns {HTMLElement[]}
+   */
+  spotsOf(focus) {
+    if (focus.spot && !this.stage.hidden) return [...this.stage.querySelectorAll(focus.spot)];
+    if (GAMES.includes(focus.figure)) return [this.part(focus.figure)];
+    return this.stage.hidden ? [this.part("figure")] : [];
   }
 
-  // Scroll a box of the view's own so that some elements in it are seen, or else the first of them.
-  function showIn(box, nodes) {
-    const frame = box.getBoundingClientRect(),
-      all = around(nodes),
-      edge = 6;
-    if (!all) return;
-    const fits = all.bottom - all.top < frame.height && all.right - all.left < frame.width,
-      goal = fits ? all : all.first;
-    box.scrollTop += shift(goal.top, goal.bottom, frame.top + edge, frame.bottom - edge);
-    box.scrollLeft += shift(goal.left, goal.right, frame.left + edge, frame.right - edge);
+  /** Return the height of the page's tabs at the lower edge, below a sheet of words. */
+  navHeight() {
+    const height = getComputedStyle(this.root).getPropertyValue("--ouro-nav");
+    return (this.narrow.matches && parseFloat(height)) || 0;
   }
 
-  // Where the words are a sheet: how high it is.
-  // How high the page's places are at the lower edge, below the sheet.
-  const nav = () =>
-    (narrow.matches && parseFloat(getComputedStyle(root).getPropertyValue("--ouro-nav"))) || 0;
-
-  function measure() {
-    const sheet = part("text"),
+  /** Tell the styles how high a sheet of words is. */
+  measure() {
+    const sheet = this.part("text"),
       high = document.documentElement.clientHeight;
     const covered = Math.max(
-      sheet.offsetHeight + nav(),
+      sheet.offsetHeight + this.navHeight(),
       sheet.offsetHeight && high - sheet.getBoundingClientRect().top,
     );
-    root.style.setProperty("--ouro-sheet", (narrow.matches ? covered : 0) + "px");
+    this.root.style.setProperty("--ouro-sheet", (this.narrow.matches ? covered : 0) + "px");
   }
 
-  // Scroll so that the words and what they speak of are seen together, with so much space below it.
-  function reveal(nodes, below = 0) {
-    measure();
+  revealSpots() {
+    this.reveal([...this.stage.querySelectorAll("[data-spot]")]);
+  }
+
+  /**
+   * Scroll so that the words and the marked elements are visible together.
+   * @param {HTMLElement[]} nodes
+   * @param {number} below  pixels that must stay free below them
+   */
+  reveal(nodes, below = 0) {
+    this.measure();
     const [first] = nodes,
-      words = part("text"),
-      card = stage.querySelector(".ouro-locked");
-    for (const box of stage.querySelectorAll(".ouro-text, .ouro-tree"))
+      words = this.part("text"),
+      card = this.stage.querySelector(".ouro-locked");
+    for (const box of this.stage.querySelectorAll(".ouro-text, .ouro-tree"))
       if (box !== first && first && box.contains(first)) showIn(box, nodes);
-    const high = document.documentElement.clientHeight,
-      edge = 10,
+    const lowest = document.documentElement.clientHeight - this.navHeight(),
       all = around(nodes);
-    const top = edge + (narrow.matches ? part("rail").offsetHeight : 0);
+    const top = EDGE + (this.narrow.matches ? this.part("rail").offsetHeight : 0);
     const sheet = card && card !== first && getComputedStyle(card).position === "fixed";
-    const floor =
-      high -
-      edge -
-      nav() -
-      (narrow.matches ? words.offsetHeight : 0) -
-      (sheet ? card.offsetHeight : 0);
-    if (all)
-      scrollBy({
-        top: shift(all.top, all.bottom + (sheet ? 0 : below), top, floor),
-        behavior: "instant",
-      });
-    const cut =
-      words.getClientRects().length && words.getBoundingClientRect().bottom - (high - nav());
+    const covered =
+      (this.narrow.matches ? words.offsetHeight : 0) + (sheet ? card.offsetHeight : 0);
+    const bottom = lowest - EDGE - covered;
+    if (all) {
+      const by = shift(all.top, all.bottom + (sheet ? 0 : below), top, bottom);
+      scrollBy({ top: by, behavior: "instant" });
+    }
+    const cut = words.getClientRects().length && words.getBoundingClientRect().bottom - lowest;
     if (cut > 0) scrollBy({ top: Math.ceil(cut), behavior: "instant" });
-    measure();
+    this.measure();
   }
+}
 
-  function ask(question) {
-    if (question.kind === "predict") return predict(question);
-    const list = make("div", "ouro-learn-options");
-    question.options.forEach((text, n) => {
-      const button = make("button", "ouro-learn-option", text);
-      button.type = "button";
-      button.addEventListener("click", () => {
-        for (const other of list.children) {
-          other.disabled = true;
-          other.dataset.verdict =
-            [...list.children].indexOf(other) === question.answer
-              ? "right"
-              : other === button
-                ? "wrong"
-                : "";
-        }
-        settle(n === question.answer, [question.why]);
-      });
-      list.append(button);
-    });
-    part("answer").append(list);
-  }
-
-  // "Will the target accept these guesses?": what the draft wrote in a step, then what became of
-  // it. A step is left out if any view of a run has shown what the target writes there. The next
-  // question has another answer where possible.
-  const unseen = (question, last) => {
-    const known = (round) => seenTokens(question.prompts[round.run]);
-    const fresh = question.rounds.filter((round) => round.tokens_before >= known(round));
-    const near = fresh.filter((round) => round.run === fresh[0].run).slice(0, 8);
-    return near.find((round) => !last.includes(round.accepted)) || fresh[0];
-  };
-
-  async function predict(question, last = []) {
-    const round = unseen(question, last);
-    part("answer").replaceChildren();
-    if (!round) return part("answer").append(paragraph(question.none));
-    const moment = (at) => ({
-      run: round.run,
-      at: { step: round.step, stage: at },
-      spot: `.ouro-step[data-step="${round.step}"]`,
-    });
-    await point(moment("draft"));
-    // the reader has gone on meanwhile
-    if (chapter().question !== question || state.stop !== lastStop()) return undefined;
-    const guesses = foreign(make("p", "ouro-learn-guesses"));
-    round.tokens.forEach((text, n) =>
-      guesses.append(
-        make("span", "ouro-learn-guess", visible(text)),
-        n + 1 < round.tokens.length ? " " : "",
-      ),
-    );
-    const list = make("div", "ouro-learn-options");
-    for (let n = 0; n <= round.tokens.length; n++) {
-      const button = make("button", "ouro-learn-option", `the first ${n}`);
-      button.type = "button";
-      button.addEventListener("click", async () => {
-        for (const other of list.children) other.disabled = true;
-        button.dataset.verdict = n === round.accepted ? "right" : "wrong";
-        list.children[round.accepted].dataset.verdict = "right";
-        settle(n === round.accepted, [round.why]);
-        const known = [...last.slice(-1), round.accepted];
-        if (unseen(question, known)) {
-          part("answer").append(another(question, known));
-          part("answer").lastChild.focus(QUIETLY);
-        }
-        await point(moment("commit"));
-      });
-      list.append(button);
-    }
-    part("answer").append(guesses, list);
-    if (last.length) list.firstChild.focus(QUIETLY);
-    return reveal([...stage.querySelectorAll("[data-spot]")]);
-  }
-
-  function another(question, last) {
-    const button = make("button", "ouro-learn-option", "Another one");
-    button.type = "button";
-    button.addEventListener("click", () => predict(question, last));
-    return button;
-  }
-
-  function settle(right, sentences) {
-    const box = make("div", "ouro-learn-verdict");
-    box.dataset.right = String(right);
-    box.setAttribute("role", "status");
-    box.append(
-      make("strong", "", right ? "Right." : "Not quite."),
-      ...sentences.map((text) => paragraph(text)),
-    );
-    part("answer").append(box);
-    showIn(part("body"), [box]);
-    // the pressed button cannot be pressed again: whoever goes by keys would stand nowhere
-    onward().focus(QUIETLY);
-    state.done.add(chapter().id);
-    drawRail();
-  }
-
-  // p, q and what is left of p: for each token three bars, the shares that are kept and drawn anew
-  // told in words beneath.
-  function residual(data) {
-    const figure = make("figure", "ouro-residual"),
-      table = make("table"),
-      head = make("tr");
-    for (const name of ["token", "draft q", "target p", "min(p, q)", "left of p"])
-      head.append(make("th", "", name));
-    table.append(head);
-    for (const row of data.rows) {
-      const line = make("tr");
-      line.append(make("th"));
-      line.lastChild.append(quote(visible(row.text)));
-      for (const [name, look] of [
-        ["draft", "draft"],
-        ["target", "correction"],
-        ["kept", "suffix"],
-        ["left", "bonus"],
-      ]) {
-        const cell = make("td", "ouro-bar ouro-left"),
-          fill = make("i");
-        fill.style.width = 100 * row[name] + "%";
-        fill.dataset.look = look;
-        cell.append(fill, make("span", "", percent(row[name])));
-        line.append(cell);
-      }
-      table.append(line);
-    }
-    figure.append(table, make("figcaption", "", data.words));
-    return figure;
-  }
-
-  part("fold").addEventListener("click", () => fold(!root.hasAttribute("data-folded")));
-  // Where a lesson stands alone, there is nothing to go on to behind its last chapter; and nothing
-  // to go back to before the first.
-  const usable = (name) => part(name).offsetParent && !part(name).disabled;
-  const onward = () => part(usable("next") ? "next" : "back");
-
-  // The pressed button may be gone by then: whoever goes by keys would stand nowhere.
-  function turn(name) {
-    const pressed = document.activeElement === part(name);
-    const drawn = drawStop();
-    if (pressed && !usable(name)) part(name === "next" ? "back" : "next").focus(QUIETLY);
-    return drawn;
-  }
-
-  part("back").addEventListener("click", () => {
-    if (state.stop) {
-      state.stop -= 1;
-      return turn("back");
-    }
-    return go(state.chapter - 1, chapters[state.chapter - 1].stops.length);
-  });
-  part("next").addEventListener("click", () => {
-    if (state.stop < lastStop()) {
-      state.stop += 1;
-      return turn("next");
-    }
-    if (state.chapter + 1 < chapters.length) return go(state.chapter + 1);
-    part("questions").open = true;
-    return part("questions").scrollIntoView({ block: "start" });
-  });
-  part("questions").querySelector("summary").textContent =
-    `${counted(questions.length, "question")} to answer at the end`;
-  questions.forEach(({ words, chapter: number, stop, answer }) => {
-    const item = make("li"),
-      fold = make("details");
-    const link = make(
-      "button",
-      "ouro-learn-link",
-      `Chapter ${number + 1}: ${chapters[number].title}`,
-    );
-    link.type = "button";
-    link.addEventListener("click", () => {
-      go(number, stop);
-      root.scrollIntoView({ block: "start" });
-    });
-    fold.append(make("summary", "", words), paragraph(answer), link);
-    item.append(fold);
-    part("ten").append(item);
-  });
-  new ResizeObserver(measure).observe(part("text"));
-  // at the page's end it lies above the questions
-  addEventListener("scroll", measure, { passive: true });
-  go(share.first());
+/** @type {Mount} */
+export function mount(element, props, watch, trigger, server) {
+  const fetchRun = async (/** @type {string} */ name) =>
+    props.load ? JSON.stringify(await props.load(name)) : server.run({ name });
+  new LearnView(element.querySelector(".ouro-learn"), props, fetchRun);
 }

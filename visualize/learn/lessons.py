@@ -12,12 +12,12 @@ from functools import cache
 from itertools import accumulate
 from typing import Any
 
+from ouroboros_core.messages import say, table
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Judged, Step, Trace
 from ouroboros_core.tree import Learned, Provenance
 from ouroboros_core.what_if import machines
-from ouroboros_core.words import say, table
 from visualize.gallery import runs as gallery
 from visualize.learn.facts import (
     bench_facts,

@@ -1,8 +1,12 @@
-// Which rows a row sees: a proposal as a tree, and beside it the attention mask. Who points at a
-// node sees its ancestors light up.
+// @ts-check
+// Which rows a row sees: a proposal as a tree, and beside it the attention mask. A node under the
+// pointer lights up with its ancestors.
 import { draw, fill, make, visible } from "../kit/dom.js";
+/** @import { Mount } from "../kit/types" */
 
+/** @type {Mount} */
 export function mount(element, { value }) {
+  /** @type {{ step: number, tokens: string[], parents: number[], looks: string[] }} */
   const { step, tokens, parents, looks } = JSON.parse(value);
   const said = make("p", "ouro-picture-said"),
     box = make("div", "ouro-mask-box");
@@ -11,7 +15,7 @@ export function mount(element, { value }) {
   said.setAttribute("role", "status");
 
   const size = 22,
-    tree = make("ul", "ouro-mask-tree"),
+    tree = make("ul", "ouro-mask-tree ouro-list"),
     depth = ancestors.map((seen) => seen.length - 1);
   tree.setAttribute("role", "listbox");
   tree.setAttribute("aria-label", "Rows of the pass; arrow keys move");
@@ -26,14 +30,16 @@ export function mount(element, { value }) {
     item.addEventListener("click", () => light(n, true));
     item.addEventListener("focus", () => light(n));
     item.addEventListener("keydown", (event) => {
-      const to = {
+      /** @type {Record<string, number>} */
+      const targets = {
         ArrowDown: n + 1,
         ArrowRight: n + 1,
         ArrowUp: n - 1,
         ArrowLeft: n - 1,
         Home: 0,
         End: tokens.length - 1,
-      }[event.key];
+      };
+      const to = targets[event.key];
       if (to === undefined || !items[to]) return;
       light(to, true);
       event.preventDefault();
@@ -67,6 +73,10 @@ export function mount(element, { value }) {
     }),
   );
 
+  /**
+   * @param {number} n
+   * @param {boolean} focus
+   */
   function light(n, focus = false) {
     items.forEach((item, m) => {
       item.tabIndex = m === n ? 0 : -1;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ouroboros_core import methods
+from ouroboros_core import methods, rules
 from ouroboros_core.methods.parts.base import Guesser, Method, Shape
 from visualize.kit.markup import safe
 
@@ -13,9 +13,8 @@ TOLD = (
 )
 WHOLE = "All of them in one tree:"
 CHECKS = (
-    "The target checks: the same choice as its own (match), each token by min(1, p/q) (rejection), "
-    "a chain as a whole (block), or several chains by K-SEQ (SpecTr). Not lossless: whatever it "
-    "finds likely enough (typical, Medusa's rule)."
+    f"The target checks by a rule: {rules.explained()}. Under rejection and block, several chains "
+    "of SpecTr are judged together by K-SEQ."
 )
 
 

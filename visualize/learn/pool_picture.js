@@ -1,8 +1,11 @@
-// The phrase pool as it grows along a recorded run: phrases under their first token, with where
-// each was learned.
+// @ts-check
+// The phrase pool as it grows along a recorded run: phrases under their first token, with the
+// source of each.
 import { counted, make, visible } from "../kit/dom.js";
 import { stepper } from "../kit/stepper.js";
+/** @import { Mount } from "../kit/types" */
 
+/** @type {Record<string, [string, string]>} */
 const WHERE = {
   lookahead: ["window", "◇"],
   verification: ["verification", "▲"],
@@ -10,7 +13,12 @@ const WHERE = {
 };
 const MOST = 60; // shown at once, the newest
 
+/** @type {Mount} */
 export function mount(element, { value }) {
+  /**
+   * @type {{ sizes: number[], whole: boolean, entries: { key: string, text: string, from: number,
+   *   to: number | null, learned: string, used: number[] }[] }}
+   */
   const { sizes, entries, whole } = JSON.parse(value);
   const list = make("dl", "ouro-pool-list"),
     said = make("p", "ouro-picture-said"),
@@ -23,12 +31,14 @@ export function mount(element, { value }) {
   scroll.append(list);
   const steps = stepper("After step", (at) => paint(at));
 
+  /** @param {number} at */
   function paint(at) {
     const held = entries.filter(
       (entry) => entry.from < at && (entry.to === null || entry.to >= at),
     );
-    const shown = held.slice(-MOST),
-      keys = new Map();
+    const shown = held.slice(-MOST);
+    /** @type {Map<string, typeof entries>} */
+    const keys = new Map();
     for (const entry of shown) keys.set(entry.key, [...(keys.get(entry.key) || []), entry]);
     list.replaceChildren();
     for (const [key, found] of keys) {

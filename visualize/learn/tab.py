@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gradio as gr
 
+from visualize.learn.components import LearnView
 from visualize.learn.method_map import field_map
-from visualize.learn.view import LearnView
 
 
 class LearnPanel:

@@ -1,35 +1,60 @@
+// @ts-check
 // The theory's two curves with sliders, and the visitor's own runs as points.
 import { make } from "../kit/dom.js";
 import { Plot } from "../kit/plot.js";
-import { runs } from "../kit/runs.js";
+import { ownRuns } from "../kit/own_runs.js";
+/** @import { Mount } from "../kit/types" */
 
+/** @type {Mount} */
 export function mount(element, props) {
   const root = element.querySelector(".ouro-theory");
+  /** @param {string} name */
   const part = (name) => root.querySelector(".ouro-theory-" + name);
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const DEEPEST = 16;
+  /** @type {Record<string, string>} */
   const SLIDERS = {
     alpha: "α: chance that a guess is accepted",
     gamma: "γ: guesses per step",
     cost: "c: cost of a draft pass, in target passes",
     row: "r: cost of one more token, in target passes",
   };
+  /** @type {Record<string, string>} */
   const AXES = { tokens: "tokens per step", speedup: "speedup" };
   const PLAIN = {
     type: "line",
     xref: "paper",
-    ...{ x0: 0, x1: 1, y0: 1, y1: 1 },
+    x0: 0,
+    x1: 1,
+    y0: 1,
+    y1: 1,
     line: { color: "#888", width: 1.5, dash: "dash" },
   }; // as fast as plain decoding
+  /** @type {Record<string, number>} */
   const chosen = { alpha: 0.7, gamma: 4, cost: 0.15, row: 0 };
-  const WINDOW = 27; // tokens of a lookahead window of seven columns and n-grams of five tokens
+  /** Tokens of a lookahead window of seven columns and n-grams of five tokens. */
+  const WINDOW = 27;
+  /** @param {string} name */
   const chart = (name) => new Plot(part(name), looks, props.plotly);
-  const sliders = new Map(); // how each is put somewhere
+  /**
+   * Functions that set a slider.
+   * @type {Map<string, (value: number) => void>}
+   */
+  const sliders = new Map();
   const plots = { tokens: chart("tokens"), speedup: chart("speedup") };
 
-  // Leviathan et al., arXiv 2211.17192: equation 1 and theorem 3.8; there, rows cost nothing.
+  /**
+   * Leviathan et al., arXiv 2211.17192: equation 1 and theorem 3.8, in which rows cost nothing.
+   * @param {number} alpha
+   * @param {number} gamma
+   */
   const expected = (alpha, gamma) =>
     alpha >= 1 ? gamma + 1 : (1 - alpha ** (gamma + 1)) / (1 - alpha);
+  /**
+   * @param {number} alpha
+   * @param {number} gamma
+   * @param {number} cost
+   */
   const faster = (alpha, gamma, cost) => expected(alpha, gamma) / (gamma * (cost + chosen.row) + 1);
   const gammas = Array.from({ length: DEEPEST + 1 }, (_, gamma) => gamma);
   const ideal = () =>
@@ -41,8 +66,12 @@ export function mount(element, props) {
       0,
     );
 
-  // The alpha at which a step yields as many tokens as it costs plain steps; null where that is out
-  // of reach.
+  /**
+   * Return the alpha at which a step yields as many tokens as it costs plain steps, or null if
+   * there is no such alpha.
+   * @param {number} gamma
+   * @param {number} cost
+   */
   function even(gamma, cost) {
     let low = 0,
       high = 1;
@@ -55,12 +84,26 @@ export function mount(element, props) {
     return high;
   }
 
-  const is = (gamma) => `γ\u00a0=\u00a0${gamma}`; // on one line
+  /**
+   * Return "γ = 4", on one line.
+   * @param {number} gamma
+   */
+  const is = (gamma) => `γ\u00a0=\u00a0${gamma}`;
+  /**
+   * @param {number} gamma
+   * @param {number | null} rate
+   */
   const pays = (gamma, rate) =>
     rate === null
       ? `With ${is(gamma)} even full acceptance would not pay. `
       : `To break even with ${is(gamma)}, α must be at least ${rate.toFixed(2)}. `;
 
+  /**
+   * @param {string} name
+   * @param {number} low
+   * @param {number} high
+   * @param {number} step
+   */
   function slider(name, low, high, step) {
     const label = make("label", "ouro-theory-slider"),
       input = make("input"),
@@ -74,7 +117,8 @@ export function mount(element, props) {
       paint();
     });
     sliders.set(name, (now) => {
-      chosen[name] = input.value = now;
+      chosen[name] = now;
+      input.value = String(now);
       shown();
     });
     shown();
@@ -82,6 +126,12 @@ export function mount(element, props) {
     part("sliders").append(label);
   }
 
+  /**
+   * @param {Plot} plot
+   * @param {"tokens" | "speedup"} name
+   * @param {(gamma: number) => number} of
+   * @param {ReturnType<typeof ownRuns>} own
+   */
   function curve(plot, name, of, own) {
     const best = name === "speedup" ? ideal() : chosen.gamma;
     const line = {
@@ -100,6 +150,7 @@ export function mount(element, props) {
       marker: { size: 14, symbol: "circle-open", line: { width: 3 } },
       meta: { look: "correction" },
     };
+    /** @type {any[]} */
     const data = [line, here];
     if (name === "speedup")
       data.push({
@@ -140,8 +191,8 @@ export function mount(element, props) {
   function paint() {
     const best = ideal(),
       { alpha, gamma, cost } = chosen;
-    curve(plots.tokens, "tokens", (g) => expected(alpha, g), runs());
-    curve(plots.speedup, "speedup", (g) => faster(alpha, g, cost), runs());
+    curve(plots.tokens, "tokens", (g) => expected(alpha, g), ownRuns());
+    curve(plots.speedup, "speedup", (g) => faster(alpha, g, cost), ownRuns());
     const tokens = expected(alpha, gamma).toFixed(2);
     const speedup = faster(alpha, gamma, cost).toFixed(2),
       most = faster(alpha, best, cost).toFixed(2);
@@ -154,8 +205,8 @@ export function mount(element, props) {
         ? `A lookahead window adds ${WINDOW} tokens to a pass, and would make each ` +
           `pass ${(1 + WINDOW * chosen.row).toFixed(2)}× as long.`
         : `More tokens in a pass cost nothing here: raise r to see what a lookahead window costs.`);
-    part("runs").textContent = runs().length
-      ? `${runs().length} of your own runs are points here, at the mean length of their proposals.`
+    part("runs").textContent = ownRuns().length
+      ? `${ownRuns().length} of your own runs are points here, at the mean length of their proposals.`
       : "";
   }
 

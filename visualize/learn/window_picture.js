@@ -1,9 +1,16 @@
-// A recorded lookahead window, pass by pass: what the model answers below each column becomes the
+// @ts-check
+// A recorded lookahead window, pass by pass: the model's answers below the columns become the
 // window's next row.
 import { make, visible } from "../kit/dom.js";
 import { stepper } from "../kit/stepper.js";
+/** @import { Mount } from "../kit/types" */
 
+/** @type {Mount} */
 export function mount(element, { value }) {
+  /**
+   * @type {{ columns: number, gram: number, passes: { levels: string[][], whole: number[],
+   *   said: [string, boolean][] }[] }}  said: each answer, and whether it follows in the text
+   */
   const { columns, gram, passes } = JSON.parse(value);
   const table = make("table", "ouro-window-table"),
     said = make("p", "ouro-picture-said"),
@@ -15,15 +22,25 @@ export function mount(element, { value }) {
   scroll.append(table);
   const steps = stepper("Pass", (at) => draw(at), 1);
 
+  /**
+   * @param {string} name
+   * @param {HTMLElement[]} cells
+   */
   function row(name, cells) {
     const line = make("tr");
     line.append(make("th", "", name), ...cells);
     return line;
   }
 
+  /** @param {number} at */
   function draw(at) {
     const { levels, said: answers, whole } = passes[at],
       wide = Math.max(...levels.map((level) => level.length));
+    /**
+     * @param {string | undefined} text
+     * @param {string} look
+     * @param {number} n
+     */
     const cell = (text, look, n) => {
       const made = make("td", "", text === undefined ? "" : visible(text));
       made.translate = false;
@@ -32,7 +49,7 @@ export function mount(element, { value }) {
       return made;
     };
     const across = Array.from({ length: wide }, (_, n) => n),
-      gap = wide - answers.length; // while it fills, the first answer goes
+      gap = wide - answers.length; // while the window fills, the first answer is dropped
     table.replaceChildren(
       ...levels.map((level, l) =>
         row(

@@ -1,5 +1,5 @@
-"""Are counts those of given probabilities? Pearson's chi-square test, and the exact binomial test
-where there is hardly more than one outcome."""
+"""Tests whether counts fit probabilities: Pearson's chi-square test, and for hardly more than one
+outcome the exact binomial test."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEAST = 5.0
-"""How often each outcome is to be expected, by the usual rule, so that the test may be trusted."""
+"""Least expected count of an outcome for a valid test, by the usual rule."""
 TINY = 1e-15
 STEPS = 10_000
 
 
 @dataclass(frozen=True)
 class Fit:
-    """statistic: the sum of (count - expected)^2 / expected; degrees: of freedom; p_value: the
-    probability of a larger statistic where the counts do come from the probabilities."""
+    """Result of a test.
+
+    statistic  the sum of (count - expected)^2 / expected
+    degrees    of freedom
+    p_value    probability of a larger statistic if the counts come from the probabilities
+    """
 
     statistic: float
     degrees: int
@@ -24,9 +28,11 @@ class Fit:
 
 
 def fit(counts: Sequence[int], probabilities: Sequence[float]) -> Fit | None:
-    """How well counts fit probabilities, which add up to 1; None where fewer than two outcomes
-    are possible, or nothing was counted. An outcome that was counted although it is impossible has
-    the p-value 0, however many others there are."""
+    """Return how well counts fit probabilities, which add up to 1.
+
+    None if fewer than two outcomes are possible, or nothing was counted. If an impossible outcome
+    was counted, the p-value is 0.
+    """
     total = sum(counts)
     pairs = [*zip(counts, probabilities, strict=True)]
     possible = [(count, p) for count, p in pairs if p > 0]
@@ -42,24 +48,26 @@ def fit(counts: Sequence[int], probabilities: Sequence[float]) -> Fit | None:
 def pooled(
     counts: Sequence[int], probabilities: Sequence[float], least: float = LEAST
 ) -> tuple[list[int], list[float]]:
-    """The same with all outcomes that are expected less than `least` times as one, the last; where
-    that is still expected less often, the least probable of the others join it.
+    """Return counts and probabilities with all rare outcomes as one, the last.
 
-    Which are pooled depends on how many were counted, never on which.
+    Outcomes expected less than `least` times are rare. If the pool is still rare, the least
+    probable of the others join it. Pooling depends on the total, never on single counts.
     """
     total = sum(counts)
     order = sorted(zip(probabilities, counts, strict=True), key=lambda pair: -pair[0])
-    apart = [pair for pair in order if total * pair[0] >= least]
-    rest = order[len(apart) :]
-    while apart and rest and 0 < total * sum(p for p, _ in rest) < least:
-        rest.append(apart.pop())
-    both = [*apart, *([(sum(p for p, _ in rest), sum(c for _, c in rest))] if rest else [])]
-    return [count for _, count in both], [p for p, _ in both]
+    separate = [pair for pair in order if total * pair[0] >= least]
+    rest = order[len(separate) :]
+    while separate and rest and 0 < total * sum(p for p, _ in rest) < least:
+        rest.append(separate.pop())
+    outcomes = [*separate, *([(sum(p for p, _ in rest), sum(c for _, c in rest))] if rest else [])]
+    return [count for _, count in outcomes], [p for p, _ in outcomes]
 
 
 def binomial(count: int, total: int, p: float) -> float:
-    """The two-sided exact p-value of an outcome that has the probability p > 0 and came `count`
-    times in `total`: the probability of all counts that are no likelier than this one."""
+    """Return the two-sided exact p-value of an outcome of probability p > 0, `count` in `total`.
+
+    It is the probability of all counts that are no likelier than this one.
+    """
     if p >= 1:
         return float(count == total)
 
@@ -67,14 +75,16 @@ def binomial(count: int, total: int, p: float) -> float:
         ways = math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1)
         return math.exp(ways + k * math.log(p) + (total - k) * math.log1p(-p))
 
-    most = chance(count) * (1 + 1e-9)  # of equal ones rounding makes some larger
-    return min(1.0, sum(one for one in map(chance, range(total + 1)) if one <= most))
+    limit = chance(count) * (1 + 1e-9)  # rounding makes some equal chances larger
+    return min(1.0, sum(p for p in map(chance, range(total + 1)) if p <= limit))
 
 
 def beyond(statistic: float, degrees: int) -> float:
-    """The probability of a larger chi-square: the regularised upper incomplete gamma function
-    Q(degrees / 2, statistic / 2), by its series, or where that is slow by its continued fraction
-    (Abramowitz and Stegun 6.5.29 and 6.5.31)."""
+    """Return the probability of a larger chi-square.
+
+    This is the regularised upper incomplete gamma function Q(degrees / 2, statistic / 2), by its
+    series or, if that is slow, its continued fraction (Abramowitz and Stegun 6.5.29 and 6.5.31).
+    """
     a, x = degrees / 2, statistic / 2
     if x <= 0:
         return 1.0
@@ -85,7 +95,7 @@ def beyond(statistic: float, degrees: int) -> float:
 
 
 def _series(a: float, x: float) -> float:
-    """The sum of x^n / (a (a + 1) ... (a + n)) over all n."""
+    """Return the sum of x^n / (a (a + 1) ... (a + n)) over all n."""
     term = total = 1 / a
     for n in range(1, STEPS):
         term *= x / (a + n)
@@ -96,8 +106,10 @@ def _series(a: float, x: float) -> float:
 
 
 def _fraction(a: float, x: float) -> float:
-    """1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / (x + 5 - a - ...))), from the inside:
-    so deep that the rest no longer counts."""
+    """Return 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / (x + 5 - a - ...))).
+
+    It is computed from the inside, from a depth at which the rest is negligible.
+    """
     depth = 200 + int(10 * a)
     value = x + 2 * depth + 1 - a
     for n in range(depth, 0, -1):

@@ -1,8 +1,12 @@
-// Drawing tokens under the rules by which a guess is kept, with a seed, and the chi-square test of
-// what was drawn.
-// p and q are the probabilities of a few tokens, as arrays that sum to one.
+// @ts-check
+// Draw tokens by the rules that keep or reject a guess, with a seed, and the chi-square test of the
+// draws. p and q are the probabilities of a few tokens, as arrays that sum to one.
 
-// A function that gives numbers between zero and one, never either: a counter, mixed.
+/**
+ * Return a generator of numbers between zero and one, without both ends: a counter, mixed.
+ * @param {number} seed
+ * @returns {() => number}
+ */
 export function dice(seed) {
   let state = seed >>> 0;
   return () => {
@@ -13,22 +17,46 @@ export function dice(seed) {
   };
 }
 
+/** @param {number[]} values */
 export const sum = (values) => values.reduce((all, one) => all + one, 0);
+/**
+ * @param {number[]} p
+ * @param {number[]} q
+ */
 const smaller = (p, q) => p.map((own, n) => Math.min(own, q[n]));
+/**
+ * @param {number[]} p
+ * @param {number[]} q
+ */
 const excess = (p, q) => p.map((own, n) => Math.max(own - q[n], 0));
-// The chance that rejection sampling keeps a guess: 1 - TV, what p and q have in common.
+/**
+ * The chance that rejection sampling keeps a guess: 1 - TV, the common part of p and q.
+ * @param {number[]} p
+ * @param {number[]} q
+ */
 export const common = (p, q) => sum(smaller(p, q));
 
-// Draws by weights; where rounding has left none, by those of `otherwise`.
-function draw(weights, random, otherwise) {
+/**
+ * Draw by weights, or by `otherwise` if rounding has left no weight.
+ * @param {number[]} weights
+ * @param {() => number} random
+ * @param {number[]} otherwise
+ */
+function draw(weights, random, otherwise = weights) {
   const used = sum(weights) > 0 ? weights : otherwise;
   let rest = random() * sum(used);
   const found = used.findIndex((weight) => (rest -= weight) < 0);
   return found < 0 ? used.findLastIndex((weight) => weight > 0) : found;
 }
 
-// One guess, kept with min(1, p/q) (arXiv 2211.17192, algorithm 1); `instead` is drawn from where
-// it is not.
+/**
+ * Draw a guess and keep it with min(1, p/q) (arXiv 2211.17192, algorithm 1); otherwise draw from
+ * `instead`.
+ * @param {number[]} p
+ * @param {number[]} q
+ * @param {() => number} random
+ * @param {number[]} instead
+ */
 function judged(p, q, random, instead) {
   const guess = draw(q, random),
     u = random(),
@@ -43,9 +71,15 @@ function judged(p, q, random, instead) {
   };
 }
 
-// Both choose by the same Gumbel noise (arXiv 2408.07978).
+/**
+ * Choose with the same Gumbel noise for both (arXiv 2408.07978).
+ * @param {number[]} p
+ * @param {number[]} q
+ * @param {() => number} random
+ */
 function matched(p, q, random) {
   const noise = p.map(() => -Math.log(-Math.log(random())));
+  /** @param {number[]} own */
   const choice = (own) =>
     own.reduce(
       (best, _, n) => (Math.log(own[n]) + noise[n] > Math.log(own[best]) + noise[best] ? n : best),
@@ -56,10 +90,21 @@ function matched(p, q, random) {
   return { tokens: [token], guesses: [guess], kept: Number(token === guess) };
 }
 
+/**
+ * @param {number} weight
+ * @param {number[]} p
+ * @param {number[]} q
+ * @param {number} token
+ */
 const weigh = (weight, p, q, token) => Math.min(1, (weight * p[token]) / q[token]);
 
-// Two guesses, judged as one block (arXiv 2403.10444, algorithm 2): the longest part that passes
-// stays.
+/**
+ * Draw two guesses and judge them as one block (arXiv 2403.10444, algorithm 2): the longest
+ * accepted beginning stays.
+ * @param {number[]} p
+ * @param {number[]} q
+ * @param {() => number} random
+ */
 function block(p, q, random) {
   const guesses = [draw(q, random), draw(q, random)];
   const first = weigh(1, p, q, guesses[0]),
@@ -85,13 +130,22 @@ function block(p, q, random) {
   return { tokens: [...guesses.slice(0, kept), draw(last, random, p)], guesses, kept };
 }
 
-// A pair of tokens: what the first block leaves open, the next one writes.
+/**
+ * Write a pair of tokens: the next block writes the tokens that the first leaves open.
+ * @param {number[]} p
+ * @param {number[]} q
+ * @param {() => number} random
+ */
 function paired(p, q, random) {
   const begun = block(p, q, random);
   const more = begun.tokens.length < 2 ? block(p, q, random).tokens : [];
   return { ...begun, tokens: [...begun.tokens, ...more].slice(0, 2) };
 }
 
+/**
+ * @type {Record<string, (p: number[], q: number[], random: () => number) => { tokens: number[],
+ *   guesses: number[], kept: number, u?: number, chance?: number }>}
+ */
 export const RULES = {
   rejection: (p, q, random) => judged(p, q, random, excess(p, q)),
   block: paired,
@@ -99,19 +153,41 @@ export const RULES = {
   wrong: (p, q, random) => judged(p, q, random, p),
 };
 
-// All pairs of values, multiplied: the probabilities of two tokens that are drawn one after the
-// other.
+/**
+ * Return the products of all pairs: the probabilities of two tokens that are drawn one after the
+ * other.
+ * @param {number[]} p
+ */
 const pairs = (p) => p.flatMap((one) => p.map((other) => one * other));
-// What should come: p, under block verification of both tokens.
+/**
+ * Return the expected probabilities: p, and under block verification those of both tokens.
+ * @param {string} rule
+ * @param {number[]} p
+ */
 export const wanted = (rule, p) => (rule === "block" ? pairs(p) : p);
-// What comes in the long run: the wrong rule gives tokens that the draft likes a second chance.
+/**
+ * Return the probabilities in the long run: the wrong rule gives tokens that the draft likes a
+ * second chance.
+ * @param {string} rule
+ * @param {number[]} p
+ * @param {number[]} q
+ */
 export const tends = (rule, p, q) =>
   rule === "wrong"
     ? smaller(p, q).map((both, n) => both + (1 - common(p, q)) * p[n])
     : wanted(rule, p);
+/**
+ * @param {number[]} tokens
+ * @param {number} size
+ */
 export const outcome = (tokens, size) => tokens.reduce((number, token) => number * size + token, 0);
 
-// How many guesses of a round are kept on average, and what that is to be compared with.
+/**
+ * Return the mean number of kept guesses in a round, and the number to compare it with.
+ * @param {string} rule
+ * @param {number[]} p
+ * @param {number[]} q
+ */
 export function theory(rule, p, q) {
   const kept = common(p, q);
   if (rule === "match") {
@@ -127,8 +203,12 @@ export function theory(rule, p, q) {
 }
 
 export const LEAST = 5;
-// Pearson's test of counts against probabilities; `enough` once each is expected five times, as the
-// test asks for.
+/**
+ * Pearson's test of counts against probabilities. `enough`: each token is expected five times, as
+ * the test requires.
+ * @param {number[]} counts
+ * @param {number[]} p
+ */
 export function chiSquare(counts, p) {
   const all = sum(counts),
     degrees = p.length - 1;
@@ -139,8 +219,12 @@ export function chiSquare(counts, p) {
   return { statistic, degrees, pValue: beyond(statistic, degrees), enough: all >= needed, needed };
 }
 
-// The probability of a larger chi-square, for an even number of degrees of freedom: a sum of
-// Poisson's.
+/**
+ * Return the probability of a larger chi-square, for an even number of degrees of freedom: a sum of
+ * Poisson's.
+ * @param {number} statistic
+ * @param {number} degrees
+ */
 export function beyond(statistic, degrees) {
   const half = statistic / 2;
   let term = Math.exp(-half),

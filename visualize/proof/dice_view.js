@@ -1,33 +1,34 @@
-// Learn's game of three tokens: draw by a rule, count, and see whether what comes is p.
+// @ts-check
+// A game of three tokens: draw by a rule, count, and see whether the counts follow p.
 import { chiSquare, common, dice, outcome, RULES, sum, tends, theory, wanted } from "./dice.js";
 import { counted, make, percent } from "../kit/dom.js";
+/** @import { Mount } from "../kit/types" */
 
 let games = 0; // there may be several on a page
 
-// `props.seed` of the dice, one where it is not given; `props.drawn`: a thousand are drawn at once.
+/**
+ * Facts: `seed` of the dice, 1 by default; `drawn`: a thousand tokens are drawn at once.
+ * @type {Mount}
+ */
 export function mount(element, props) {
   const root = element.querySelector(".ouro-dice");
+  /** @param {string} name */
   const part = (name) => root.querySelector(".ouro-dice-" + name);
   const TOKENS = ["sun", "rain", "snow"];
-  const NAMES = {
-    rejection: [
-      "Rejection sampling",
+  // The markup has the names of the acceptance rules; only rules with a game are offered.
+  /** @type {Record<string, string>} */
+  const NAMES = { ...JSON.parse(root.dataset.rules), wrong: "Wrong on purpose" };
+  /** @type {Record<string, string>} */
+  const GAMES = {
+    rejection:
       "A guess is drawn from q and kept with the chance min(1, p/q). After a rejection the " +
-        "token is drawn from the residual.",
-    ],
-    block: [
-      "Block verification",
+      "token is drawn from the residual.",
+    block:
       "Two guesses are drawn from q and judged together. What is counted here are pairs of tokens.",
-    ],
-    match: [
-      "Matching with shared noise",
+    match:
       "Draft and target choose with the same random numbers. A guess is kept if it is what " +
-        "the target chooses.",
-    ],
-    wrong: [
-      "Wrong on purpose",
-      "Like rejection sampling, but after a rejection the token is drawn from p itself.",
-    ],
+      "the target chooses.",
+    wrong: "Like rejection sampling, but after a rejection the token is drawn from p itself.",
   };
   const group = "ouro-dice-" + ++games;
   const FRAMES = 25,
@@ -35,21 +36,25 @@ export function mount(element, props) {
   const state = {
     rule: "rejection",
     weights: { p: [30, 50, 20], q: [60, 20, 20] },
-    counts: [],
+    counts: /** @type {number[]} */ ([]),
     kept: 0,
     rounds: 0,
     seed: props.seed ?? 1,
-    random: null,
+    random: /** @type {() => number} */ (null),
     frame: 0,
   };
   const still = matchMedia("(prefers-reduced-motion: reduce)");
 
+  /** @param {"p" | "q"} name */
   const share = (name) => state.weights[name].map((weight) => weight / sum(state.weights[name]));
+  /** @param {number} number */
   const label = (number) =>
     state.rule === "block"
       ? `${TOKENS[Math.floor(number / 3)]} ${TOKENS[number % 3]}`
       : TOKENS[number];
+  /** @param {number} value */
   const exact = (value) => (100 * value).toFixed(1) + "%";
+  /** @param {number} value */
   const few = (value) => (value < 0.001 ? "below 0.001" : value.toFixed(value < 0.1 ? 3 : 2));
 
   function begin() {
@@ -81,7 +86,7 @@ export function mount(element, props) {
     tell();
   }
 
-  // A thousand in a second, so that the bars are seen to settle.
+  /** Draw a thousand in a second, so that the bars are seen to settle. */
   function drawMany() {
     cancelAnimationFrame(state.frame);
     part("last").textContent = "";
@@ -97,7 +102,9 @@ export function mount(element, props) {
     some();
   }
 
+  /** @param {ReturnType<typeof RULES.match>} round */
   function story({ guesses, tokens, kept, u, chance }) {
+    /** @param {number[]} list */
     const named = (list) => list.map((token) => `“${TOKENS[token]}”`).join(" ");
     const said = `The draft guesses ${named(guesses)}`;
     if (state.rule === "block")
@@ -118,7 +125,7 @@ export function mount(element, props) {
       want = wanted(state.rule, p),
       limit = tends(state.rule, p, q);
     const all = state.rounds,
-      place = (value) => 100 * value + "%";
+      place = (/** @type {number} */ value) => 100 * value + "%";
     part("bars").replaceChildren(
       ...want.map((expected, n) => {
         const row = make("li"),
@@ -137,7 +144,7 @@ export function mount(element, props) {
           bar.append(goal);
           numbers.push(`tends to ${exact(limit[n])}`);
         }
-        row.dataset.count = state.counts[n];
+        row.dataset.count = String(state.counts[n]);
         row.append(
           make("span", "ouro-dice-token", label(n)),
           bar,
@@ -151,10 +158,13 @@ export function mount(element, props) {
     for (const input of root.querySelectorAll("input[type=range]"))
       input.setAttribute("aria-valuetext", percent(share(input.dataset.of)[input.dataset.n]));
     part("key").dataset.rule = state.rule;
-    part("what").textContent = NAMES[state.rule][1];
+    part("what").textContent = GAMES[state.rule];
   }
 
-  // What is to be said of a wrong rule that is not found out.
+  /**
+   * Return what to say about a wrong rule that the test has not found out.
+   * @param {number} tv
+   */
   function hidden(tv) {
     if (state.rule !== "wrong") return "";
     return tv < 0.005
@@ -162,7 +172,7 @@ export function mount(element, props) {
       : " The fault is not yet seen: draw more.";
   }
 
-  // The verdict, and how often guesses are kept.
+  /** Show the verdict, and how often guesses are kept. */
   function tell() {
     const p = share("p"),
       q = share("q"),
@@ -185,6 +195,7 @@ export function mount(element, props) {
           : `${all} draws are consistent with p: ${numbers}.` + hidden(tv);
     const { kept, least } = theory(state.rule, p, q),
       rate = all ? (state.kept / all).toFixed(2) : "–";
+    /** @type {Record<string, string>} */
     const told = {
       rejection: `1 − TV = ${kept.toFixed(2)}`,
       wrong: `1 − TV = ${kept.toFixed(2)}`,
@@ -196,6 +207,7 @@ export function mount(element, props) {
       `variation distance, half the sum of all |p − q|: ${tv.toFixed(2)}.`;
   }
 
+  /** @param {string} rule */
   function choice(rule) {
     const label = make("label", "ouro-dice-rule"),
       input = make("input");
@@ -209,10 +221,14 @@ export function mount(element, props) {
       state.rule = rule;
       begin();
     });
-    label.append(input, make("span", "", NAMES[rule][0]));
+    label.append(input, make("span", "", NAMES[rule]));
     return label;
   }
 
+  /**
+   * @param {"p" | "q"} name
+   * @param {number} n
+   */
   function slider(name, n) {
     const label = make("label", "ouro-dice-slider"),
       input = make("input"),
@@ -228,8 +244,10 @@ export function mount(element, props) {
     return label;
   }
 
-  part("rules").append(...Object.keys(NAMES).map(choice));
-  for (const name of ["p", "q"]) part(name).append(...TOKENS.map((_, n) => slider(name, n)));
+  const offered = Object.keys(NAMES).filter((rule) => rule in GAMES);
+  part("rules").append(...offered.map(choice));
+  for (const name of /** @type {("p" | "q")[]} */ (["p", "q"]))
+    part(name).append(...TOKENS.map((_, n) => slider(name, n)));
   part("one").addEventListener("click", drawOne);
   part("many").addEventListener("click", drawMany);
   part("reset").addEventListener("click", () => {

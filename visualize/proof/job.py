@@ -1,15 +1,16 @@
-"""The proof: texts that are drawn with many seeds, counted against the target's own
-probabilities."""
+"""A proof as a job: texts drawn with many seeds, counted against the target's own probabilities."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from visualize.proof import tally as proof
-from visualize.server.updates import Counted
+from visualize.proof.chi_square import LEAST
+from visualize.proof.tally import Tally
+from visualize.server.jobs import Job, Update
+from visualize.server.zero_gpu import LENT_SECONDS
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
@@ -17,13 +18,73 @@ if TYPE_CHECKING:
     from visualize.proof.likely_texts import Text
 
 COUNT_INTERVAL = 1 / 4
+"""Seconds between two updates."""
+
+
+@dataclass(frozen=True)
+class Counted(Update):
+    """The counts so far; no tally while the target's probabilities are computed."""
+
+    name: str
+    tally: Tally | None
+    status: str
+
+
+@dataclass(frozen=True)
+class ProofJob(Job):
+    """Draw the first `length` tokens of a task with `seeds` seeds, its own and those after it.
+
+    Updates: Counted; the last one has all counts. It ends early when its time is over.
+    """
+
+    kind = "proof"
+    lent_seconds = LENT_SECONDS
+    task: Task
+    seeds: int
+    length: int
+
+    @property
+    def cost(self) -> float:
+        return self.seeds * self.task.max_new_tokens
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"methods": [self.task.method]}
+
+    def updates(self, pair: Pair, name: str, seconds: float) -> Generator[Update, None, None]:
+        from ouroboros_core.decoding.generation import Generation
+        from visualize.proof.likely_texts import likely_texts
+
+        until = time.monotonic() + seconds
+        generation = Generation(pair, self.task)  # raises before anything is computed
+        yield Counted(name, None, "Computing the target's own probabilities …")
+        search = likely_texts(
+            generation.target,
+            generation.prompt.tokens,
+            self.task.sampling,
+            self.length,
+            LEAST / self.seeds,
+            generation.stop_tokens,
+        )
+        probabilities, passes = yield from searching(search, name, until)
+        if probabilities is None:
+            tally = Tally((), (), (), 0, self.seeds, late=True)
+            status = f"The time was over before a seed was drawn. Plain passes so far: {passes}."
+            yield Counted(name, tally, status, tokens=passes, steps=passes)
+            return
+        counting = Counting(pair, probabilities, self.seeds)
+        for tally, status in counting.run(self.task, self.length, until):
+            tokens, steps = passes + tally.tokens, passes + tally.steps
+            yield Counted(name, tally, status, tokens=tokens, steps=steps)
 
 
 def searching(
     search: Generator[int, None, dict[Text, float]], name: str, until: float
 ) -> Generator[Counted, None, tuple[dict[Text, float] | None, int]]:
-    """What a search finds, None if the time is over before it ends, and its passes; says a few
-    times a second how many there have been."""
+    """Advance a search, and say a few times a second how many passes there have been.
+
+    Returns its result, None if the time is over first, and the number of passes.
+    """
     due, passes = 0.0, 0
     while time.monotonic() < until:
         try:
@@ -32,27 +93,27 @@ def searching(
             return end.value, passes
         if time.monotonic() >= due:
             due = time.monotonic() + COUNT_INTERVAL
-            said = f"The target's own probabilities: {passes} plain passes …"
-            yield Counted(name, None, said, passes)
+            status = f"The target's own probabilities: {passes} plain passes …"
+            yield Counted(name, None, status, tokens=passes, steps=passes)
     return None, passes
 
 
 class Counting:
-    """Counts what is drawn with one seed after another."""
+    """Counts the texts drawn with one seed after another."""
 
-    def __init__(self, pair: Pair, chances: dict[Text, float], seeds: int) -> None:
+    def __init__(self, pair: Pair, probabilities: dict[Text, float], seeds: int) -> None:
         from ouroboros_core.decoding.text import decode_all
 
-        self._pair, self._chances = pair, chances
-        self._counts = dict.fromkeys(chances, 0)
-        texts = tuple(decode_all(pair.tokenizer, text) for text in chances)
-        blank = tuple(self._counts.values())
-        self._tally = proof.Tally(texts, tuple(chances.values()), blank, 0, seeds)
+        self._pair = pair
+        self._counts = dict.fromkeys(probabilities, 0)
+        texts = tuple(decode_all(pair.tokenizer, text) for text in probabilities)
+        zeros = tuple(self._counts.values())
+        self._tally = Tally(texts, tuple(probabilities.values()), zeros, 0, seeds)
 
     def run(
-        self, task: Task, length: int, name: str, until: float
-    ) -> Generator[Counted, None, None]:
-        """An update a few times a second, and one at the end."""
+        self, task: Task, length: int, until: float
+    ) -> Generator[tuple[Tally, str], None, None]:
+        """Yield the tally and a status a few times a second, and at the end."""
         first, due = task.sampling.seed, 0.0
         for seed in range(first, first + self._tally.seeds):
             self._draw(task, seed, length)
@@ -61,7 +122,7 @@ class Counting:
                 self._tally = replace(self._tally, late=True)
             if now >= due or self._tally.done:
                 due = now + COUNT_INTERVAL
-                yield Counted(name, self._tally, self._status())
+                yield self._tally, self._status()
             if self._tally.done:
                 return
 
@@ -69,17 +130,17 @@ class Counting:
         from visualize.proof.likely_texts import beginning
 
         text, steps = beginning(self._pair, task, seed, length)
-        seen, old = text in self._counts, self._tally
-        if seen:
+        is_likely, tally = text in self._counts, self._tally
+        if is_likely:
             self._counts[text] += 1
         self._tally = replace(
-            old,
+            tally,
             counts=tuple(self._counts.values()),
-            other=old.other + (not seen),
-            tokens=old.tokens + sum(len(step.tokens) for step in steps),
-            steps=old.steps + len(steps),
-            proposed=old.proposed + sum(len(step.tree) - 1 for step in steps),
-            accepted=old.accepted + sum(len(step.path) for step in steps),
+            other=tally.other + (not is_likely),
+            tokens=tally.tokens + sum(len(step.tokens) for step in steps),
+            steps=tally.steps + len(steps),
+            proposed=tally.proposed + sum(len(step.tree) - 1 for step in steps),
+            accepted=tally.accepted + sum(len(step.path) for step in steps),
         )
 
     def _status(self) -> str:

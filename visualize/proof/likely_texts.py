@@ -1,5 +1,7 @@
-"""Drawing the beginning of a text with many seeds, and the target's own probabilities of what may
-come: what a lossless method has to agree with."""
+"""The target's own probabilities of the next tokens, and texts drawn with a seed.
+
+A lossless method draws each text with the target's probability.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.sampling import Sampling, process, softmax
 from ouroboros_core.trace.trace import Step
-from ouroboros_core.verify import until_stop
+from ouroboros_core.tree import until_stop
 
 Text = tuple[int, ...]
 
@@ -28,15 +30,15 @@ def likely_texts(
     least: float,
     stop_tokens: AbstractSet[int] = frozenset(),
 ) -> Generator[int, None, dict[Text, float]]:
-    """All continuations of `length` tokens, shorter where a stop token ends them, that the target
-    draws with a probability of at least `least`, and that probability; the likeliest first.
+    """Return all continuations of probability `least` or more, the likeliest first.
 
-    One plain forward pass, without a cache, for each beginning that is as likely; yields how many
-    there have been. Raises InvalidInput for temperature 0, where nothing is drawn.
+    They have `length` tokens, fewer if a stop token ends them. Each beginning that is as likely
+    takes one plain forward pass, without a cache; yields the number of passes so far. Raises
+    InvalidInput for temperature 0, where nothing is drawn.
     """
     if sampling.temperature == 0:
         raise InvalidInput("temperature 0 draws nothing: choose a higher one")
-    found: dict[Text, float] = {}
+    complete: dict[Text, float] = {}
     begun: dict[Text, float] = {(): 1.0}
     passes = 0
     while begun:
@@ -44,18 +46,18 @@ def likely_texts(
         p = chance * softmax(process(model.plain((*context, *prefix)), sampling))
         for token in map(int, np.flatnonzero(p >= least)):
             text = (*prefix, token)
-            whole = len(text) == length or token in stop_tokens
-            (found if whole else begun)[text] = float(p[token])
+            is_complete = len(text) == length or token in stop_tokens
+            (complete if is_complete else begun)[text] = float(p[token])
         passes += 1
         yield passes
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+    return dict(sorted(complete.items(), key=lambda item: -item[1]))
 
 
 def beginning(pair: Pair, task: Task, seed: int, length: int) -> tuple[Text, list[Step]]:
-    """The first tokens of the text that a task writes with a seed, at most `length`, and the steps
-    that wrote them; no further ones are computed.
+    """Return the first tokens that a task writes with a seed, at most `length`, and their steps.
 
-    The task should be allowed more, because a proposal never reaches behind the end of a text.
+    No further steps are computed. The task should allow more tokens, because a proposal never
+    reaches beyond the end of a text.
     """
     sampling = task.sampling.model_copy(update={"seed": seed})
     generation = Generation(pair, replace(task, sampling=sampling))

@@ -1,24 +1,33 @@
-// The proof: how often each text was drawn beside the target's own probability, while the seeds go
-// on.
+// @ts-check
+// The proof: the count of each drawn text beside the target's probability, while the seeds run.
 import { bring, foreign, make, visible } from "../kit/dom.js";
+/** @import { Mount } from "../kit/types" */
 
+/** @type {Mount} */
 export function mount(element, props, watch) {
   const root = element.querySelector(".ouro-proof");
+  /** @param {string} name */
   const part = (name) => root.querySelector(".ouro-proof-" + name);
   const state = { proof: "", stopped: "" };
+  /** @param {number} value */
   const exact = (value) => (100 * value).toFixed(1) + "%";
 
+  /**
+   * @param {{ text: string | null, count: number, seen: number, p: number }} one
+   * @param {number} most
+   */
   function row(one, most) {
     const line = make("li"),
       bar = make("span", "ouro-dice-bar"),
       fill = make("i"),
       mark = make("b");
+    /** @param {number} value */
     const place = (value) => Math.min(100, (100 * value) / most) + "%";
     fill.style.width = place(one.seen);
     mark.style.left = place(one.p);
     bar.append(fill, mark);
     bar.setAttribute("aria-hidden", "true");
-    line.dataset.count = one.count;
+    line.dataset.count = String(one.count);
     const name = make(
       "span",
       one.text === null ? "ouro-proof-other" : "ouro-proof-text",
@@ -58,8 +67,9 @@ export function mount(element, props, watch) {
     part("status").textContent = value.status;
     part("bar").max = value.seeds || 1;
     part("bar").value = value.drawn;
-    const most = 1.25 * Math.max(0, ...value.rows.map((one) => Math.max(one.p, one.seen)));
-    part("bars").replaceChildren(...value.rows.map((one) => row(one, most)));
+    const most =
+      1.25 * Math.max(0, ...value.rows.map((/** @type {any} */ one) => Math.max(one.p, one.seen)));
+    part("bars").replaceChildren(...value.rows.map((/** @type {any} */ one) => row(one, most)));
     part("key").hidden = !value.rows.length;
     part("verdict").textContent = value.verdict;
     // Not on every update: a screen reader would read without end.

@@ -1,5 +1,4 @@
-"""Proof: the same beginning drawn with many seeds, counted against the target's own
-probabilities."""
+"""Proof: a beginning drawn with many seeds, counted against the target's own probabilities."""
 
 from __future__ import annotations
 
@@ -11,31 +10,31 @@ import gradio as gr
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.messages import say
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.words import say
-from visualize.kit.events import PRIVATE, pressable_from, pressable_until_the_end
-from visualize.kit.game_views import DiceView, ProofView
+from visualize.kit import labels
+from visualize.kit.events import (
+    PRIVATE,
+    errors_on_page,
+    pressable_from,
+    pressable_until_the_end,
+)
 from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
 from visualize.proof import tally as proof
-from visualize.server.errors import errors_on_page
-from visualize.server.limits import who, whole
-from visualize.server.runner import Runner, make_task
-from visualize.server.updates import Counted, Waiting
+from visualize.proof.components import DiceView, ProofView
+from visualize.proof.job import Counted, ProofJob
+from visualize.run.request import RunRequest
+from visualize.server.jobs import Waiting
+from visualize.server.limits import visitor_id, whole_number
+from visualize.server.runner import Runner
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
 
-FEWEST, MOST = 100, 500
-"""Seeds."""
+FEWEST_SEEDS, MOST_SEEDS = 100, 500
 LONGEST = 3
-"""Tokens that are counted."""
-RULES = {
-    "rejection": "rejection sampling",
-    "block": "block verification",
-    "match": "matching with shared noise",
-    "typical": "typical acceptance (not lossless)",
-}
+"""Tokens of a counted text."""
 
 
 class ProofPanel:
@@ -75,9 +74,9 @@ class ProofPanel:
         self.method = gr.Dropdown(
             writers, value="speculative", label="Method", elem_id="proof-method"
         )
-        rules = [(label, rule) for rule, label in RULES.items()]
-        self.rule = gr.Dropdown(rules, value="rejection", label="Rule", elem_id="proof-rule")
-        self.seeds = gr.Slider(FEWEST, MOST, value=200, step=50, label="Seeds")
+        names = [(label, rule) for rule, label in labels.acceptance_rules().items()]
+        self.rule = gr.Dropdown(names, value=names[0][1], label="Rule", elem_id="proof-rule")
+        self.seeds = gr.Slider(FEWEST_SEEDS, MOST_SEEDS, value=200, step=50, label="Seeds")
         self.length = gr.Slider(
             1, LONGEST, value=1, step=1, label="Tokens", info="Counted as one text."
         )
@@ -87,7 +86,7 @@ class ProofPanel:
         with gr.Accordion("More", open=False):
             self.chat = gr.Checkbox(False, label="Chat template", info=CHAT_TEMPLATE)
             self.first = gr.Number(
-                0, precision=0, minimum=0, maximum=2**32 - 1 - MOST, label="First seed"
+                0, precision=0, minimum=0, maximum=2**32 - 1 - MOST_SEEDS, label="First seed"
             )
         gr.Markdown(say("proof.intro"), elem_classes="ouro-note")
 
@@ -120,10 +119,10 @@ class ProofPanel:
         self, request: gr.Request, pair: str, seeds: Any, length: Any, *values: Any
     ) -> Iterator[dict[str, Any]]:
         with errors_on_page():
-            count, size = number_of_seeds(seeds), whole("tokens", length, LONGEST)
+            count, size = number_of_seeds(seeds), whole_number("tokens", length, LONGEST)
             task = proof_task(size, *values)
-            updates = self.runner.prove(task, count, size, pair=pair, visitor=who(request))
-            for update in updates:
+            job = ProofJob(task, count, size)
+            for update in self.runner.submit(job, pair=pair, visitor=visitor_id(request)):
                 match update:
                     case Waiting(name=name, status=status):
                         yield proof.view(None, status, name)
@@ -132,22 +131,25 @@ class ProofPanel:
 
 
 def number_of_seeds(seeds: Any) -> int:
-    """A number within the slider's bounds, or InvalidInput."""
-    count = whole("seeds", seeds, MOST)
-    if count < FEWEST:
-        raise InvalidInput(f"seeds must be between {FEWEST} and {MOST}, got {count}")
+    """Return a number within the slider's bounds; raises InvalidInput."""
+    count = whole_number("seeds", seeds, MOST_SEEDS)
+    if count < FEWEST_SEEDS:
+        raise InvalidInput(f"seeds must be between {FEWEST_SEEDS} and {MOST_SEEDS}, got {count}")
     return count
 
 
 def proof_task(
     length: int, prompt: str, method: str, rule: str, temperature: Any, chat: bool, first: Any
 ) -> Task:
-    """What is drawn with each seed, the first of which is its own. Every amount is fixed: where it
-    were 'auto', a method might not draft at all, and nothing would be proved."""
+    """Return the task to draw with each seed, beginning with its own seed.
+
+    Every amount is fixed. With 'auto' a method might not draft, and nothing would be proved.
+    """
     kind = methods.get(method)
     settings = kind.Hyperparameters.fixed()
     sampling = {"temperature": temperature, "acceptance": rule, "seed": first}
-    task = make_task(prompt, method, settings, chat, length + proof.ROOM, sampling)
+    request = RunRequest(prompt, method, settings, chat, length + proof.ROOM, sampling)
+    task = request.task()
     if task.sampling.temperature == 0:
         raise InvalidInput("temperature 0 draws nothing: choose a higher one")
     return task

@@ -7,28 +7,28 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from ouroboros_core.words import counted
+from ouroboros_core.messages import counted
 from visualize.proof.chi_square import LEAST, Fit, binomial, fit, pooled
 
 FALSE_ALARM = 0.001
-"""A p-value below this is taken for a difference."""
+"""A p-value below this counts as a difference."""
 ROOM = 5
-"""Tokens beyond those that are counted, so that there is something to draft."""
-SHOWN = 24
+"""Tokens beyond the counted ones, so that a method has something to draft."""
+MOST_BARS = 24
 """Outcomes that have a bar."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Of one proof so far; plain data.
+    """The counts of one proof so far; plain data.
 
-    texts          outcomes that are likely enough to be counted apart, as text
-    probabilities  theirs, by plain passes of the target
-    counts         how often each was drawn; `other`: how often something else
-    seeds          to be drawn in all
-    tokens, steps  of all runs
-    proposed, accepted  tokens of the drafts in them
-    late           whether the time that is allowed ended it
+    texts               outcomes that are likely enough to be counted separately, as text
+    probabilities       of these outcomes, by plain passes of the target
+    counts              how often each was drawn; `other`: all other outcomes
+    seeds               all that the proof will draw
+    tokens, steps       of all runs
+    proposed, accepted  tokens of the drafts in all runs
+    late                whether its time ended the proof
     """
 
     texts: tuple[str, ...]
@@ -48,7 +48,7 @@ class Tally:
 
     @property
     def rest(self) -> float:
-        """The probability of everything else; what rounding leaves is none."""
+        """Return the probability of all other outcomes; a remainder of rounding is 0."""
         rest = 1 - sum(self.probabilities)
         return rest if rest > 1e-9 else 0.0
 
@@ -58,15 +58,17 @@ class Tally:
 
     @property
     def fit(self) -> Fit | None:
-        """The chi-square test, what is expected too seldom pooled; None where nothing can be told
-        apart yet. Where the likeliest text leaves too little to the others, its exact binomial
-        test, with no degrees of freedom and its count as the statistic."""
+        """Return the chi-square test, rare outcomes pooled; None before it can distinguish any.
+
+        If the likeliest text leaves too little to the others, return its exact binomial test, with
+        no degrees of freedom and its count as the statistic.
+        """
         counts, p = (*self.counts, self.other), (*self.probabilities, self.rest)
         if self.other and not self.rest:
-            return fit(counts, p)  # the impossible is not to be lost in a pool
-        together, shares = pooled(counts, p)
-        alone = sum(one > 0 for one in shares) < 2
-        return self._exact() if alone else fit(together, shares)
+            return fit(counts, p)  # a pool would hide the impossible
+        pooled_counts, shares = pooled(counts, p)
+        is_single = sum(share > 0 for share in shares) < 2
+        return self._exact() if is_single else fit(pooled_counts, shares)
 
     def _exact(self) -> Fit | None:
         p = max(self.probabilities, default=0.0)
@@ -77,41 +79,43 @@ class Tally:
 
 
 def verdict(tally: Tally) -> str:
-    """What the counts say, in a sentence: once, at the end. Whoever looks at a p-value again and
-    again, and stops at a small one, finds one too often."""
+    """Return the verdict as a sentence, once, at the end.
+
+    To look at a p-value repeatedly and stop at a small one would find one too often.
+    """
     if not tally.done:
         return "Judged once, when all are drawn."
     if not tally.drawn:
         return "Nothing to judge: take fewer seeds or tokens, or a shorter prompt."
-    found, so_far = tally.fit, counted(tally.drawn, "seed")
-    if found is None:
+    result, so_far = tally.fit, counted(tally.drawn, "seed")
+    if result is None:
         return (
             f"{so_far}, too few to judge: hardly any text is expected often. Take more "
             "seeds, fewer tokens, or a lower temperature."
         )
-    numbers = _numbers(found, tally)
-    if found.p_value < FALSE_ALARM:
+    numbers = _numbers(result, tally)
+    if result.p_value < FALSE_ALARM:
         return f"{so_far}: these counts do not come from the target's p: {numbers}."
     return f"{so_far} are consistent with the target's p: {numbers}."
 
 
-def _numbers(found: Fit, tally: Tally) -> str:
-    """What a verdict rests on."""
-    if math.isinf(found.statistic):
+def _numbers(result: Fit, tally: Tally) -> str:
+    """Return the numbers behind a verdict."""
+    if math.isinf(result.statistic):
         return f"{tally.other} of them wrote what p rules out"
-    chance = "below 0.001" if found.p_value < 0.001 else f"{found.p_value:.3f}"
-    if not found.degrees:
+    chance = "below 0.001" if result.p_value < 0.001 else f"{result.p_value:.3f}"
+    if not result.degrees:
         expected = max(tally.probabilities) * tally.drawn
         return (
-            f"the likeliest text came {int(found.statistic)} times, {expected:.1f} expected; exact "
-            f"binomial test, p-value {chance}. A higher temperature lets more texts count"
+            f"the likeliest text came {int(result.statistic)} times, {expected:.1f} expected; "
+            f"exact binomial test, p-value {chance}. A higher temperature lets more texts count"
         )
-    freedom = counted(found.degrees, "degree")
-    return f"chi-square {found.statistic:.1f} with {freedom} of freedom, p-value {chance}"
+    freedom = counted(result.degrees, "degree")
+    return f"chi-square {result.statistic:.1f} with {freedom} of freedom, p-value {chance}"
 
 
 def drafts(tally: Tally) -> str:
-    """How much of the drafts was in the texts: without any, nothing would be proved."""
+    """Return how many draft tokens the texts have: without any, nothing would be proved."""
     if not tally.drawn:
         return ""
     if not tally.proposed:
@@ -123,9 +127,12 @@ def drafts(tally: Tally) -> str:
 
 
 def view(tally: Tally | None, status: str = "", name: str = "") -> dict[str, Any]:
-    """What the page draws: {seq, proof, status, drawn, seeds, rows: [{text, count, seen, p}],
-    verdict, off, drafts, done}; `seen` and `p` are shares, `off` is None until all is drawn."""
-    shown: dict[str, Any] = {"seq": time.time_ns(), "proof": name, "status": status}
+    """Return the view: {seq, proof, status, drawn, seeds, rows: [{text, count, seen, p}], verdict,
+    off, drafts, done}.
+
+    `seen` and `p` are shares; `off` is None until all seeds are drawn.
+    """
+    head: dict[str, Any] = {"seq": time.time_ns(), "proof": name, "status": status}
     if tally is None:
         blank: dict[str, Any] = {
             "rows": [],
@@ -134,25 +141,25 @@ def view(tally: Tally | None, status: str = "", name: str = "") -> dict[str, Any
             "off": None,
             "done": False,
         }
-        return shown | {"drawn": 0, "seeds": 0} | blank
-    found = tally.fit if tally.done else None
+        return head | {"drawn": 0, "seeds": 0} | blank
+    result = tally.fit if tally.done else None
     rows: list[dict[str, Any]] = [
         {"text": text, "count": count, "seen": count / max(1, tally.drawn), "p": p}
         for text, count, p in zip(tally.texts, tally.counts, tally.probabilities, strict=True)
     ]
-    hidden = rows[SHOWN:]
+    hidden = rows[MOST_BARS:]
     other: dict[str, Any] = {
         "text": None,
         "count": tally.other + sum(row["count"] for row in hidden),
         "p": tally.rest + sum(row["p"] for row in hidden),
     }
     other["seen"] = other["count"] / max(1, tally.drawn)
-    return shown | {
+    return head | {
         "drawn": tally.drawn,
         "seeds": tally.seeds,
-        "rows": [*rows[:SHOWN], other] if tally.drawn else [],
+        "rows": [*rows[:MOST_BARS], other] if tally.drawn else [],
         "verdict": verdict(tally),
         "drafts": drafts(tally),
-        "off": None if found is None else found.p_value < FALSE_ALARM,
+        "off": None if result is None else result.p_value < FALSE_ALARM,
         "done": tally.done,
     }

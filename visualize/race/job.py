@@ -1,122 +1,174 @@
-"""What the page is sent of a race while it goes on, and what runs and races share."""
+"""A race as a job: named tasks run one after another, the first of them plain decoding."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from ouroboros_core.benchmark.protocol import Measured
-from ouroboros_core.words import counted
-from visualize.run import figures
+from ouroboros_core.benchmark.protocol import Measured, measure
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.messages import counted
+from ouroboros_core.trace.summary import Summary
+from visualize.run import live
 from visualize.run import view as views
 from visualize.run.view import View
-from visualize.server.updates import (
-    Charts,
-    Comparing,
-    LaneFinished,
-    RaceProgress,
-    RaceUpdate,
-)
-from visualize.what_if import view as elsewhere
+from visualize.server.jobs import Update
+from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Generation
+    from ouroboros_core.decoding.generation import Generation, Task
+    from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.trace.equality import Divergence
-    from ouroboros_core.trace.trace import Step, Trace
-
-TEXT_INTERVAL = 1 / 16
-"""Seconds from one update of the text to the next, at least."""
-TEXT_PAUSE = 0.02
-"""No clock runs meanwhile: so that sending an update, and on one's own machine drawing it, slows
-fewer steps down."""
-STATUS_INTERVAL = 1 / 2
-PLAIN, METHOD = 0, 1
-"""The lanes of a run that is compared."""
+    from ouroboros_core.trace.trace import Trace
 
 
-def draw_anew(steps: int, drawn: int) -> bool:
-    """Whether charts of the first `drawn` steps are to be redrawn: once there are twice as many,
-    so that all drawings of a run together send and cost about twice what the last one does."""
-    return steps >= max(4, 2 * drawn)
+@dataclass(frozen=True, kw_only=True)
+class RaceUpdate(Update):
+    """Base of the updates that change the picture of a race."""
+
+    view: View
 
 
-def silently(generation: Generation) -> Generator[Comparing, None, Trace]:
-    """A run that is not shown. A generator, so that Stop reaches it."""
-    due = 0.0
-    for _ in generation:
-        now = time.monotonic()
-        if now >= due:
-            due = now + STATUS_INTERVAL
-            yield Comparing()
-    return generation.trace()
+@dataclass(frozen=True)
+class RaceProgress(RaceUpdate):
+    """A lane has new steps, or a round of all lanes has ended."""
 
 
-def _lane_progress(
-    view: View, generation: Generation, number: int, count: int
-) -> Generator[RaceProgress, None, None]:
-    """Generates a lane; says that it begins, and then as often as the text is to move which steps
-    are new. No clock runs meanwhile, and a pause follows, as in a run."""
-    lane = f"Lane {number + 1} of {count}, {view['names'][number]}"
-    sent, due = 0, 0.0
+@dataclass(frozen=True)
+class LaneFinished(RaceUpdate):
+    """A lane has ended for the first time; `trace` is its run."""
 
-    def progress(status: str) -> RaceProgress:
-        steps = views.steps_view(
-            generation.steps,
-            generation.texts,
-            generation.task.sampling,
-            generation.piece,
-            sent,
-        )
-        more = {"lane": number, "from": sent, "steps": steps, "status": f"{lane}: {status}"}
-        return RaceProgress({**view, "seq": time.time_ns(), **more})
+    trace: Trace
 
-    yield progress("reading the prompt …")
-    for _ in generation:
-        now = time.monotonic()
-        if now < due:
-            continue
-        due = now + TEXT_INTERVAL
-        passes = len(generation.steps)
-        done = counted(len(generation.texts), "token")
-        yield progress(f"{done} in {passes} forward {'pass' if passes == 1 else 'passes'}")
-        sent = passes
-        time.sleep(TEXT_PAUSE)
+
+@dataclass(frozen=True)
+class RaceJob(live.TimedJob):
+    """Run named tasks in rounds and show the first round while it computes.
+
+    A task that cannot run is left out and named, if another one can. Updates: one lane after the
+    other, each with a LaneFinished at its end; then Comparing through the further rounds. A
+    RaceProgress follows every round; the last one ends the race.
+    """
+
+    kind = "race"
+    lanes: Sequence[tuple[str, Task]]
+    """Name and task of each lane, plain decoding first."""
+
+    @property
+    def tasks(self) -> list[Task]:
+        return [task for _, task in self.lanes]
+
+    @property
+    def cost(self) -> float:
+        return sum(task.max_new_tokens for task in self.tasks)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"methods": [task.method for task in self.tasks]}
+
+    def updates(self, pair: Pair, name: str, seconds: float) -> Generator[Update, None, None]:
+        generations, refused = _able(pair, self.lanes)
+        view: View = {
+            "race": name,
+            "badge": views.LIVE,
+            "title": f"{pair.target.name}, on {pair.environment.where}",
+            "names": list(generations),
+            "length": max(task.max_new_tokens for task in self.tasks),
+            "done": False,
+        }
+        race = Race(view, [*generations.values()], refused)
+        for update in measure(len(generations), race.run, seconds=seconds):
+            yield race.measured(update) if isinstance(update, Measured) else update
+
+
+def _able(
+    pair: Pair, lanes: Sequence[tuple[str, Task]]
+) -> tuple[dict[str, Generation], dict[str, str]]:
+    """Return by name the generations that can run, and why others cannot.
+
+    Raises InvalidInput if plain decoding cannot run, or no lane beside it.
+    """
+    from ouroboros_core.decoding.generation import Generation
+
+    generations: dict[str, Generation] = {}
+    refused: dict[str, str] = {}
+    for name, task in lanes:
+        try:
+            generations[name] = Generation(pair, task)
+        except InvalidInput as error:
+            if not generations:
+                raise
+            refused[name] = str(error)
+    if len(generations) == 1 and refused:
+        raise InvalidInput(next(iter(refused.values())))
+    return generations, refused
 
 
 class Race:
-    """Makes the updates of a race: of a lane while it runs in the first round, and of all behind
-    every round."""
+    """Makes the updates of a race: of each lane in the first round, of all after every round."""
 
     def __init__(
         self, view: View, generations: Sequence[Generation], refused: Mapping[str, str]
     ) -> None:
-        """refused: by name, why a lane could not run."""
+        """
+        view     what all updates show
+        refused  by name, why a lane could not run
+        """
         self._view, self._generations, self._refused = view, generations, refused
         self._traces: list[Trace] = []
         self._differences: list[Divergence | None] = []
 
-    def run(self, number: int, lane: int) -> Generator[RaceUpdate, None, Trace]:
-        """A lane of a round, for `protocol.measure`."""
-        shown, count = self._generations[lane], len(self._generations)
+    def run(self, number: int, lane: int) -> Generator[Update, None, Trace]:
+        """Run a lane of a round, for `protocol.measure`."""
+        generation, count = self._generations[lane], len(self._generations)
         if number:
             from ouroboros_core.decoding.generation import Generation
 
-            return (yield from silently(Generation(shown.pair, shown.task)))
-        yield from _lane_progress(self._view, shown, lane, count)
-        trace = shown.trace()
+            return (yield from live.silently(Generation(generation.pair, generation.task)))
+        yield from self._progress(generation, lane)
+        trace = generation.trace()
         self._traces.append(trace)
-        self._differences.append(judge(shown, trace, self._traces[0]) if lane else None)
-        known = Measured.once(*self._traces)
-        status = f"Lane {lane + 1} of {count} has run."
-        yield LaneFinished(trace, self._view | self._lanes(known) | {"status": status})
+        self._differences.append(
+            live.difference_from_plain(generation, trace, self._traces[0]) if lane else None
+        )
+        view = self._view | self._lanes(Measured.once(*self._traces))
+        view |= {"status": f"Lane {lane + 1} of {count} has run."}
+        yield LaneFinished(
+            trace,
+            view=view,
+            tokens=sum(len(run.tokens) for run in self._traces),
+            steps=sum(len(run.steps) for run in self._traces),
+        )
         return trace
 
-    def measured(self, found: Measured) -> RaceProgress:
-        """A round has ended, and perhaps the race."""
-        lanes = self._lanes(found)
-        if found.more:
-            status = f"All lanes have run; {found.doing} …"
+    def _progress(self, generation: Generation, lane: int) -> Generator[RaceProgress, None, None]:
+        """Generate a lane; yield its new steps as often as the text may move.
+
+        No clock runs between the steps, so a pause follows each update, as in a run.
+        """
+        name = f"Lane {lane + 1} of {len(self._generations)}, {self._view['names'][lane]}"
+        sent = 0
+
+        def progress(status: str) -> RaceProgress:
+            steps = live.steps_from(generation, sent)
+            changed = {"lane": lane, "from": sent, "steps": steps, "status": f"{name}: {status}"}
+            return RaceProgress(view={**self._view, "seq": time.time_ns(), **changed})
+
+        yield progress("reading the prompt …")
+        for _ in live.paced(generation):
+            passes = len(generation.steps)
+            tokens = counted(len(generation.texts), "token")
+            yield progress(f"{tokens} in {passes} forward {'pass' if passes == 1 else 'passes'}")
+            sent = passes
+            time.sleep(live.TEXT_PAUSE)
+
+    def measured(self, rounds: Measured) -> RaceProgress:
+        """Return the update after a round, perhaps the last."""
+        lanes = self._lanes(rounds)
+        if rounds.more:
+            status = f"All lanes have run; {rounds.doing} …"
         elif any(lane["busy"] for lane in lanes["lanes"]):
             status = (
                 "All lanes have run; this is the replay. The machine was busy meanwhile: press "
@@ -124,60 +176,24 @@ class Race:
             )
         else:
             status = "All lanes have run; this is the replay."
-        if not found.more:
+        if not rounds.more:
             for name, reason in self._refused.items():
                 status += f" Left out: {name} ({reason})."
-        over = {"done": not found.more, "play": not found.more}
-        return RaceProgress(self._view | lanes | over | {"status": status})
+        over = {"done": not rounds.more, "play": not rounds.more}
+        return RaceProgress(view=self._view | lanes | over | {"status": status})
 
-    def _lanes(self, found: Measured) -> View:
-        """The lanes that have run, with their medians; what is replayed is what was seen."""
-        runs = [found.run(lane) for lane in range(len(self._traces))]
+    def _lanes(self, rounds: Measured) -> View:
+        """Return the lanes that have run, with their medians, as steps that were seen."""
+        runs = [rounds.run(lane) for lane in range(len(self._traces))]
         runs = [
-            run if same_steps(run, seen) else seen
+            run if live.same_steps(run, seen) else seen
             for run, seen in zip(runs, self._traces, strict=True)
         ]
         lanes = [
-            views.lane_view(name, run, runs[0], difference, found.speedup(lane))
-            | {"modelled": elsewhere.clocks(run)}
+            views.lane_view(name, Summary(run, runs[0], difference, rounds.speedup(lane)))
+            | {"modelled": what_if_view.clocks(run)}
             for lane, (name, run, difference) in enumerate(
                 zip(self._view["names"], runs, self._differences, strict=False)
             )
         ]
         return {"seq": time.time_ns(), "lanes": lanes}
-
-
-def same_steps(trace: Trace, other: Trace) -> bool:
-    """Whether two runs wrote the same tokens in the same steps; their seconds are their own."""
-    return [step.tokens for step in trace.steps] == [step.tokens for step in other.steps]
-
-
-def judge(generation: Generation, trace: Trace, baseline: Trace) -> Divergence | None:
-    """The first difference from plain decoding, where the two ought to be equal."""
-    from ouroboros_core.trace.equality import divergence
-
-    return divergence(generation.target, trace, baseline) if generation.repeats_plain_text else None
-
-
-def growing(steps: Sequence[Step]) -> Charts:
-    """The chart that grows with a run; the others are drawn at its end."""
-    return {"acceptance": figures.acceptance_length(steps)}
-
-
-def all_charts(trace: Trace, baseline: Trace | None) -> Charts:
-    """The charts of a finished run."""
-    speedup = (
-        figures.speedup_by_token(trace, baseline)
-        if baseline is not None and trace.steps
-        else figures.empty("There is no plain run to compare with.")
-    )
-    return {
-        **growing(trace.steps),
-        "choices": figures.choices(trace.steps),
-        "pool": figures.pool_growth(trace.steps),
-        "time": figures.tokens_against_time(trace, baseline),
-        "speedup": speedup,
-        "where": figures.time_breakdown(trace, baseline),
-        "positions": figures.acceptance_by_position(trace),
-        "even": figures.break_even(trace, baseline),
-    }

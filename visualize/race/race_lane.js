@@ -1,15 +1,35 @@
+// @ts-check
 // A lane of a race: its name, its clocks, a strip of its passes, and its text.
 import { counted, make } from "../kit/dom.js";
 import { TokenText } from "../run/token_text.js";
+/** @import { Step, Parting } from "../kit/types" */
 
+/** @param {number} n */
 export const passes = (n) => counted(n, "forward pass", "forward passes");
+/** @param {number} n */
 export const ordinal = (n) => ["1st", "2nd", "3rd", "4th"][n - 1];
 const WAITS = "Waits for its turn: one lane runs at a time, so that none slows another down.";
 
 export class Lane {
-  // place: its number from 0 on; length: how many tokens it may write
+  /**
+   * @param {string} name
+   * @param {number} place  its number from 0 on
+   * @param {number} length  the number of tokens that it may write
+   */
   constructor(name, place, length) {
-    Object.assign(this, { name, row: null, steps: [], seconds: [], tokens: [], modelled: {} });
+    this.name = name;
+    /** @type {string[] | null} its row of the table, once it has ended */
+    this.row = null;
+    this.busy = false;
+    this.done = 0; // steps that are shown
+    /** @type {Step[]} */
+    this.steps = [];
+    /** @type {number[]} at the end of each step */
+    this.seconds = [];
+    /** @type {number[]} after each step */
+    this.tokens = [];
+    /** @type {Record<string, number[]>} */
+    this.modelled = {};
     this.box = make("section", "ouro-lane");
     this.box.setAttribute("aria-label", name);
     const head = make("header", "ouro-lane-head");
@@ -30,22 +50,31 @@ export class Lane {
     this.be("waiting");
   }
 
+  /** @param {"waiting" | "running" | "done" | "stopped"} state */
   be(state) {
     this.box.dataset.state = state;
     if (state !== "done") this.state.textContent = state;
   }
 
-  // The strip runs along the race's clock, up to the end of the slowest lane: each pass is as wide
-  // as it took, and what stays empty was saved.
+  /**
+   * Scale the strip to the race's clock, up to the end of the slowest lane: the width of a pass is
+   * its time, and the empty rest was saved.
+   * @param {string} clock
+   * @param {number} whole
+   */
   scale(clock, whole) {
     this.strip.style.setProperty("--whole", String(whole || 1));
     const ends = this.ends(clock);
-    [...this.strip.children].forEach((one, n) =>
+    /** @type {HTMLElement[]} */ ([...this.strip.children]).forEach((one, n) =>
       one.style.setProperty("--width", String(ends[n] - (ends[n - 1] || 0))),
     );
   }
 
-  // Steps from number `from` on; those that are there already are the same.
+  /**
+   * Add steps from number `from` on. Steps that are there already are the same.
+   * @param {Step[]} steps
+   * @param {number} from
+   */
   grow(steps, from) {
     const added = steps.slice(Math.max(0, this.steps.length - from));
     if (this.box.dataset.state === "waiting") this.be("running");
@@ -64,7 +93,10 @@ export class Lane {
     this.follow();
   }
 
-  // One forward pass, in the colours of who wrote the tokens that it yields.
+  /**
+   * Return one forward pass, in the colours of the writers of its tokens.
+   * @param {Step} step
+   */
   segment(step) {
     const one = make("span", "ouro-lane-pass");
     one.style.setProperty("--width", "1");
@@ -76,7 +108,11 @@ export class Lane {
     return one;
   }
 
-  // It has ended, or was measured again: the same steps with other seconds.
+  /**
+   * The lane has ended, or was measured again: the same steps with other seconds.
+   * @param {{ steps: Step[], row: string[], busy: boolean, modelled?: Record<string, number[]>,
+   *   parts?: Parting }} lane
+   */
   finish({ steps, row, busy, modelled, parts }) {
     this.grow(steps, 0);
     let end = 0;
@@ -84,7 +120,9 @@ export class Lane {
       (step) => (end += step.seconds.reduce((sum, value) => sum + value, 0)),
     );
     if (parts) this.text.markParting(parts);
-    Object.assign(this, { row, busy, modelled: modelled || {} });
+    this.row = row;
+    this.busy = busy;
+    this.modelled = modelled || {};
     this.be("done");
     this.state.textContent = "";
   }
@@ -95,17 +133,28 @@ export class Lane {
     this.note.textContent = "";
   }
 
+  /** @param {string} clock */
   ends(clock) {
     if (clock === "passes") return this.seconds.map((_, index) => index + 1);
     return this.modelled[clock] || this.seconds;
   }
 
+  /**
+   * @param {string} clock
+   * @param {Lane[]} lanes
+   */
   rank(clock, lanes) {
     const mine = this.ends(clock).at(-1);
     return 1 + lanes.filter((lane) => lane.ends(clock).at(-1) < mine - 1e-9).length;
   }
 
-  // As it stood at a time of the replay.
+  /**
+   * Show the lane at a time of the replay.
+   * @param {number} time
+   * @param {boolean} over
+   * @param {string} clock
+   * @param {Lane[]} lanes
+   */
   show(time, over, clock, lanes) {
     const all = this.steps.length;
     this.done = over ? all : this.ends(clock).filter((end) => end <= time).length;
@@ -117,14 +166,17 @@ export class Lane {
     this.follow();
   }
 
-  // What the lane has come to; the clock that the race is on stands first.
+  /**
+   * Show the lane's figures; the clock of the race is first.
+   * @param {string} clock
+   */
   label(clock) {
     const done = this.done || 0,
       all = this.tokens.at(-1) || 0;
     const ends = clock === "passes" ? this.seconds : this.ends(clock);
     const tokens = done ? this.tokens[done - 1] : 0,
       seconds = done ? ends[done - 1] : 0;
-    // a lane under way beside one that has ended: its seconds so far are no result
+    // the seconds of a lane under way are no result
     const whole = this.row && done < this.steps.length ? ` of ${ends.at(-1).toFixed(2)}` : "";
     const clocks = [
       passes(done),

@@ -1,8 +1,11 @@
-// A race: lanes that run in turn, each growing while it runs, then replayed together on one clock.
+// @ts-check
+// A race: lanes that run one after the other and grow while they run, then a replay of all on one
+// clock.
 import { bring, counted, fill, make, quote } from "../kit/dom.js";
 import { Player } from "../kit/player.js";
 import { Lane, ordinal, passes } from "./race_lane.js";
 import { drawKeys, drawMark } from "../run/token_summary.js";
+/** @import { Mount } from "../kit/types" */
 
 const HEAD = [
   "lane",
@@ -16,15 +19,26 @@ const HEAD = [
 ];
 const PASS_SECONDS = 0.12; // how long a forward pass takes when the clock counts passes
 
-// Until a race has run here there is a recorded one, which the server is asked for.
+/**
+ * Before a race has run here, the view asks the server for a recorded race.
+ * @type {Mount}
+ */
 export function mount(element, props, watch, trigger, server) {
   const root = element.querySelector(".ouro-run");
+  /** @param {string} name */
   const part = (name) => root.querySelector(".ouro-" + name);
   const looks = new Map(props.looks.map((look) => [look.look, look]));
-  const state = { race: null, lanes: [], clock: "passes" };
+  const state = {
+    /** @type {string | null} */
+    race: null,
+    /** @type {Lane[]} */
+    lanes: [],
+    clock: "passes",
+  };
   const run = () => state.lanes.filter((lane) => lane.row);
   const over = () => ["true", "recorded"].includes(root.dataset.done);
 
+  /** @extends Player */
   class RacePlayer extends Player {
     moved() {
       const [, time] = this.frames[this.at];
@@ -41,7 +55,7 @@ export function mount(element, props, watch, trigger, server) {
       return state.clock === "passes" ? passes(time) : time.toFixed(2) + " s";
     }
 
-    // Whatever the clock: seconds are shorter.
+    /** Return the number of passes, whatever the clock: seconds are shorter. */
     longest() {
       return passes(Math.max(0, ...run().map((lane) => lane.steps.length)));
     }
@@ -82,6 +96,7 @@ export function mount(element, props, watch, trigger, server) {
   function finish() {
     player.set(player.frames.length - 1);
     if (!over()) return;
+    /** @param {Lane} lane */
     const rank = (lane) => lane.rank(state.clock, run());
     const order = run().sort((a, b) => rank(a) - rank(b));
     const places = order.map((lane) => `${ordinal(rank(lane))} ${lane.name}`);
@@ -89,22 +104,27 @@ export function mount(element, props, watch, trigger, server) {
     part("verdict").textContent = verdict(order[0]);
   }
 
-  // By what the lanes are ranked.
+  /** Return the measure of the ranking. */
   function finishing() {
     if (modelled.has(state.clock)) return "by modelled seconds";
     return state.clock === "passes" ? "by forward passes" : "by seconds";
   }
 
-  // The result in a sentence: the first lane against plain decoding, which runs first.
+  /**
+   * Return the result in a sentence: the first lane against plain decoding, which runs first.
+   * @param {Lane | undefined} best
+   */
   function verdict(best) {
     const plain = state.lanes[0];
     if (!best || !plain.row) return "";
-    if (modelled.has(state.clock)) return elsewhere(best, plain);
+    if (modelled.has(state.clock)) return modelledVerdict(best, plain);
     if (best === plain) return "No lane needs less than plain decoding here.";
     const [, count, , , , speedup, text] = best.row;
     const needs = `${best.name} needs ${passes(Number(count))}`;
-    const same = { yes: "", "up to a tie": ", up to a rounding tie" }[text];
-    // A speed that was measured on a busy machine is no result.
+    /** @type {Record<string, string>} */
+    const ties = { yes: "", "up to a tie": ", up to a rounding tie" };
+    const same = ties[text];
+    // A speed from a busy machine is no result.
     const [, factor, spread] = speedup.match(/^(.*×)(?:, (.*))?$/) || [];
     const fast =
       factor && !best.busy ? `, at ${factor} the speed${spread ? ` ${spread}` : ""}` : "";
@@ -114,8 +134,12 @@ export function mount(element, props, watch, trigger, server) {
     return `${needs} instead of ${plain.row[1]}${beside}${fast}.${told}`;
   }
 
-  // The same on another machine; nothing of it was measured.
-  function elsewhere(best, plain) {
+  /**
+   * Return the same on another machine; none of it was measured.
+   * @param {Lane} best
+   * @param {Lane} plain
+   */
+  function modelledVerdict(best, plain) {
     const where = `${modelled.get(state.clock).replace(/^m/, "M")}: `;
     const [mine, theirs] = [best, plain].map((lane) => lane.ends(state.clock).at(-1));
     if (best === plain) return `${where}no lane would be faster than plain decoding.`;
@@ -124,7 +148,11 @@ export function mount(element, props, watch, trigger, server) {
     return `${where}${took}. Acceptance is taken as it was here.`;
   }
 
-  // A remark on a number stands below it, so that it does not widen the table.
+  /**
+   * Return a cell of the table. A remark on a number is below it, so that it does not widen the
+   * table.
+   * @param {string} value
+   */
   function cell(value) {
     const [, number, remark] = value.match(/^(.*×), (.*)$/) || [];
     const node = make("td", "", number || value);
@@ -132,6 +160,10 @@ export function mount(element, props, watch, trigger, server) {
     return node;
   }
 
+  /**
+   * @param {{ name: string, row: string[] }[]} lanes
+   * @param {string} caption
+   */
   function table(lanes, caption = "Measured on this machine") {
     const body = part("table");
     body.replaceChildren();
@@ -147,6 +179,7 @@ export function mount(element, props, watch, trigger, server) {
     }
   }
 
+  /** @param {any} value */
   function begin(value) {
     if (!value.done) bring(root);
     Object.assign(state, { race: value.race, lanes: [] });
@@ -157,7 +190,10 @@ export function mount(element, props, watch, trigger, server) {
     player.update();
   }
 
-  // The lanes are known before any runs: those that have not begun say so.
+  /**
+   * Add the lanes before any of them runs: a lane that has not begun says so.
+   * @param {any} value
+   */
   function lineUp(value) {
     for (const name of (value.names || []).slice(state.lanes.length)) {
       const lane = new Lane(name, state.lanes.length, value.length);
@@ -167,12 +203,13 @@ export function mount(element, props, watch, trigger, server) {
     }
   }
 
+  /** @param {any} value */
   function grow(value) {
     if (value.lane !== undefined && state.lanes[value.lane]) {
       state.lanes[value.lane].grow(value.steps, value.from);
       state.lanes[value.lane].label(state.clock);
     }
-    (value.lanes || []).forEach((data, index) => {
+    (value.lanes || []).forEach((/** @type {any} */ data, /** @type {number} */ index) => {
       const lane = state.lanes[index];
       if (!lane) return;
       lane.finish(data);
@@ -184,6 +221,7 @@ export function mount(element, props, watch, trigger, server) {
     if (state.lanes.some((lane) => lane.text.marked)) drawMark(part("legend"));
   }
 
+  /** @param {string | null} json */
   function paint(json) {
     if (!json) return;
     const value = JSON.parse(json);

@@ -1,5 +1,4 @@
-"""Race: two to four lanes, plain decoding one of them, run in turn, each shown while it runs, and
-then replayed together on one clock."""
+"""Race: two to four lanes run one after another, then replay together on one clock."""
 
 from __future__ import annotations
 
@@ -12,44 +11,52 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
-from visualize.kit import labels as spoken
-from visualize.kit.events import PRIVATE, pressable_from, pressable_until_the_end
+from visualize.kit import labels
+from visualize.kit.events import (
+    PRIVATE,
+    errors_on_page,
+    pressable_from,
+    pressable_until_the_end,
+)
 from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
 from visualize.kit.settings_view import first_value
-from visualize.race.view import RaceView
+from visualize.race.components import RaceView
+from visualize.race.job import RaceJob, RaceUpdate
+from visualize.run.request import RunRequest
 from visualize.run.view import View
-from visualize.server.errors import errors_on_page
-from visualize.server.limits import who
-from visualize.server.runner import Runner, make_task
-from visualize.server.updates import Comparing, LaneFinished, RaceProgress, Waiting
+from visualize.server.jobs import Waiting
+from visualize.server.limits import visitor_id
+from visualize.server.runner import Runner
 from visualize.watch.examples import EXAMPLES
 
 NONE = "none"
-MOST = 256
-"""Tokens of a lane."""
+MOST_TOKENS = 256
+"""Longest lane."""
 LANES = ("speculative", "ouroboros", "union")
-"""What runs beside plain decoding before anybody chooses: the lanes of the recorded race."""
+"""Methods beside plain decoding before a visitor chooses, as in the recorded race."""
 
 
 @errors_on_page()
 def _help(method: str) -> str:
-    """What may be written into the box of a lane: a line for each setting, what it does first."""
+    """Return the help for the settings of a lane: one line each."""
     if method == NONE:
         return ""
     kind = methods.get(method)
     settings = kind.Hyperparameters.settings().values()
-    lines = [f"- {one.help} `{one.name}=` {one.allowed}" for one in settings]
+    lines = [f"- {setting.help} `{setting.name}=` {setting.allowed}" for setting in settings]
     lines = lines or ["It has no settings."]
     paper = ["- All settings as its paper has them: `published`"] if kind.published else []
     return "\n".join([f"**{kind.name}**\n", *paper, *lines])
 
 
 def _example(method: str) -> str:
-    """What stands in the empty box of a lane: how a setting is written."""
+    """Return the placeholder of a lane's settings: one setting as it is written."""
     kind = methods.available().get(method)
     settings = kind.Hyperparameters.settings().values() if kind else ()
-    written = [f"e.g. {one.name}={first_value(one)}".replace(",", "x") for one in settings]
-    return written[0] if written else "none"
+    examples = [
+        f"e.g. {setting.name}={first_value(setting)}".replace(",", "x") for setting in settings
+    ]
+    return examples[0] if examples else "none"
 
 
 class RacePanel:
@@ -57,7 +64,7 @@ class RacePanel:
 
     def __init__(self, runner: Runner, pair: Any) -> None:
         self.runner, self.pair = runner, pair
-        self.most = min(MOST, runner.limits.new_tokens)
+        self.most_tokens = min(MOST_TOKENS, runner.limits.new_tokens)
         with gr.Row(elem_classes="ouro-main"):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self._build_prompt()
@@ -118,7 +125,7 @@ class RacePanel:
                 )
         self.count = gr.Slider(
             8,
-            self.most,
+            self.most_tokens,
             value=64,
             step=8,
             label="Maximum new tokens of each lane",
@@ -188,16 +195,13 @@ class RacePanel:
             tasks = self._tasks(
                 prompt, count, chat, {"temperature": temperature, "seed": seed}, lanes
             )
-            updates = self.runner.race(tasks, pair=pair, visitor=who(request))
+            updates = self.runner.submit(RaceJob(tasks), pair=pair, visitor=visitor_id(request))
             view: View = {}
             for seq, update in enumerate(updates):
-                match update:
-                    case Waiting(name=name, status=status):
-                        view = _waiting_view(name, status, seq)
-                    case RaceProgress() | LaneFinished():
-                        view = update.view
-                    case Comparing():
-                        pass
+                if isinstance(update, Waiting):
+                    view = _waiting_view(update.name, update.status, seq)
+                elif isinstance(update, RaceUpdate):
+                    view = update.view
                 yield view
 
     def _tasks(
@@ -208,29 +212,20 @@ class RacePanel:
         sampling: dict[str, Any],
         lanes: Sequence[tuple[str, str]],
     ) -> list[tuple[str, Any]]:
-        """(name, task) of each lane, plain decoding first; equal lanes are told apart by their
-        number."""
-        tasks = [
-            (
-                spoken.method("autoregressive"),
-                make_task(prompt, "autoregressive", {}, chat, count, sampling, most=self.most),
-            )
-        ]
+        """Return name and task of each lane, plain decoding first; equal names get a number."""
+        plain = RunRequest(prompt, "autoregressive", {}, chat, count, sampling)
+        tasks = [(labels.method("autoregressive"), plain.task(self.most_tokens))]
         for number, (method, text) in enumerate(lanes, 2):
             if method == NONE:
                 continue
             try:
-                parts = (text or "").replace(" ", "").split(",")
-                written = ", ".join(filter(None, parts))
+                items = (text or "").replace(" ", "").split(",")
+                written = ", ".join(filter(None, items))
                 settings = methods.read_settings(methods.get(method), written)
-                tasks.append(
-                    (
-                        spoken.lane(method, written),
-                        make_task(prompt, method, settings, chat, count, sampling, most=self.most),
-                    )
-                )
+                request = RunRequest(prompt, method, settings, chat, count, sampling)
+                tasks.append((labels.lane(method, written), request.task(self.most_tokens)))
             except InvalidInput as error:
-                raise InvalidInput(f"lane {number}, {spoken.method(method)}: {error}") from None
+                raise InvalidInput(f"lane {number}, {labels.method(method)}: {error}") from None
         names = [name for name, _ in tasks]
         return [
             (f"{name} ({n})" if names.count(name) > 1 else name, task)
@@ -239,7 +234,6 @@ class RacePanel:
 
 
 def _waiting_view(name: str, status: str, seq: int) -> View:
-    """What the race view shows before a race has begun."""
-    badge = "waiting"
-    shown: View = {"race": name, "lanes": [], "badge": badge, "done": False}
-    return shown | {"seq": seq, "status": status}
+    """Return the view of a race that waits."""
+    view: View = {"race": name, "lanes": [], "badge": "waiting", "done": False}
+    return view | {"seq": seq, "status": status}

@@ -1,4 +1,4 @@
-"""The race view: several runs of one prompt, replayed together on one clock."""
+"""The recorded race: several runs of one prompt, replayed together on one clock."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import json
 from functools import cache
 from typing import Any
 
+from ouroboros_core.trace.summary import Summary
 from visualize.gallery import runs as gallery
-from visualize.kit import labels as spoken
-from visualize.kit.json_html import JsonHTML
-from visualize.kit.markup import RACE_VIEW
+from visualize.kit import labels
 from visualize.run import view as views
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
 
 RECORDED = ("java-autoregressive", "java-speculative", "java-ouroboros", "java-union")
-"""Runs of one prompt, the plain one first: the race that is there before anybody asks for one."""
+"""Recorded runs of one prompt, plain decoding first: the race before a visitor starts one."""
 
 
 @cache
@@ -24,13 +23,13 @@ def _recorded() -> str:
         trace = gallery.paced(name)
         plain = gallery.trace(RECORDED[0])
         lane = views.lane_view(
-            spoken.method(trace.method), trace, plain, None, gallery.speedup(name)
+            labels.method(trace.method), Summary(trace, plain, rounds=gallery.speedup(name))
         )
         for step in lane["steps"]:
             step.pop("odds", None)  # no lane shows them
-        lanes.append(lane | {"modelled": elsewhere.clocks(trace)})
+        lanes.append(lane | {"modelled": what_if_view.clocks(trace)})
     first = gallery.trace(RECORDED[0])
-    told = {
+    view = {
         "seq": 0,
         "race": "recorded",
         "recorded": True,
@@ -51,26 +50,9 @@ def _recorded() -> str:
         "done": True,
         "play": True,
     }
-    return json.dumps(told)
+    return json.dumps(view)
 
 
 def recorded(_: Any) -> str:
-    """What the view asks of the server where no race has run yet: a recorded one, as JSON."""
+    """Return the recorded race as JSON; the view asks for it if no race has run yet."""
     return _recorded()
-
-
-class RaceView(JsonHTML):
-    """Value: {seq, race, names, length, status, badge, title or prompt, done}, with {lane, from,
-    steps} while a lane runs and {lanes: [{name, steps, row, modelled}], play?} when one has ended;
-    lanes run in turn. modelled: by clock the seconds at the end of each step, see
-    `elsewhere.clocks`."""
-
-    def __init__(self, value: dict[str, Any] | None = None, **more: Any) -> None:
-        super().__init__(
-            value,
-            RACE_VIEW,
-            clocks=elsewhere.clock_names(),
-            looks=views.legend(),
-            server_functions=[recorded],
-            **more,
-        )

@@ -1,5 +1,5 @@
-"""What the benchmark's file says, and what the papers publish for their own models and GPUs; plain
-data for the figures and the table of Results."""
+"""The benchmark's file, and the numbers that papers publish for their models and GPUs: plain data
+for the figures and tables of Results."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from ouroboros_core.methods.parts.base import Guesser
-from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.methods.parts.needs import HEAD_KINDS, Need
 
 UNION = "union"
-HEADS = {Need.HEAD, Need.MEDUSA, Need.GLIDE, Need.PARALLEL}
+HEADS = HEAD_KINDS.keys()
 DRAFTS = {Need.DRAFT_MODEL, Need.HF_DRAFT, Need.TRANSLATED}
 LONG = re.compile(r" (?:(?:speculative|assisted) )?(?:decoding|drafting)$| of all sources$")
-"""What the names of many methods end with, and a short name does without."""
+"""Endings of many methods' names that a short name omits."""
 
 
 class Over(StrEnum):
-    """Whose speed is 1."""
+    """The reference of a speedup, which has speed 1."""
 
     PLAIN = BASELINE
     HF = HF_GREEDY
@@ -43,11 +43,11 @@ WORDS = {
     Over.HF: "transformers' greedy generation",
     Over.PLAIN: "our plain decoding",
 }
-"""The middle of a sentence: what a speedup is measured over."""
+"""The reference in the middle of a sentence."""
 
 
 class Family(StrEnum):
-    """What a method has besides the target; each value is a look's label."""
+    """The drafter of a method; each value is a label of the legend."""
 
     NONE = "no draft model"
     DRAFT = "draft model"
@@ -60,8 +60,8 @@ class Family(StrEnum):
 
 @dataclass(frozen=True)
 class Bar:
-    """One method over all prompts. name, setting: what a label shows, on two lines; low, high: the
-    95% interval of the speedup."""
+    """One method over all prompts. name, setting: the two lines of its label; low, high: the 95%
+    interval of the speedup."""
 
     row: Row
     name: str
@@ -93,8 +93,8 @@ class Benchmark:
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> Benchmark:
-        """From the content of a file; the rows of one that is still being measured are made of its
-        runs."""
+        """Return the benchmark in the content of a file. Rows of an unfinished file are computed
+        from its runs."""
         runs = TypeAdapter(list[Measurement]).validate_python(data["runs"])
         rows = report.read_rows(data["rows"]) if "rows" in data else report.rows(runs)
         settings = data["settings"]
@@ -116,26 +116,26 @@ class Benchmark:
 
     @property
     def overs(self) -> list[Over]:
-        """What a speedup can be taken over: transformers' own where it ran."""
+        """Return the references that were measured."""
         return [over for over in Over if any(row.method == over for row in self.rows)]
 
     @property
     def groups(self) -> list[str]:
-        """The groups of prompts, in the report's order."""
+        """Return the groups of prompts, in the report's order."""
         return list(dict.fromkeys(row.group for row in self.rows if row.group != OVERALL))
 
     def bars(self, over: Over) -> list[Bar]:
-        """Every method whose text is the target's, the fastest first."""
+        """Return every lossless method, the fastest first."""
         speeds = self._speeds()
-        found = []
+        bars = []
         for row in self.rows:
             if row.group != OVERALL or not row.tokens_per_pass or not row.lossless:
                 continue  # the draft model alone makes no pass of the target
             low, high = self._interval(row, over, speeds)
-            found.append(
+            bars.append(
                 Bar(row, *label(row.method), family(row.method), speedup(row, over), low, high)
             )
-        return sorted(found, key=lambda bar: -bar.speedup)
+        return sorted(bars, key=lambda bar: -bar.speedup)
 
     def _interval(
         self, row: Row, over: Over, speeds: dict[tuple[str, str], Speeds]
@@ -146,17 +146,17 @@ class Benchmark:
         return report.confidence(speeds[row.method, row.setting], greedy)
 
     def _speeds(self) -> dict[tuple[str, str], Speeds]:
-        """By method and setting."""
+        """Return speeds by method and setting."""
         runs: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
         for run in self.runs:
             runs[run.method, run.setting].append(run)
         return {
-            key: Speeds.of(((run.question, run.turn), run.tokens, run.seconds) for run in mine)
-            for key, mine in runs.items()
+            key: Speeds.of(((run.question, run.turn), run.tokens, run.seconds) for run in measured)
+            for key, measured in runs.items()
         }
 
     def grid(self, bars: Sequence[Bar], over: Over) -> list[list[float | None]]:
-        """The speedup of each bar's method on each group."""
+        """Return the speedup of each bar's method on each group."""
         by_place = {(row.method, row.group): row for row in self.rows}
         return [
             [
@@ -168,41 +168,42 @@ class Benchmark:
 
 
 def speedup(row: Row, over: Over) -> float:
-    """The report's number."""
+    """Return the speedup of a row."""
     return row.speedup if over is Over.PLAIN else row.speedup_hf or 0.0
 
 
 def parts(entrant: str) -> tuple[str, list[str]]:
-    """The method of an entrant's name, and its settings as they are written."""
+    """Return the method of an entrant's name, and its written settings."""
     name, _, rest = entrant.partition("[")
     return name, split(rest.removesuffix("]"))
 
 
 def label(entrant: str) -> tuple[str, str]:
-    """A short name, and its settings: `sam[auxiliary=eagle2]` is SAM-Decoding, auxiliary eagle2."""
+    """Return a short name and its settings: `sam[auxiliary=eagle2]` is SAM-Decoding, auxiliary
+    EAGLE-2."""
     name, settings = parts(entrant)
     if name.startswith(PEER):
         return name.removeprefix(PEER).replace("-", " "), "transformers"
     if name in PEERS:
         return name, "8-bit activations"
-    return short(name), ", ".join(map(_told, settings))
+    return short(name), ", ".join(map(_setting_in_words, settings))
 
 
 def short(method: str) -> str:
-    """The name of a method, without what many names end with."""
+    """Return the name of a method without its common ending."""
     kind = methods.available().get(method)
     return LONG.sub("", kind.name) if kind else method
 
 
-def _told(setting: str) -> str:
-    """A setting as it is read: `auxiliary=eagle2` is auxiliary EAGLE-2."""
+def _setting_in_words(setting: str) -> str:
+    """Return a setting in words: `auxiliary=eagle2` is auxiliary EAGLE-2."""
     name, _, value = setting.partition("=")
-    known = {"published": "as published", WARM: "warm"}.get(setting)
-    return known or f"{name.replace('_', ' ')} {short(value)}".strip()
+    special = {"published": "as published", WARM: "warm"}.get(setting)
+    return special or f"{name.replace('_', ' ')} {short(value)}".strip()
 
 
 def family(entrant: str) -> Family:
-    """Which family an entrant belongs to, by what it needs with its settings."""
+    """Return the family of an entrant, which follows from its needs."""
     name, _ = parts(entrant)
     fixed = {BASELINE: Family.PLAIN, UNION: Family.UNION}
     if name.startswith(PEER) or name in fixed:
@@ -216,27 +217,28 @@ def family(entrant: str) -> Family:
 
 
 def _needs(entrant: str) -> frozenset[Need]:
-    """What an entrant needs; nothing where this version does not know it."""
+    """Return the needs of an entrant; none if this version does not know it."""
     name, settings = parts(entrant)
-    own = [one for one in settings if not one.startswith((WARM, "acceptance="))]
+    method_settings = [name for name in settings if not name.startswith((WARM, "acceptance="))]
     try:
         kind = methods.get(name)
-        given = kind.Hyperparameters.parse(methods.read_settings(kind, ",".join(own)))
+        chosen = kind.Hyperparameters.parse(methods.read_settings(kind, ",".join(method_settings)))
     except InvalidInput:
         return frozenset()
-    heads = {Need.HEAD} if kind.on_map and kind.on_map[0] is Guesser.HEAD else set()
-    return methods.needed(kind, given) | heads
+    heads = {Need.EAGLE} if kind.on_map and kind.on_map[0] is Guesser.HEAD else set()
+    return methods.needed(kind, chosen) | heads
 
 
 def fastest(benchmark: Benchmark) -> Bar:
-    """The bar of the fastest method at its own defaults, or of all where none has them: what a
-    visitor gets without a setting, and what the small picture shows on top."""
+    """Return the bar of the fastest method with default settings; of all methods if there is none.
+
+    The page offers it first, and the small picture shows it on top."""
     bars = benchmark.bars(benchmark.overs[0])
     return next((bar for bar in bars if not bar.setting), bars[0])
 
 
 def headline(benchmark: Benchmark) -> str:
-    """The result in a sentence."""
+    """Return the result in a sentence."""
     over, best = benchmark.overs[0], fastest(benchmark)
     row = best.row
     name = f"{best.name} ({best.setting})" if best.setting else best.name
@@ -248,7 +250,7 @@ def headline(benchmark: Benchmark) -> str:
 
 
 def details(benchmark: Benchmark) -> str:
-    """What the fastest method yields, and how its texts compare."""
+    """Return a sentence with the yield of the fastest method and the equality of its texts."""
     row = fastest(benchmark).row
     return (
         f"It yields {row.tokens_per_pass:.2f} tokens per forward pass over {row.questions} "
@@ -257,37 +259,35 @@ def details(benchmark: Benchmark) -> str:
 
 
 def equality(row: Row) -> str:
-    """How the texts compare with the baseline's, in a reader's words."""
+    """Return in words how the texts compare with the baseline's."""
     if row.equal is None:
         return "its text is its own" if row.lossless else "its text is its own, not lossless"
-    told = f"{row.equal} of {row.questions} texts are identical to plain decoding's"
+    sentence = f"{row.equal} of {row.questions} texts are identical to plain decoding's"
     if row.ties:
-        told += f", {row.ties} first differ at a rounding tie"
-    return told + (f", {row.differences} differ" if row.differences else "")
+        sentence += f", {row.ties} first differ at a rounding tie"
+    return sentence + (f", {row.differences} differ" if row.differences else "")
 
 
 def cut_texts(benchmark: Benchmark) -> str:
-    """How many texts were cut where they begin to repeat themselves; empty if that is not
-    known."""
+    """Return a sentence on the texts that were cut at a repetition; empty if it is unknown."""
     return report.loops(benchmark.rows)
 
 
 def other_pairs(folder: Path | None = None) -> list[Benchmark]:
-    """The benchmarks of other pairs, and of the embedded one elsewhere, in the order of their
-    files."""
+    """Return the benchmarks of other pairs and other machines, in the order of their files."""
     files = sorted((folder or assets()).glob("benchmark-*.json"))
     return [Benchmark.read(file) for file in files]
 
 
 def measured_on(benchmark: Benchmark) -> str:
-    """Where it was measured, and with what."""
+    """Return a sentence with the models and the machine of a benchmark."""
     draft = f" with the draft model {benchmark.draft}" if benchmark.draft else ""
     return f"Measured with {benchmark.target}{draft} on {benchmark.where}."
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a number stands: which paper, which table or part of it, and its address."""
+    """The source of a number: paper, table or section, and address."""
 
     paper: str
     where: str
@@ -296,8 +296,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Published:
-    """A speedup that a paper gives. bound: `up to` where it is the best case; over: what it is
-    measured over; an empty text is what its source does not say."""
+    """A speedup that a paper gives. bound: `up to` for the best case; over: the reference. A text
+    is empty if the source does not give it."""
 
     method: str
     name: str
@@ -311,17 +311,17 @@ class Published:
 
 
 def published() -> list[Published]:
-    """The numbers of assets/published.json."""
+    """Return the numbers of assets/published.json."""
     return TypeAdapter(list[Published]).validate_python(_published()["rows"])
 
 
 def without() -> list[dict[str, str]]:
-    """Methods whose papers' speedups were not found: name, why, url."""
-    found: list[dict[str, str]] = _published()["without"]
-    return found
+    """Return methods without a published speedup: name, why, url."""
+    rows: list[dict[str, str]] = _published()["without"]
+    return rows
 
 
 def _published() -> dict[str, Any]:
     text = (assets() / "published.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    content: dict[str, Any] = json.loads(text)
+    return content

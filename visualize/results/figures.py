@@ -1,5 +1,5 @@
-"""Plotly figures of a benchmark: methods by their speedup, on every group of prompts, and what a
-token costs them. Plain data."""
+"""Plotly figures of a benchmark as plain data: speedups of all methods, speedups by group of
+prompts, and the cost of a token."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import plotly.graph_objects as go
 from ouroboros_core import methods
 from ouroboros_core.benchmark.report import Row
 from ouroboros_core.sources import LOOKS
+from visualize.kit.plots import INK, PLAIN, layout, plain, words_only
 from visualize.results.data import WORDS, Bar, Benchmark, Family, Over, equality, parts
-from visualize.run.figures import INK, PLAIN, layout, plain, words_only
 from visualize.sweep.figures import heat
 
 LOOK = {
@@ -26,8 +26,8 @@ LOOK = {
     Family.ENGINE: ("#C084FC", "✚"),
     Family.PLAIN: (LOOKS["target"].colour, LOOKS["target"].glyph),
 }
-"""Colour and glyph of a family: colour is never the only sign, and what a class of tokens has
-stands for nothing else."""
+"""Colour and glyph of a family. Colour is never the only sign; colours of tokens keep their
+meaning."""
 SHAPES = {
     "✦": "star-diamond",
     "◉": "circle-dot",
@@ -47,49 +47,48 @@ SIDES = {
     "top center": (0, 0.5),
     "bottom center": (0, -0.5),
 }
-"""Where a name may stand beside its mark, as parts of its own width and height from the middle."""
+"""Positions of a name beside its mark, as shares of its width and height from the middle."""
 PRICE_HEIGHT, INSIDE = 460, ((230, 200), (640, 310), (1230, 330))
-"""Pixels of the scatter, and what is inside its axes on a phone, a tablet and a desk: width and
-height."""
+"""Pixels of the scatter, and width and height inside its axes on a phone, a tablet and a desk."""
 LETTER, LINE = 6.6, 15
-"""Pixels of a name in it, a little more than it takes."""
+"""Pixels of a letter and of a line of a name, slightly too large."""
 
 
 def height(bars: Sequence[Bar]) -> int:
-    """In pixels, so that every row can be read."""
+    """Return the height in pixels at which every row is legible."""
     return ROW_HEIGHT * len(bars) + AROUND
 
 
 def few(bars: Sequence[Bar]) -> list[Bar]:
-    """What fits in a small picture: plain decoding, other programs, and the fastest methods with
-    their own defaults."""
-    own = [bar for bar in bars if bar.main and bar.family in OURS]
+    """Return the bars of a small picture: plain decoding, other programs, and the fastest methods
+    with default settings."""
+    ours = [bar for bar in bars if bar.main and bar.family in OURS]
     rest = [bar for bar in bars if bar.main and bar.family not in OURS]
-    return sorted([*own[: FEW - len(rest)], *rest], key=lambda bar: -bar.speedup)
+    return sorted([*ours[: FEW - len(rest)], *rest], key=lambda bar: -bar.speedup)
 
 
 def _families(bars: Sequence[Bar]) -> Iterator[tuple[Family, list[Bar]]]:
-    """The families that there are, each with its bars."""
+    """Yield each family with its bars, except empty families."""
     for family in Family:
-        mine = [bar for bar in bars if bar.family is family]
-        if mine:
-            yield family, mine
+        members = [bar for bar in bars if bar.family is family]
+        if members:
+            yield family, members
 
 
 def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
-    """A bar for each method, the fastest on top, with its 95% interval."""
+    """Draw a bar for each method, the fastest on top, with its 95% interval."""
     figure = go.Figure()
-    for family, mine in _families(bars):
+    for family, members in _families(bars):
         colour, glyph = LOOK[family]
         figure.add_bar(
             orientation="h",
-            x=[round(bar.speedup, 3) for bar in mine],
-            y=[_place(bars, bar) for bar in mine],
+            x=[round(bar.speedup, 3) for bar in members],
+            y=[_place(bars, bar) for bar in members],
             error_x={
                 "type": "data",
                 "symmetric": False,
-                "array": [round(max(0.0, bar.high - bar.speedup), 3) for bar in mine],
-                "arrayminus": [round(max(0.0, bar.speedup - bar.low), 3) for bar in mine],
+                "array": [round(max(0.0, bar.high - bar.speedup), 3) for bar in members],
+                "arrayminus": [round(max(0.0, bar.speedup - bar.low), 3) for bar in members],
                 "thickness": 1.5,
                 "width": 3,
                 "color": INK,
@@ -97,7 +96,7 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
             name=f"{glyph} {family}",
             marker={"color": colour, "line": {"width": 0}},
             width=0.72,
-            hovertext=[_hover(bar, over) for bar in mine],
+            hovertext=[_hover(bar, over) for bar in members],
             hovertemplate="%{hovertext}<extra></extra>",
         )
     figure.add_scatter(
@@ -127,11 +126,11 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
 
 
 def heatmap(benchmark: Benchmark, bars: Sequence[Bar], over: Over) -> dict[str, Any]:
-    """The speedup of each method on each group of prompts, as colour and as a number."""
+    """Draw the speedup of each method on each group of prompts, as colour and as a number."""
     grid, groups = benchmark.grid(bars, over), benchmark.groups
     most = max(2.0, *(value for line in grid for value in line if value is not None))
     names = [_name(bar) for bar in bars]
-    told = [group.replace("_", " ") for group in groups]
+    titles = [group.replace("_", " ") for group in groups]
     figure = go.Figure()
     figure.add_heatmap(
         x=list(range(len(groups))),
@@ -139,7 +138,7 @@ def heatmap(benchmark: Benchmark, bars: Sequence[Bar], over: Over) -> dict[str, 
         z=[[None if value is None else round(value, 3) for value in line] for line in grid],
         text=[["" if value is None else f"{value:.2f}" for value in line] for line in grid],
         texttemplate="%{text}",
-        customdata=[[[name, group] for group in told] for name in names],
+        customdata=[[[name, group] for group in titles] for name in names],
         hovertemplate="%{customdata[0]}<br>%{customdata[1]}: %{z:.2f}×<extra></extra>",
         showscale=False,
         **heat(most),
@@ -147,7 +146,7 @@ def heatmap(benchmark: Benchmark, bars: Sequence[Bar], over: Over) -> dict[str, 
     figure.update_layout(layout("", "", hovermode="closest"))
     figure.update_xaxes(
         tickvals=list(range(len(groups))),
-        ticktext=["<br>".join(group.split(" ")) for group in told],
+        ticktext=["<br>".join(group.split(" ")) for group in titles],
         side="top",
         tickangle=0,
         range=[-0.5, len(groups) - 0.5],
@@ -158,30 +157,31 @@ def heatmap(benchmark: Benchmark, bars: Sequence[Bar], over: Over) -> dict[str, 
 
 
 def price(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
-    """Tokens per pass against tokens checked for each that is written: what a method gains and what
-    it pays. As many of the fastest have their names as fit."""
-    shown = [bar for bar in bars if bar.row.rows_per_token]
-    across, up = _ranges(shown)
-    sides = _named(shown, across, up)
+    """Draw tokens per pass against checked tokens per written token: the gain and the price.
+
+    The fastest methods have their names, as many as fit."""
+    drawn = [bar for bar in bars if bar.row.rows_per_token]
+    across, up = _ranges(drawn)
+    sides = _named(drawn, across, up)
     figure = go.Figure()
-    for family, mine in _families(shown):
+    for family, members in _families(drawn):
         colour, glyph = LOOK[family]
         figure.add_scatter(
-            x=[round(bar.row.rows_per_token, 2) for bar in mine],
-            y=[round(bar.row.tokens_per_pass, 3) for bar in mine],
+            x=[round(bar.row.rows_per_token, 2) for bar in members],
+            y=[round(bar.row.tokens_per_pass, 3) for bar in members],
             mode="markers+text",
-            text=[_name(bar) if bar.row.method in sides else "" for bar in mine],
-            textposition=[sides.get(bar.row.method, "middle right") for bar in mine],
+            text=[_name(bar) if bar.row.method in sides else "" for bar in members],
+            textposition=[sides.get(bar.row.method, "middle right") for bar in members],
             textfont={"size": 11},
             cliponaxis=False,
             name=f"{glyph} {family}",
             marker={
                 "color": colour,
                 "symbol": SHAPES.get(glyph, "circle-open"),
-                "size": [_size(bar) for bar in mine],
+                "size": [_size(bar) for bar in members],
                 "line": {"width": 1, "color": "#FFFFFF"},
             },
-            hovertext=[_hover(bar, over) for bar in mine],
+            hovertext=[_hover(bar, over) for bar in members],
             hovertemplate="%{hovertext}<extra></extra>",
         )
     figure.update_layout(
@@ -201,7 +201,7 @@ def _size(bar: Bar) -> float:
 
 
 def _ranges(bars: Sequence[Bar]) -> tuple[list[float], list[float]]:
-    """Of the axes of the scatter, with some space around the marks; the first one is of logs."""
+    """Return the ranges of the scatter's axes, with space around the marks; x in log10."""
     most = max((bar.row.rows_per_token for bar in bars), default=1.0)
     high = max((bar.row.tokens_per_pass for bar in bars), default=1.0)
     return [log10(0.7), log10(most * 1.4)], [0.8, high + 0.2]
@@ -212,15 +212,17 @@ Box = tuple[float, float, float, float]
 
 
 def _named(bars: Sequence[Bar], across: list[float], up: list[float]) -> dict[str, str]:
-    """By method, where its name stands: the fastest first, each where it lies over no other name,
-    however wide the chart is, and over no mark where it is wide. Settings have no names."""
+    """Return the side of the name by method, the fastest first.
+
+    A name covers no other name at any width, and no mark on a wide chart. Settings have no names.
+    """
 
     def mark(bar: Bar, size: tuple[float, float]) -> tuple[float, float]:
         x = (log10(bar.row.rows_per_token) - across[0]) / (across[1] - across[0])
         return size[0] * x, size[1] * (bar.row.tokens_per_pass - up[0]) / (up[1] - up[0])
 
     def around(bar: Bar, size: tuple[float, float], side: str = "") -> Box:
-        """The mark, or its name at a side of it."""
+        """Return the box of the mark, or of its name at a side of it."""
         (x, y), half = mark(bar, size), _size(bar) / 2
         if not side:
             return x - half, x + half, y - half, y + half
@@ -229,51 +231,52 @@ def _named(bars: Sequence[Bar], across: list[float], up: list[float]) -> dict[st
         return x - wide / 2, x + wide / 2, y - LINE / 2, y + LINE / 2
 
     marks = [around(bar, INSIDE[-1]) for bar in bars]
-    taken: list[list[Box]] = []
-    found: dict[str, str] = {}
-    for bar in sorted(bars, key=lambda one: -one.speedup):
+    name_boxes: list[list[Box]] = []
+    sides: dict[str, str] = {}
+    for bar in sorted(bars, key=lambda bar: -bar.speedup):
         for side in SIDES if bar.main else ():
             boxes = [around(bar, size, side) for size in INSIDE]
             fits = all(
                 box[0] >= 0 and box[1] <= w for box, (w, _) in zip(boxes, INSIDE, strict=True)
             )
-            met = any(_meet(*pair) for one in taken for pair in zip(boxes, one, strict=True))
-            if fits and not met and not any(_meet(boxes[-1], one) for one in marks):
-                taken.append(boxes)
-                found[bar.row.method] = side
+            met = any(
+                _meet(*pair) for others in name_boxes for pair in zip(boxes, others, strict=True)
+            )
+            if fits and not met and not any(_meet(boxes[-1], box) for box in marks):
+                name_boxes.append(boxes)
+                sides[bar.row.method] = side
                 break
-    return found
+    return sides
 
 
-def _meet(one: Box, other: Box) -> bool:
-    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+def _meet(a: Box, b: Box) -> bool:
+    return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
 
 
 def by_gamma(bars: Sequence[Bar]) -> dict[str, Any]:
-    """Speculative decoding in the benchmark: its speedup by draft length, and where that is
-    'auto', with 95% intervals."""
-    known = {length: bar for bar in bars if (length := _draft_length(bar))}
-    lengths = sorted(known)
-    places = [([str(length) for length in lengths], [known[length] for length in lengths])]
-    places += [(["auto"], [bar]) for bar in bars if bar.row.method == "speculative"]
+    """Draw the speedup of speculative decoding by draft length, with 95% intervals."""
+    by_length = {length: bar for bar in bars if (length := _draft_length(bar))}
+    lengths = sorted(by_length)
+    groups = [([str(length) for length in lengths], [by_length[length] for length in lengths])]
+    groups += [(["auto"], [bar]) for bar in bars if bar.row.method == "speculative"]
     figure = go.Figure()
-    for names, mine in places:
+    for names, points in groups:
         figure.add_scatter(
             x=names,
-            y=[round(bar.speedup, 3) for bar in mine],
+            y=[round(bar.speedup, 3) for bar in points],
             mode="lines+markers+text",
-            text=[f"{bar.speedup:.2f}×" for bar in mine],
-            textposition=_beside_the_line([bar.speedup for bar in mine]),
+            text=[f"{bar.speedup:.2f}×" for bar in points],
+            textposition=_beside_the_line([bar.speedup for bar in points]),
             cliponaxis=False,
             line={"color": LOOK[Family.DRAFT][0], "width": 2.5},
             marker={"size": 9},
             error_y={
                 "type": "data",
                 "symmetric": False,
-                "array": [round(bar.high - bar.speedup, 3) for bar in mine],
-                "arrayminus": [round(bar.speedup - bar.low, 3) for bar in mine],
+                "array": [round(bar.high - bar.speedup, 3) for bar in points],
+                "arrayminus": [round(bar.speedup - bar.low, 3) for bar in points],
             },
-            hovertext=[_hover(bar, Over.PLAIN) for bar in mine],
+            hovertext=[_hover(bar, Over.PLAIN) for bar in points],
             hovertemplate="%{hovertext}<extra></extra>",
         )
     figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
@@ -284,28 +287,26 @@ def by_gamma(bars: Sequence[Bar]) -> dict[str, Any]:
 
 
 def _beside_the_line(heights: Sequence[float]) -> list[str]:
-    """Where the label of each point stands: right of it, where the line does not go on; of the
-    last, which has the edge of the picture on its right, left of it, where it does not come
-    from."""
+    """Return the position of each point's label beside the line: right of the point, left of the
+    last point."""
     rises = [after > before for before, after in pairwise(heights)]
     last = "top left" if not rises or rises[-1] else "bottom left"
     return [*("bottom right" if up else "top right" for up in rises), last]
 
 
 def _draft_length(bar: Bar) -> int | None:
-    """Of speculative decoding where nothing else is set: `speculative[gamma=2]`, or as
-    published."""
+    """Return the draft length of speculative decoding without other settings, else None."""
     name, settings = parts(bar.row.method)
     if name != "speculative":
         return None
     if settings == ["published"]:
         return int(methods.get(name).published["gamma"])
-    known = len(settings) == 1 and settings[0].startswith("gamma=")
-    return int(settings[0].removeprefix("gamma=")) if known else None
+    is_fixed = len(settings) == 1 and settings[0].startswith("gamma=")
+    return int(settings[0].removeprefix("gamma=")) if is_fixed else None
 
 
 def _methods_down(figure: go.Figure, bars: Sequence[Bar]) -> None:
-    """The methods as rows, the first on top."""
+    """Show the methods as rows, the first on top."""
     figure.update_yaxes(
         tickvals=list(range(len(bars))),
         ticktext=[_tick(bar) for bar in bars],
@@ -323,19 +324,19 @@ def _place(bars: Sequence[Bar], bar: Bar) -> int:
 
 
 def _name(bar: Bar) -> str:
-    told = f"{bar.name}, {bar.setting}" if bar.setting else bar.name
-    return words_only(told)
+    name = f"{bar.name}, {bar.setting}" if bar.setting else bar.name
+    return words_only(name)
 
 
 def _tick(bar: Bar) -> str:
-    """Two lines where there are settings: a label must fit beside the bars on a phone."""
+    """Return a label that fits beside the bars on a phone: two lines if there are settings."""
     glyph = LOOK[bar.family][1]
     first = f"{words_only(bar.name)} {glyph}"
     return f"{first}<br><sup>{words_only(bar.setting)}</sup>" if bar.setting else first
 
 
-def _apart(row: Row, over: Over) -> list[str]:
-    """Decoding and prefill, each by itself, as far as they are known."""
+def _phases(row: Row, over: Over) -> list[str]:
+    """Return the speedup of decoding and the seconds of prefill, as far as they are known."""
     decoding = row.decode_speedup if over is Over.PLAIN else row.decode_speedup_hf
     lines = [f"{decoding:.2f}× decoding only"] if decoding else []
     first = row.first_token_seconds
@@ -343,7 +344,7 @@ def _apart(row: Row, over: Over) -> list[str]:
 
 
 def _hover(bar: Bar, over: Over) -> str:
-    """Everything about a method."""
+    """Return all numbers of a method."""
     row = bar.row
     lines = [
         f"<b>{_name(bar)}</b>",
@@ -351,7 +352,7 @@ def _hover(bar: Bar, over: Over) -> str:
         f"{row.tokens_per_pass:.2f} tokens per pass",
         f"{row.rows_per_token:.1f} tokens checked per token written",
         f"{row.tokens_per_second:.1f} tokens/s",
-        *_apart(row, over),
+        *_phases(row, over),
         equality(row),
     ]
     if row.setting:

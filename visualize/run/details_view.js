@@ -1,12 +1,17 @@
-// Behind a fold: which one of the charts beside it is shown, of those that the run has.
+// @ts-check
+// A fold that shows one of the run's charts.
 import { make } from "../kit/dom.js";
+/** @import { Mount } from "../kit/types" */
 
+/** @type {Mount} */
 export function mount(element, props, watch) {
   const fold = element.querySelector("details");
   const pick = element.querySelector(".ouro-pick");
-  const buttons = new Map(props.charts.map((chart) => [chart.id, build(chart)]));
+  /** @type {Map<string, HTMLButtonElement>} */
+  const buttons = new Map(props.charts.map((/** @type {any} */ chart) => [chart.id, build(chart)]));
   let shown = props.charts[0].id;
 
+  /** @param {{ id: string, label: string }} chart */
   function build({ id, label }) {
     const button = make("button", "ouro-toggle", label);
     button.type = "button";
@@ -15,12 +20,13 @@ export function mount(element, props, watch) {
     return button;
   }
 
+  /** @param {string} id */
   function choose(id) {
     shown = id;
     draw();
   }
 
-  // The charts are components of their own; they are mounted later than this.
+  /** Show the chosen chart. The charts are components, mounted later than this one. */
   function draw() {
     for (const [id, button] of buttons) button.setAttribute("aria-pressed", String(id === shown));
     for (const id of buttons.keys()) {

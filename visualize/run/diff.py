@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.messages import counted, isolated
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Trace
-from ouroboros_core.words import counted, isolated
 from visualize.run.view import View, title
 
 SHOWN = 10
@@ -244,10 +244,12 @@ def _parting(difference: Diff) -> str:
         rest = counted(abs(more), "more token")
         return f"{longer} goes on for {rest}, which are not compared." if more else ""
     samplings = Sampling.model_validate(a.sampling), Sampling.model_validate(b.sampling)
-    if not all(sampling.lossless for sampling in samplings):
-        why = "typical acceptance is not lossless: what is proposed decides what is written"
-    elif any(sampling.rejects for sampling in samplings):
-        why = "under rejection sampling every setting draws a text of its own"
+    rules = [sampling.rule for sampling in samplings if not sampling.repeats_plain_text]
+    lossy = [rule for rule in rules if not rule.lossless]
+    if lossy:
+        why = f"{lossy[0].name} is not lossless: what is proposed decides what is written"
+    elif rules:
+        why = f"under {rules[0].name} every setting draws a text of its own"
     elif samplings[0] != samplings[1]:
         why = "the two were sampled in different ways"
     elif a.generation_config != b.generation_config:

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Trace
-from visualize.run.figures import PLAIN, layout, plain, words_only
+from visualize.kit.plots import PLAIN, layout, plain, words_only
 
 
 def steps_against_tokens(a: Trace, b: Trace) -> dict[str, Any]:

@@ -28,9 +28,9 @@ def to_csv(trace: Trace, baseline: Trace | None = None) -> str:
     """One row per emitted token, with a header.
 
     token, step   numbered from 1
-    text          what the token added, as a JSON string: `json.loads` gives it back. So it always
-                  begins with a quotation mark, and no spreadsheet takes `=1+1` or `@cell` for a
-                  formula; a line break is `\\n`, and every token one line
+    text          the text that the token added, as a JSON string: `json.loads` gives it back.
+                  So it always begins with a quotation mark, and no spreadsheet takes `=1+1` or
+                  `@cell` for a formula; a line break is `\\n`, and every token one line
     id            the token id
     source        who proposed it; target for the target's own, draft where the draft model wrote
                   alone

@@ -1,67 +1,47 @@
-"""Plotly figures of traces. Colours come from `palette`; fonts, grid and background are set by the
-page's theme."""
+"""The charts of a run: Plotly figures of its trace, and for each one declaration, a `Chart`."""
 
 from __future__ import annotations
 
-import html
 from collections import Counter
-from collections.abc import Sequence
-from textwrap import wrap
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from ouroboros_core.methods.parts.adjustable import Decision
-from ouroboros_core.sources import LOOKS, Source, key_of
+from ouroboros_core.methods.parts.base import Decision
+from ouroboros_core.sources import LOOKS, Source
 from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Step, Trace
-
-PLAIN = "#6B7280"
-INK = "#1F2937"
-"""Of what lies over a bar. The page draws it in its own ink, light or dark."""
-LINE = 42
-"""Characters of a line that stands where a chart would be: they fit into the narrowest one."""
+from visualize.kit.plots import PLAIN, Figure, empty, layout, plain, words_only
 
 
-def words_only(text: str) -> str:
-    """A text of others, such as a name in a file that was opened: Plotly takes some tags for
-    markup."""
-    return html.escape(text, quote=False)
+@dataclass(frozen=True)
+class Chart:
+    """A chart of a run: a figure, and how the page shows it.
+
+    id       its element on the page is `chart-ID`
+    label    on the button that chooses it
+    axis     the unit of the x axis if the chart shares the cursor of the run: `step`, `token` or
+             `seconds`
+    draw     draws it when the run has ended
+    grow     draws it from the steps so far while the run is under way
+    applies  whether it says something of a run
+    """
+
+    id: str
+    label: str
+    title: str
+    axis: str | None
+    draw: Callable[[Summary], Figure]
+    grow: Callable[[Sequence[Step]], Figure] | None = None
+    applies: Callable[[Trace], bool] = lambda trace: True
 
 
-def layout(x: str, y: str, **more: Any) -> dict[str, Any]:
-    """What all figures have in common, and the titles of the axes."""
-    return {
-        "xaxis": {"title": {"text": x, "standoff": 8}, "zeroline": False, "automargin": True},
-        "yaxis": {"title": {"text": y, "standoff": 8}, "rangemode": "tozero", "automargin": True},
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "legend": {
-            "orientation": "h",
-            "yanchor": "bottom",
-            "y": 1.02,
-            "x": 0,
-            "font": {"size": 12},
-            "traceorder": "normal",
-        },
-        "hovermode": "x unified",
-        "bargap": 0.12,
-        "uirevision": "keep",
-        "template": None,
-        **more,
-    }
-
-
-def _looks_of(step: Step) -> Counter[str]:
-    counts = Counter(key_of(step.tree.provenance[node].source) for node in step.path)
-    if step.target_token is not None:
-        counts[key_of(step.writer, step.kind)] += 1
-    return counts
-
-
-def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
+def acceptance_length(steps: Sequence[Step]) -> Figure:
     """Tokens each step emitted, stacked by who wrote them, in the order of the text: the target's
     own are the last."""
-    counts = [_looks_of(step) for step in steps]
+    counts = [Counter(step.looks) for step in steps]
     figure = go.Figure()
     for look in sorted(
         LOOKS.values(), key=lambda look: look.key in ("correction", "bonus", "target")
@@ -80,20 +60,20 @@ def acceptance_length(steps: Sequence[Step]) -> dict[str, Any]:
     return plain(figure)
 
 
-def choices(steps: Sequence[Step]) -> dict[str, Any]:
-    """Nodes that each step checked, of those there were, and its draft passes; with what was
-    expected and why, on hovering."""
+def choices(steps: Sequence[Step]) -> Figure:
+    """The nodes that each step checked, of all offered ones, and its draft passes; on hovering the
+    expectation and its reason."""
     chosen = [step for step in steps if step.choice is not None]
     if not chosen:
         return empty("Settings were fixed: there was nothing to choose.")
     figure = go.Figure()
     x = [step.index + 1 for step in chosen]
-    told = [_told(step.choice, len(step.tokens)) for step in chosen if step.choice is not None]
+    notes = [_told(step.choice, len(step.tokens)) for step in chosen if step.choice is not None]
     figure.add_bar(
         x=x,
         y=[len(step.tree) - 1 for step in chosen],
         name="nodes verified",
-        customdata=told,
+        customdata=notes,
         marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
         hovertemplate="%{customdata}<extra></extra>",
     )
@@ -120,21 +100,21 @@ def _staircase(trace: Trace) -> tuple[list[float], list[int]]:
 
 
 def _told(choice: Decision, came: int) -> str:
-    """What a step's decision was, and how many tokens came of it."""
+    """Return the decision of a step in words, with the number of tokens that it brought."""
     return (
         f"{choice.size} of {choice.offered} nodes: {choice.why}; {choice.expected:.2f} tokens "
         f"expected, {came} came"
     )
 
 
-def tokens_against_time(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
-    """Tokens there after so many seconds, prefill included, for this run and for plain decoding."""
+def tokens_against_time(trace: Trace, baseline: Trace | None) -> Figure:
+    """Tokens against seconds, prefill included, of this run and of plain decoding."""
     figure = go.Figure()
-    shown = (
+    runs = (
         (trace, words_only(trace.method), LOOKS["draft"].colour, "solid"),
         (baseline, "plain decoding", PLAIN, "dot"),
     )
-    for run, name, colour, dash in shown:
+    for run, name, colour, dash in runs:
         if run is not None:
             seconds, tokens = _staircase(run)
             line = {"shape": "hv", "color": colour, "width": 2.5, "dash": dash}
@@ -146,14 +126,19 @@ def tokens_against_time(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     return plain(figure)
 
 
-def speedup_by_token(trace: Trace, baseline: Trace) -> dict[str, Any]:
+def speedup_by_token(trace: Trace, baseline: Trace | None) -> Figure:
     """Plain decoding's time to token n / this run's time to token n, with the line y = 1."""
-    mine, theirs = metrics.seconds_to_token(trace), metrics.seconds_to_token(baseline)
-    count = min(len(mine), len(theirs))
+    if baseline is None or not trace.steps:
+        return empty("There is no plain run to compare with.")
+    method_seconds, plain_seconds = (
+        metrics.seconds_to_token(trace),
+        metrics.seconds_to_token(baseline),
+    )
+    count = min(len(method_seconds), len(plain_seconds))
     figure = go.Figure()
     figure.add_scatter(
         x=list(range(1, count + 1)),
-        y=[theirs[n] / mine[n] for n in range(count)],
+        y=[plain_seconds[n] / method_seconds[n] for n in range(count)],
         mode="lines",
         name=f"{words_only(trace.method)} over plain decoding",
         line={"color": LOOKS["suffix"].colour, "width": 2.5},
@@ -168,7 +153,7 @@ def speedup_by_token(trace: Trace, baseline: Trace) -> dict[str, Any]:
     return plain(figure)
 
 
-def acceptance_by_position(trace: Trace) -> dict[str, Any]:
+def acceptance_by_position(trace: Trace) -> Figure:
     """Of the proposals judged at each depth of the walk, the share that was accepted."""
     counts = metrics.acceptance_by_position(trace)
     if not counts:
@@ -198,20 +183,20 @@ PHASES = {
 none of the others."""
 
 
-def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
+def time_breakdown(trace: Trace, baseline: Trace | None) -> Figure:
     """Milliseconds per emitted token by phase, of this run and of plain decoding."""
     figure = go.Figure()
     runs = [(words_only(trace.method), trace)] + (
         [("plain decoding", baseline)] if baseline is not None else []
     )
-    shown = [(name, run) for name, run in runs if run.steps][::-1]
+    drawn_runs = [(name, run) for name, run in runs if run.steps][::-1]
     for phase, look in PHASES.items():
         values = [
             1000 * sum(getattr(step.seconds, phase) for step in run.steps) / metrics.new_tokens(run)
-            for _, run in shown
+            for _, run in drawn_runs
         ]
         figure.add_bar(
-            y=[name for name, _ in shown],
+            y=[name for name, _ in drawn_runs],
             x=values,
             name=phase,
             orientation="h",
@@ -224,15 +209,14 @@ def time_breakdown(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     return plain(figure)
 
 
-def break_even(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
+def break_even(summary: Summary) -> Figure:
     """Speed over plain decoding against the acceptance rate, at this run's depth and measured
     costs; this run is a point.
 
     The curve is E[tokens] / cost of a step (Leviathan et al., arXiv 2211.17192, theorem 3.8, with
     the cost measured).
     """
-    gamma, rate = metrics.proposal_depth(trace), metrics.draft_acceptance_rate(trace.steps)
-    cost = metrics.step_cost(trace, baseline) if baseline is not None else None
+    gamma, rate, cost = summary.proposal_depth, summary.acceptance_rate, summary.step_cost
     if not gamma or cost is None or rate is None:
         return empty("Drawn for runs with proposals, compared with plain decoding.")
     alphas = [n / 50 for n in range(51)]
@@ -247,7 +231,7 @@ def break_even(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     )
     figure.add_scatter(
         x=[rate],
-        y=[metrics.mean_acceptance_length(trace) / cost],
+        y=[summary.tokens_per_pass / cost],
         mode="markers",
         name="this run",
         marker={"color": LOOKS["correction"].colour, "size": 11, "symbol": "diamond"},
@@ -261,7 +245,7 @@ def break_even(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     return plain(figure)
 
 
-def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
+def pool_growth(steps: Sequence[Step]) -> Figure:
     """Phrases in the pool after each step, and where some of them were accepted."""
     sizes = [(step.index + 1, step.pool_size) for step in steps if step.pool_size is not None]
     if not sizes:
@@ -298,24 +282,86 @@ def pool_growth(steps: Sequence[Step]) -> dict[str, Any]:
     return plain(figure)
 
 
-def empty(note: str) -> dict[str, Any]:
-    """What stands where a chart will be, before there is anything to draw."""
-    figure = go.Figure()
-    figure.add_annotation(
-        text="<br>".join(wrap(note, LINE)),
-        xref="paper",
-        yref="paper",
-        x=0.5,
-        y=0.5,
-        showarrow=False,
-    )
-    figure.update_layout(layout("", ""))
-    figure.update_xaxes(visible=False)
-    figure.update_yaxes(visible=False)
-    return plain(figure)
+def _proposes(trace: Trace) -> bool:
+    return any(len(step.tree) > 1 for step in trace.steps)
 
 
-def plain(figure: go.Figure) -> dict[str, Any]:
-    """Data and layout as plain lists and dictionaries."""
-    content = figure.to_dict()
-    return {"data": list(content["data"]), "layout": content["layout"]}
+CHARTS = [
+    Chart(
+        "acceptance",
+        "Acceptance length",
+        "Acceptance length per step, by who wrote the tokens",
+        "step",
+        lambda run: acceptance_length(run.trace.steps),
+        grow=acceptance_length,
+    ),
+    Chart(
+        "time",
+        "Tokens over time",
+        "Tokens over time",
+        "seconds",
+        lambda run: tokens_against_time(run.trace, run.baseline),
+    ),
+    Chart(
+        "speedup",
+        "Speedup",
+        "Speedup over plain decoding, at each token",
+        "token",
+        lambda run: speedup_by_token(run.trace, run.baseline),
+    ),
+    Chart(
+        "positions",
+        "By draft position",
+        "Acceptance rate by draft position",
+        None,
+        lambda run: acceptance_by_position(run.trace),
+        applies=_proposes,
+    ),
+    Chart(
+        "where",
+        "Where the time went",
+        "Where the time went, per token",
+        None,
+        lambda run: time_breakdown(run.trace, run.baseline),
+    ),
+    Chart(
+        "even",
+        "Break-even",
+        "Speedup vs acceptance rate, at what a step costs here",
+        None,
+        break_even,
+        applies=_proposes,
+    ),
+    Chart(
+        "choices",
+        "Auto decisions",
+        "Verified tokens and draft passes per step",
+        "step",
+        lambda run: choices(run.trace.steps),
+        applies=lambda trace: any(step.choice for step in trace.steps),
+    ),
+    Chart(
+        "pool",
+        "Phrase pool",
+        "Phrase pool",
+        "step",
+        lambda run: pool_growth(run.trace.steps),
+        applies=lambda trace: any(step.pool_size for step in trace.steps),
+    ),
+]
+"""The charts of a run, in the order of their buttons. A chart that is added here is on the page."""
+
+
+def all_charts(summary: Summary) -> dict[str, Figure]:
+    """Draw the charts of a finished run, by their ids."""
+    return {chart.id: chart.draw(summary) for chart in CHARTS}
+
+
+def growing(steps: Sequence[Step]) -> dict[str, Figure]:
+    """Draw the charts that grow with a run, by their ids."""
+    return {chart.id: chart.grow(steps) for chart in CHARTS if chart.grow is not None}
+
+
+def applying(trace: Trace) -> list[str]:
+    """The ids of the charts that say something of a run."""
+    return [chart.id for chart in CHARTS if chart.applies(trace)]

@@ -1,7 +1,12 @@
-// What a link holds, and the offer to run it. `props.button` is the id of the button that runs
-// whatever the inputs say.
+// @ts-check
+// The contents of a link, and the offer to run it.
 import { make } from "../kit/dom.js";
+/** @import { Mount } from "../kit/types" */
 
+/**
+ * Facts: `button`, the id of the button that runs the inputs as they are.
+ * @type {Mount}
+ */
 export function mount(element, props, watch) {
   const root = element.querySelector(".ouro-link");
   const lines = root.querySelector(".ouro-link-lines"),
@@ -11,7 +16,7 @@ export function mount(element, props, watch) {
     const value = props.value && JSON.parse(props.value);
     root.hidden = !value;
     if (!value) return;
-    lines.replaceChildren(...value.lines.map((line) => make("p", "", line)));
+    lines.replaceChildren(...value.lines.map((/** @type {string} */ line) => make("p", "", line)));
     button.hidden = !value.offer;
   }
 
@@ -20,7 +25,7 @@ export function mount(element, props, watch) {
   document.addEventListener(
     "click",
     (event) => starts() && starts().contains(event.target) && (root.hidden = true),
-  ); // it is run now
+  );
   paint();
   watch("value", paint);
 }

@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Hyperparameters
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import Hyperparameters
 from ouroboros_core.trace.trace import Trace
 
 FEWEST, MOST = 8, 512

@@ -1,11 +1,12 @@
-// Mounts the one run of a replay that stands alone.
-import { dress, facts } from "../kit/alone.js";
+// @ts-check
+// Mount the run of a saved replay.
+import { followColourScheme, pageFacts } from "../kit/standalone.js";
 import { mount } from "./token_view.js";
 
-dress();
+followColourScheme();
 mount(
   document.getElementById("run"),
-  facts(),
+  pageFacts(),
   () => {},
   () => {},
 );

@@ -1,8 +1,10 @@
-// Saving a run: what the server hands over becomes a file in the browser, so that none of it lies
-// on the server.
+// @ts-check
+// Saving a run: the browser makes a file of the server's text, so that the server keeps none.
 import { make } from "../kit/dom.js";
 import { forget, handOver } from "../kit/files.js";
+/** @import { Mount } from "../kit/types" */
 
+/** @type {Mount} */
 export function mount(element, props, watch, trigger) {
   const root = element.querySelector(".ouro-save");
   const links = root.querySelector(".ouro-save-links");
@@ -23,8 +25,11 @@ export function mount(element, props, watch, trigger) {
     if (value.text) handOver(links, value);
   }
 
-  // In a frame of another site the page's own address is not that of the frame's parent, which a
-  // script may not read.
+  /**
+   * Show a link. A script in a frame of another site may not read the address of the page around
+   * it.
+   * @param {string} query
+   */
   function share(query) {
     const address = location.origin + location.pathname + query;
     const field = make("input", "ouro-save-address");

@@ -1,8 +1,11 @@
+// @ts-check
 // The moments of one run: its steps, or their verdicts, or every guess.
 import { make } from "../kit/dom.js";
 import { Player } from "../kit/player.js";
 import { TokenText } from "./token_text.js";
+/** @import { Step } from "../kit/types" */
 
+/** @type {Record<string, string>} */
 const GRAINS = {
   token: "by guess",
   verify: "by verification",
@@ -10,7 +13,10 @@ const GRAINS = {
 };
 
 export class Timeline extends Player {
-  // show(step, phase) is called whenever the cursor moves.
+  /**
+   * @param {HTMLElement} container
+   * @param {(step: number, phase: number) => void} show  called when the cursor moves
+   */
   constructor(container, show) {
     super(container);
     this.show = show;
@@ -45,12 +51,20 @@ export class Timeline extends Player {
     );
   }
 
+  /**
+   * @param {number} step
+   * @param {string} stage
+   * @param {number} phase
+   * @param {number} seconds
+   */
   told(step, stage, phase, seconds) {
-    const said = { verdict: ", verdict", token: `, guess ${phase}` }[stage] || "";
+    /** @type {Record<string, string>} */
+    const stages = { verdict: ", verdict", token: `, guess ${phase}` };
+    const said = stages[stage] || "";
     return `step ${step + 1} of ${this.steps.length}${said} · ${seconds.toFixed(2)} s`;
   }
 
-  // In any granularity.
+  /** Return the longest words in any granularity. */
   longest() {
     const last = [this.steps.length - 1, this.ends[this.ends.length - 1]];
     const all = ["verdict", "token"].map((stage) =>
@@ -61,6 +75,7 @@ export class Timeline extends Player {
 
   clear() {
     this.pause();
+    /** @type {Step[]} */
     this.steps = [];
     this.frames = []; // [step, phase, seconds at which it is reached]
     this.ends = [0];
@@ -70,6 +85,7 @@ export class Timeline extends Player {
     this.update();
   }
 
+  /** @param {Step[]} steps */
   append(steps) {
     for (const step of steps) {
       this.steps.push(step);
@@ -91,7 +107,10 @@ export class Timeline extends Player {
     this.update();
   }
 
-  // Another granularity: the cursor stays where it is, or goes to the commit behind it.
+  /**
+   * Choose another granularity: the cursor stays, or moves to the next commit.
+   * @param {string} grain
+   */
   setGrain(grain) {
     const [step, phase] = this.frames[this.at] || [0, Infinity];
     const steps = this.steps,
@@ -108,8 +127,12 @@ export class Timeline extends Player {
     this.go(found < 0 ? this.frames.length - 1 : found);
   }
 
-  // A moment of a step: "draft" when all guesses stand there, "verify" when they are judged, else
-  // its commit.
+  /**
+   * Go to a moment of a step: "draft" when all guesses are there, "verify" when they are judged,
+   * else its commit.
+   * @param {number} step
+   * @param {string} stage
+   */
   goToMoment(step, stage) {
     const shown = this.steps[step],
       wanted =
@@ -124,11 +147,14 @@ export class Timeline extends Player {
       this.setGrain(wanted);
     }
     const depth = TokenText.depth(shown),
-      phase = { draft: depth, verify: depth + 1 }[stage] || depth + 2;
+      phase = stage === "draft" && depth ? depth : stage === "verify" ? depth + 1 : depth + 2;
     this.go(this.frames.findLastIndex(([s, p]) => s < step || (s === step && p <= phase)));
   }
 
-  // The moment at which a step is committed.
+  /**
+   * Go to the moment at which a step is committed.
+   * @param {number} step
+   */
   goToStep(step) {
     this.go(this.frames.findLastIndex(([s]) => s <= step));
   }

@@ -1,12 +1,29 @@
-// What is known of one token: who wrote it, why it stands there, and what both models thought.
+// @ts-check
+// The card of one token: its writer, the reason for it, and the probabilities of both models.
 import { fill, make, percent, quote, visible } from "../kit/dom.js";
+/** @import { Looks, Odds, Facts } from "../kit/types" */
 
-const FAINT = 0.001; // a probability of which lessons do not speak
+/** Lessons do not show smaller probabilities. */
+const FAINT = 0.001;
 
 export class TokenCard {
-  // closed(locked) is called when a card is gone.
+  /**
+   * @param {HTMLElement} card
+   * @param {HTMLElement} frame
+   * @param {Looks} looks
+   * @param {(locked: boolean) => void} closed  called when a card has closed
+   */
   constructor(card, frame, looks, closed) {
-    Object.assign(this, { card, frame, looks, closed, locked: false, gap: 4, edge: 8 });
+    this.card = card;
+    this.frame = frame;
+    this.looks = looks;
+    this.closed = closed;
+    this.locked = false;
+    this.gap = 4;
+    this.edge = 8;
+    /** @type {HTMLElement | undefined} */
+    this.under = undefined;
+    this.lesson = ""; // the address of a lesson about different texts
     this.sheet = matchMedia("(pointer: coarse), (max-width: 640px)"); // as in run.css
   }
 
@@ -34,7 +51,11 @@ export class TokenCard {
     this.card.removeAttribute("aria-label");
   }
 
-  // facts: {text, look, why, origin, odds, rows}; under: the element it belongs to.
+  /**
+   * @param {Facts} facts
+   * @param {HTMLElement} under  the element that the card is about
+   * @param {boolean} lock
+   */
   show(facts, under, lock) {
     this.release();
     this.under = under;
@@ -64,14 +85,15 @@ export class TokenCard {
     this.reposition();
   }
 
-  // Where there is space, the card has a place of its own beside the text (run.css).
+  /** Return whether the card has its own place beside the text, as run.css says. */
   get docked() {
     return getComputedStyle(this.card).getPropertyValue("--ouro-docked") === "1";
   }
 
-  // Inside the window and beside its token, never over it: below, or above where there is more
-  // space, to be scrolled where it is
-  // longer than that. On a phone a locked card is a sheet at the lower edge.
+  /**
+   * Place the card inside the window and beside its token, never over it: below, or above if there
+   * is more space. A longer card scrolls. On a phone a locked card is a sheet at the lower edge.
+   */
   reposition() {
     if (this.card.hidden) return;
     const { card, under, gap, edge } = this,
@@ -98,8 +120,10 @@ export class TokenCard {
     card.style.top = top - frame.top - this.frame.clientTop + "px";
   }
 
-  // Where the card is a sheet the page scrolls until its token stands above it; where there is
-  // nothing to scroll, the card goes up.
+  /**
+   * Scroll the page until the token is above a card that is a sheet. If there is nothing to scroll,
+   * the card moves up.
+   */
   uncover() {
     if (!this.locked || !this.sheet.matches || this.docked) return;
     const space = () =>
@@ -108,6 +132,7 @@ export class TokenCard {
     if (space() < 0) this.card.dataset.up = "";
   }
 
+  /** @param {Facts} facts */
   lock(facts) {
     this.locked = true;
     this.under.dataset.open = "";
@@ -130,8 +155,11 @@ export class TokenCard {
     this.card.append(jump);
   }
 
-  // Why the text differs from plain decoding's from this token on; where there are lessons, one
-  // explains it.
+  /**
+   * Return why the text differs from plain decoding's from this token on, with a link to the lesson
+   * about it.
+   * @param {string} words
+   */
   parting(words) {
     const told = fill(make("p", "ouro-parting"), words);
     if (!this.lesson) return told;
@@ -141,7 +169,10 @@ export class TokenCard {
     return told;
   }
 
-  // Mirrored bars: the draft to the left, the target to the right of each token.
+  /**
+   * Return mirrored bars: the draft to the left, the target to the right of each token.
+   * @param {Facts} facts
+   */
   odds(facts) {
     const table = make("table", "ouro-odds"),
       head = make("tr"),
@@ -154,6 +185,7 @@ export class TokenCard {
     if (noisy) head.append(make("th", "", "noise"));
     if (left) head.append(make("th", "", "left of it"));
     table.append(head);
+    /** @param {Odds} row */
     const named = (row) => row[0] === facts.id || row[0] === facts.chosen;
     const best = new Set([...facts.odds].sort((a, b) => b[3] - a[3]).slice(0, drafted ? 10 : 0));
     const rows = facts.odds.filter((row, index) => index < 10 || named(row) || best.has(row));
@@ -162,6 +194,10 @@ export class TokenCard {
         "tr",
         row[0] === facts.chosen ? "ouro-chosen" : row[0] === facts.id ? "ouro-this" : "",
       );
+      /**
+       * @param {number} value
+       * @param {"draft" | "target" | "left"} side
+       */
       const bar = (value, side) => {
         const cell = make("td", "ouro-bar ouro-" + side),
           fill = make("i");

@@ -1,16 +1,29 @@
-// What the card of a token tells: where it stands, who wrote it, what both models thought, where
-// its phrase was learned.
+// @ts-check
+// The facts of a token's card: its position, its writer, the probabilities of both models, and the
+// source of its phrase.
 import { visible } from "../kit/dom.js";
+/** @import { TreeNode, Token, Step, Facts } from "../kit/types" */
 
+/**
+ * @param {Token} token
+ * @param {Step} step
+ */
 const own = (token, step) => (token.node !== undefined ? step.nodes[token.node - 1].id : token.id);
 
 export class TokenFacts {
-  // text: the TokenText of the run; jump(step) goes to the step at which something was learned.
+  /**
+   * @param {import("./token_text.js").TokenText} text
+   * @param {(step: number) => void} jump  goes to the step at which a phrase was learned
+   */
   constructor(text, jump) {
-    Object.assign(this, { text, jump });
+    this.text = text;
+    this.jump = jump;
   }
 
-  // Of an element of the text.
+  /**
+   * Return the facts of an element of the text.
+   * @param {HTMLElement} node
+   */
   of(node) {
     const step = this.text.steps[Number(node.dataset.step)];
     if (node.classList.contains("ouro-rejected")) return this.node(step, Number(node.dataset.node));
@@ -18,12 +31,20 @@ export class TokenFacts {
     return this.token(step, index - this.first(step), index);
   }
 
-  // The index of a step's first token.
+  /**
+   * Return the index of a step's first token.
+   * @param {Step} step
+   */
   first(step) {
     return this.text.ends[step.index] - step.tokens.length;
   }
 
-  // Of the token at an index of its step, and at an index of the text.
+  /**
+   * Return the facts of a token, by its index in the step and its index in the text.
+   * @param {Step} step
+   * @param {number} at
+   * @param {number} index
+   */
   token(step, at, index) {
     const token = step.tokens[at],
       proposed = token.node !== undefined,
@@ -34,7 +55,11 @@ export class TokenFacts {
     return this.complete(facts, step, before, token, index);
   }
 
-  // Of a node of the step's tree, by its number.
+  /**
+   * Return the facts of a node of the step's tree.
+   * @param {Step} step
+   * @param {number} number
+   */
   node(step, number) {
     const at = step.tokens.findIndex((token) => token.node === number);
     if (at >= 0) return this.token(step, at, this.first(step) + at);
@@ -50,6 +75,13 @@ export class TokenFacts {
     );
   }
 
+  /**
+   * @param {Facts} facts
+   * @param {Step} step
+   * @param {number | undefined} before
+   * @param {Token | undefined} chosen
+   * @param {number | undefined} index
+   */
   complete(facts, step, before, chosen, index) {
     facts.where = this.whereabouts(step, facts.id, index);
     facts.odds = before === undefined || !step.odds ? undefined : step.odds[before];
@@ -66,14 +98,24 @@ export class TokenFacts {
     return facts;
   }
 
+  /**
+   * @param {Step} step
+   * @param {number} id
+   * @param {number | undefined} index
+   */
   whereabouts(step, id, index) {
     const position = index === undefined ? [] : [`position ${index + 1}`];
     return [`step ${step.index + 1}`, ...position, `id ${id}`].join(" · ");
   }
 }
 
-// The texts of a phrase that hangs together: nodes of one origin, one below the other.
+/**
+ * Return the text of a phrase: the nodes of one origin, each the child of another.
+ * @param {Step} step
+ * @param {Facts} facts
+ */
 function phraseOf(step, facts) {
+  /** @param {TreeNode} node */
   const like = (node) =>
     node &&
     node.source === facts.source &&

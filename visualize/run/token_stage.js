@@ -1,34 +1,40 @@
+// @ts-check
 // A run at a moment: the timeline moves the text, the tree and the charts' cursor together, and a
-// token's card stands before them.
+// token's card is in front of them.
 import { fill, listening, tell } from "../kit/dom.js";
-import { markSeen } from "../kit/seen.js";
+import { markShown } from "../kit/shown_tokens.js";
 import { Timeline } from "./timeline.js";
 import { TokenCard } from "./token_card.js";
 import { TokenFacts } from "./token_facts.js";
-import { TokenHands } from "./token_hands.js";
+import { TokenInput } from "./token_input.js";
 import { describeStep, drawLegend, drawMark } from "./token_summary.js";
 import { TokenText } from "./token_text.js";
 import { TreeView } from "./tree_view.js";
+/** @import { Looks, Step, Facts } from "../kit/types" */
 
 const ASIDE_EVERY_MS = 250;
 let stages = 0; // there may be several on a page
 
 export class TokenStage {
-  // root: of the view; looks: by their keys; status: a TokenStatus; chosen(node, facts) is called
-  // where a token of the text is chosen.
+  /**
+   * @param {HTMLElement} root
+   * @param {Looks} looks
+   * @param {import("./token_status.js").TokenStatus} status
+   * @param {(token: HTMLElement, facts: Facts) => void} chosen  called when a token of the text is
+   *   chosen
+   */
   constructor(root, looks, status, chosen) {
-    Object.assign(this, {
-      root,
-      looks,
-      status,
-      chosen,
-      run: null,
-      asked: "",
-      blind: false, // nobody looks on while a lesson moves a run
-      drawn: 0,
-      atEnd: true,
-      listen: listening(root),
-    });
+    this.root = root;
+    this.looks = looks;
+    this.status = status;
+    this.chosen = chosen;
+    /** @type {string | null} */
+    this.run = null;
+    this.asked = "";
+    this.blind = false; // nobody looks on while a lesson moves a run
+    this.drawn = 0;
+    this.atEnd = true;
+    this.listen = listening(root);
     this.container = this.part("text");
     this.part("card").id = "ouro-card-" + ++stages;
     this.text = new TokenText(this.container);
@@ -38,7 +44,7 @@ export class TokenStage {
       this.card.show(this.facts.node(this.tree.step, node), under, true),
     );
     this.timeline = new Timeline(this.part("timeline"), (step, phase) => this.moment(step, phase));
-    this.hands = new TokenHands(
+    this.hands = new TokenInput(
       root,
       this.container,
       this.card,
@@ -55,13 +61,20 @@ export class TokenStage {
     this.listen(document, "ouro:seek", (event) => this.seek(event.detail));
   }
 
+  /** @param {string} name */
   part(name) {
     return this.root.querySelector(".ouro-" + name);
   }
 
-  // apart: whether the prompt is a question, not the beginning of the text.
+  /**
+   * @param {string} run
+   * @param {string} prompt
+   * @param {boolean} apart  whether the prompt is a question, not the beginning of the text
+   */
   start(run, prompt, apart) {
-    Object.assign(this, { run, asked: prompt, atEnd: true });
+    this.run = run;
+    this.asked = prompt;
+    this.atEnd = true;
     this.hands.stop = null;
     this.text.clear();
     this.timeline.clear();
@@ -70,36 +83,43 @@ export class TokenStage {
     if (prompt) this.text.prompt(prompt, apart);
   }
 
-  // Called once the text has these steps: timeline, tree and legend follow.
+  /**
+   * Let timeline, tree and legend follow steps that the text has.
+   * @param {Step[]} steps
+   */
   grown(steps) {
     const { text, timeline, container } = this;
     timeline.append(steps);
     if (!timeline.follow) {
-      if (timeline.at >= 0) text.show(...timeline.frames[timeline.at]);
-      else text.show(-1, 0);
+      const [step, phase] = timeline.at < 0 ? [-1, 0] : timeline.frames[timeline.at];
+      text.show(step, phase);
     } else {
       this.see(text.steps.length - 1);
       if (performance.now() - this.drawn > ASIDE_EVERY_MS) this.aside();
-      // measured where it is laid out anyway
+      // measured in a frame, in which the layout is computed anyway
       if (this.atEnd) requestAnimationFrame(() => (container.scrollTop = this.end));
     }
   }
 
-  // Where the text is scrolled to so that its last line is seen.
+  /** Return the scroll position at which the text's last line is visible. */
   get end() {
     const { container, text } = this,
       last = [...(text.spans.at(-1)?.getClientRects() || [])].at(-1);
     return last ? text.bottom(last) : container.scrollHeight;
   }
 
-  // What stands beside a text that is being written; it need not keep up with every token.
+  /** Draw the parts beside a text that is being written; they need not follow every token. */
   aside() {
     this.drawn = performance.now();
     this.legend();
     if (this.timeline.follow && !this.card.open) this.picture(this.text.steps.length - 1, Infinity);
   }
 
-  // The end of a stream may complete the last token's text.
+  /**
+   * End a stream, which may complete the last token's text.
+   * @param {Step[]} steps
+   * @param {boolean} ended
+   */
   finish(steps, ended) {
     const last = steps.length && steps[steps.length - 1].tokens.slice(-1)[0],
       shown = [...this.container.querySelectorAll(".ouro-token")].pop();
@@ -115,10 +135,14 @@ export class TokenStage {
     return this.timeline.frames[this.timeline.at] || [this.text.steps.length - 1, Infinity];
   }
 
-  // The cursor has moved: text, tree and charts follow.
+  /**
+   * Let text, tree and charts follow the cursor.
+   * @param {number} step
+   * @param {number} phase
+   */
   moment(step, phase) {
     const { text, timeline } = this;
-    // It is of another moment; a token that is only pointed at keeps it while the run plays.
+    // A token that is only pointed at keeps its card while the run plays.
     if (this.card.locked || timeline.timer === undefined) this.card.hide();
     if (step < 0) text.show(-1, 0);
     this.legend(step, phase);
@@ -132,20 +156,30 @@ export class TokenStage {
     if (timeline.timer === undefined || this.status.due) this.status.speak(this.words(step, phase));
   }
 
-  // Where the charts' cursor stands.
+  /**
+   * Report where the charts' cursor is.
+   * @param {number} step
+   * @param {number} seconds
+   */
   point(step, seconds) {
     const token = this.text.ends[step];
     this.see(step);
     tell("ouro:cursor", { run: this.run, step: step + 1, token, seconds });
   }
 
-  // What a step has written is known to whoever looks on.
+  /**
+   * Remember what a step has written, if somebody can see it.
+   * @param {number} step
+   */
   see(step) {
     const shown = !this.blind && this.root.getClientRects().length;
-    if (shown) markSeen(this.asked, this.text.ends[step]);
+    if (shown) markShown(this.asked, this.text.ends[step]);
   }
 
-  // Keep the current step in the text's own window, without moving the page.
+  /**
+   * Keep the current step visible in the text, without moving the page.
+   * @param {number} step
+   */
   follow(step) {
     const { container, text } = this,
       lines = [...text.spans[step].getClientRects()];
@@ -159,20 +193,24 @@ export class TokenStage {
   picture(number = this.shown[0], phase = this.shown[1]) {
     const step = this.text.steps[number];
     if (!step || !this.part("stage").open) return;
-    // somebody is looking at this one
+    // a visitor is looking at this tree
     if (this.root.dataset.done !== "true" && this.part("tree").querySelector("svg :focus")) return;
     this.tree.show(step, phase);
     fill(this.part("tree-note"), this.words(number, phase));
     this.part("windowed").hidden = !step.window && !this.text.steps.some((one) => one.window);
   }
 
-  // A step in a sentence; its result once the target has judged it.
+  /**
+   * Return a step in a sentence, with its result once the target has judged it.
+   * @param {number} number
+   * @param {number} phase
+   */
   words(number, phase) {
     const step = this.text.steps[number];
     return describeStep(step, !step.nodes.length || phase > TokenText.depth(step));
   }
 
-  // Who wrote the tokens up to a moment.
+  /** Show the writers of the tokens up to a moment. */
   legend(step = this.shown[0], phase = this.shown[1]) {
     const { text } = this,
       whole = text.steps[step] && phase > TokenText.depth(text.steps[step]) + 1;
@@ -180,14 +218,20 @@ export class TokenStage {
     if (text.marked) drawMark(this.part("legend"));
   }
 
-  // The card of a token that is pointed at; the tree shows its step as long as it is there.
+  /**
+   * Show the card of a token under the pointer; the tree shows its step meanwhile.
+   * @param {HTMLElement} node
+   */
   preview(node) {
     this.stepOf(node);
     this.card.show(this.facts.of(node), node, false);
   }
 
-  // The card of a token stays until it is closed; tree and charts show the token's step meanwhile,
-  // the text stays as it is.
+  /**
+   * Keep the card of a token until it is closed; tree and charts show the token's step meanwhile,
+   * the text stays as it is.
+   * @param {HTMLElement} node
+   */
   lock(node) {
     const step = this.stepOf(node);
     this.point(step, this.timeline.ends[step + 1]);
@@ -197,7 +241,10 @@ export class TokenStage {
     if (node.dataset.index !== undefined) this.chosen(node, facts);
   }
 
-  // The tree of the step that a token is of, the token in it marked.
+  /**
+   * Show the tree of a token's step with the token marked, and return the step.
+   * @param {HTMLElement} node
+   */
   stepOf(node) {
     const step = Number(node.dataset.step),
       [shown, phase] = this.shown;
@@ -206,7 +253,10 @@ export class TokenStage {
     return step;
   }
 
-  // The tree goes back to the moment of the timeline, and the charts where a card had moved them.
+  /**
+   * Take the tree back to the moment of the timeline, and the charts if a card had moved them.
+   * @param {boolean} locked
+   */
   restore(locked) {
     const [step, phase] = this.shown;
     if (!this.text.steps[step]) return;
@@ -215,11 +265,13 @@ export class TokenStage {
     if (locked) this.point(step, this.timeline.seconds);
   }
 
+  /** @param {number} step */
   jump(step) {
     this.timeline.goToStep(step);
     this.hands.stop.focus({ preventScroll: true });
   }
 
+  /** @param {{ run: string, step?: number, token?: number, seconds?: number }} to */
   seek({ run, step, token, seconds }) {
     const { timeline, text } = this;
     if (!text.steps.length || run !== this.run) return;

@@ -1,19 +1,30 @@
-// What a run says of itself: badge, title and status, and the line that is read out; and that it is
-// the old one, while another
-// one was asked for and the server has not answered yet.
+// @ts-check
+// A run's badge, title and status, the line that is read out, and the mark of an old run while the
+// server has not answered yet.
 import { fill } from "../kit/dom.js";
 
 const SPEAK_EVERY_MS = 5000;
 
 export class TokenStatus {
+  /** @param {HTMLElement} root */
   constructor(root) {
     const [badge, title, line, said] = ["badge", "title", "status", "said"].map((name) =>
       root.querySelector(".ouro-" + name),
     );
-    Object.assign(this, { root, badge, title, line, said, old: null, spoken: 0 });
-    Object.assign(this, { named: "", words: "" }); // badge and line, which a browser may translate
+    this.root = root;
+    this.badge = badge;
+    this.title = title;
+    this.line = line;
+    this.said = said;
+    /** @type {{ badge: string, status: string } | null} */
+    this.old = null;
+    this.spoken = 0;
+    // badge and line as they were sent: a browser may translate them
+    this.named = "";
+    this.words = "";
   }
 
+  /** @param {{ badge?: string, title?: string }} value */
   show({ badge, title }) {
     if (badge !== undefined) this.badge.textContent = this.badge.title = this.named = badge;
     if (title !== undefined) this.title.textContent = title;
@@ -23,18 +34,23 @@ export class TokenStatus {
     return Date.now() - this.spoken > SPEAK_EVERY_MS;
   }
 
+  /** @param {string} words */
   speak(words) {
     this.spoken = Date.now();
     this.said.textContent = words;
   }
 
+  /**
+   * @param {string} words
+   * @param {boolean} now
+   */
   announce(words, now) {
     this.words = words;
     fill(this.line, words);
     if (now || this.due) this.speak(words);
   }
 
-  // Another run was asked for: until the server answers, what is shown is the one before it.
+  /** Mark the shown run as the one before, until the server answers. */
   age() {
     this.old = { badge: this.named, status: this.words };
     this.root.dataset.old = "";
@@ -47,7 +63,7 @@ export class TokenStatus {
     this.old = null;
   }
 
-  // It has come to nothing.
+  /** Show the run again: the request has failed. */
   restore() {
     this.badge.textContent = this.old.badge;
     this.announce(this.old.status, true);

@@ -1,13 +1,21 @@
-// What stands around the text of a run: tiles, notices, legend, numbers, the meaning of the looks,
+// @ts-check
+// The parts around the text of a run: tiles, notices, legend, numbers, the meaning of the colours,
 // a step in words.
 import { counted, fill, make, visible } from "../kit/dom.js";
+/** @import { Looks, Token, Step } from "../kit/types" */
 
-// all: the tokens of each look in the whole run; sofar: those up to the step that is shown.
-// Those that are to come have their place already: nothing moves while a run plays.
+/**
+ * Draw the legend. Looks that are still to come have their place already: nothing moves while a run
+ * plays.
+ * @param {HTMLElement} container
+ * @param {Looks} looks
+ * @param {Map<string, number>} all  the tokens of each look in the whole run
+ * @param {Map<string, number>} sofar  the tokens up to the step that is shown
+ */
 export function drawLegend(container, looks, all, sofar) {
   drawKeys(container, looks, new Set(all.keys()));
-  // A source of guesses none of which was kept has a 0.
-  for (const item of container.children) {
+  // a source without kept guesses has a 0
+  for (const item of /** @type {Iterable<HTMLElement>} */ (container.children)) {
     const key = item.dataset.look,
       count = make("b", "", String(sofar.get(key) || 0));
     count.style.minWidth = String(all.get(key)).length + "ch";
@@ -15,7 +23,12 @@ export function drawLegend(container, looks, all, sofar) {
   }
 }
 
-// The looks that occur, without their numbers.
+/**
+ * Draw the looks that occur, without their numbers.
+ * @param {HTMLElement} container
+ * @param {Looks} looks
+ * @param {Set<string>} occurring
+ */
 export function drawKeys(container, looks, occurring) {
   container.replaceChildren();
   for (const [key, look] of looks) {
@@ -29,13 +42,20 @@ export function drawKeys(container, looks, occurring) {
   }
 }
 
-// The small mark of guesses that were rejected.
+/**
+ * Draw the small mark of rejected guesses.
+ * @param {HTMLElement} container
+ */
 export function drawMark(container) {
   const item = make("li", "ouro-key-mark");
   item.append(make("span", "ouro-mark"), make("span", "", "rejected guesses"));
   container.append(item);
 }
 
+/**
+ * @param {HTMLElement} container
+ * @param {Looks} looks
+ */
 export function drawMeaning(container, looks) {
   for (const [key, look] of looks) {
     const name = make("dt", "ouro-key"),
@@ -46,6 +66,10 @@ export function drawMeaning(container, looks) {
   }
 }
 
+/**
+ * @param {HTMLElement} container
+ * @param {{ label: string, value: string, note: string, spread?: string, mark?: string }[]} list
+ */
 export function drawTiles(container, list) {
   container.replaceChildren();
   for (const tile of list) {
@@ -58,7 +82,12 @@ export function drawTiles(container, list) {
   }
 }
 
-// What must be known of a run before it is believed, and what one can do about it: again(act).
+/**
+ * Draw what a reader must know before believing a run.
+ * @param {HTMLElement} container
+ * @param {{ words: string, act?: string, label?: string }[]} list
+ * @param {(act: string) => void} again  does something about a notice
+ */
 export function drawNotices(container, list, again) {
   container.replaceChildren();
   for (const notice of list) {
@@ -73,6 +102,10 @@ export function drawNotices(container, list, again) {
   }
 }
 
+/**
+ * @param {HTMLElement} container
+ * @param {{ title: string, lines: string[], head?: string[], rows?: any[][] }[]} sections
+ */
 export function drawNumbers(container, sections) {
   container.replaceChildren();
   for (const section of sections) {
@@ -84,6 +117,7 @@ export function drawNumbers(container, sections) {
   }
 }
 
+/** @param {{ head?: string[], rows?: any[][] }} section */
 function table({ head, rows }) {
   const body = make("table"),
     first = make("tr");
@@ -97,8 +131,12 @@ function table({ head, rows }) {
   return body;
 }
 
-// judged: whether the moment that is shown is after the target's verdict; before it the result is
-// not told.
+/**
+ * Return a step in a sentence.
+ * @param {Step} step
+ * @param {boolean} judged  whether the moment is after the target's verdict; before it, the result
+ *   is secret
+ */
 export function describeStep(step, judged = true) {
   const accepted = step.tokens.filter((token) => token.node !== undefined).length;
   const nodes = step.nodes.length,
@@ -115,7 +153,10 @@ export function describeStep(step, judged = true) {
   );
 }
 
-// The last token of a step, which nobody proposed.
+/**
+ * Return the last token of a step, which nobody proposed, in words.
+ * @param {Token} token
+ */
 function added({ source, kind, text }) {
   const quoted = `‘\u2068${visible(text)}\u2069’`;
   if (source === "draft") return `the draft model writes ${quoted}`;

@@ -1,31 +1,43 @@
-// The text of one run, each token in the look of who wrote it, as it stood at any moment.
-// A moment is (step, phase): phase 1..depth shows so many proposed tokens of the step, then comes
-// the verdict, then the commit.
+// @ts-check
+// The text of one run, each token in the look of its writer, as it was at any moment. A moment is
+// (step, phase): phases 1 to depth show as many proposed tokens of the step; then follow the
+// verdict and the commit.
 import { foreign, inline, make, mirrored, numberGoesOn } from "../kit/dom.js";
+/** @import { Token, Step, Parting } from "../kit/types" */
 
 export class TokenText {
+  /** @param {HTMLElement} container */
   constructor(container) {
     this.container = foreign(container);
     this.clear();
   }
 
   clear() {
+    /** @type {Step[]} */
     this.steps = [];
+    /** @type {HTMLElement[]} */
     this.spans = [];
-    this.ends = []; // how many tokens there are after each step
+    /** @type {number[]} the number of tokens after each step */
+    this.ends = [];
     this.tokens = 0;
+    /** @type {Map<string, number>} */
     this.counts = new Map();
     this.marked = false; // whether a guess was rejected
     this.shown = 0; // steps that are not hidden
+    /** @type {number} */
     this.current = -1;
     this.written = ""; // the last text that is not empty
     this.mirrored = false; // whether letters run from right to left
-    this.parts = null; // where it differs from plain decoding's text: {index, mark, words}
+    /** @type {Parting | null} where it differs from plain decoding's text */
+    this.parts = null;
     this.container.replaceChildren();
   }
 
-  // How far below the beginning of the text a line of it lies, behind the underlines of the line
-  // before.
+  /**
+   * Return how far a line is below the beginning of the text, without the underlines of the line
+   * before.
+   * @param {DOMRect} line
+   */
   place({ top, height }) {
     const { container } = this,
       style = getComputedStyle(container),
@@ -34,22 +46,32 @@ export class TokenText {
     return top - container.getBoundingClientRect().top + container.scrollTop + under;
   }
 
-  // Of a height what whole lines make: so that the first line that is seen is not cut.
+  /**
+   * Return the part of a height that whole lines fill: the first visible line is not cut.
+   * @param {number} height
+   */
   wholeLines(height) {
     const line = parseFloat(getComputedStyle(this.container).lineHeight);
     return Math.floor(height / line) * line;
   }
 
-  // Where the text is scrolled to: this line is the last that is seen, and the first is whole.
+  /**
+   * Return the scroll position at which a line is the last visible one, and the first is whole.
+   * @param {DOMRect} line
+   */
   bottom(line) {
     return this.place(line) - this.wholeLines(this.container.clientHeight - line.height);
   }
 
+  /** @param {DOMRect} line */
   toBottom(line) {
     this.container.scrollTop = this.bottom(line);
   }
 
-  // apart: whether it stands before the text by itself, with its own direction.
+  /**
+   * @param {string} text
+   * @param {boolean} apart  whether the prompt is separate from the text, with its own direction
+   */
   prompt(text, apart) {
     const span = make("span", "ouro-prompt", text);
     if (apart) foreign(span);
@@ -58,13 +80,17 @@ export class TokenText {
     this.container.append(span);
   }
 
+  /** @param {string} text */
   reads(text) {
     if (text) this.written = text;
     this.mirrored ||= mirrored(text);
   }
 
-  // What was proposed along the line that is shown: the accepted path, and behind it the first
-  // branch that was rejected.
+  /**
+   * Return the proposal along the visible line: the accepted path, and behind it the first rejected
+   * branch.
+   * @param {Step} step
+   */
   static line(step) {
     const path = step.tokens.filter((token) => token.node !== undefined).map((token) => token.node);
     const rejected = [];
@@ -78,11 +104,13 @@ export class TokenText {
     return { path, rejected };
   }
 
+  /** @param {Step} step */
   static depth(step) {
     const line = TokenText.line(step);
     return line.path.length + line.rejected.length;
   }
 
+  /** @param {Step[]} steps */
   append(steps) {
     const fragment = document.createDocumentFragment();
     for (const step of steps) {
@@ -105,13 +133,17 @@ export class TokenText {
     this.shown = this.steps.length;
   }
 
+  /**
+   * @param {Token} token
+   * @param {Step} step
+   */
   token(token, step) {
     const proposed = token.node !== undefined;
     const facts = proposed ? { ...step.nodes[token.node - 1], ...token } : token;
     const span = make("span", "ouro-token", token.text);
     span.dataset.index = String(this.tokens);
     if (proposed) span.dataset.node = String(token.node);
-    // its look is painted by run.css: background and underline, in the --tone of palette.py
+    // run.css paints its look: background and underline, in the --tone of palette.py
     this.describe(span, facts, step);
     if (facts.kind) span.dataset.kind = facts.kind;
     span.tabIndex = -1;
@@ -122,7 +154,10 @@ export class TokenText {
     return span;
   }
 
-  // How many tokens of each look there are after so many steps.
+  /**
+   * Return the number of tokens of each look after a number of steps.
+   * @param {number} steps
+   */
   countsTo(steps) {
     if (steps >= this.steps.length) return this.counts;
     const counts = new Map();
@@ -134,13 +169,21 @@ export class TokenText {
     return counts;
   }
 
-  // Whether this token begins inside a number that must not be torn apart.
+  /**
+   * Return whether a token begins inside a number, which must stay whole.
+   * @param {Token | undefined} token
+   */
   within(token) {
     return Boolean(this.mirrored && token && numberGoesOn(this.written, token.text));
   }
 
-  // The rejected tokens before a step's own one: a text by itself inside the text that was kept,
-  // which has its letters and digits as if nothing stood there.
+  /**
+   * Return the rejected tokens before a step's own token: a separate text, so that letters and
+   * digits around it stand as if it were not there.
+   * @param {number[]} numbers
+   * @param {Step} step
+   * @param {Token | undefined} own
+   */
   guess(numbers, step, own) {
     const node = make("bdi", "ouro-guess");
     if (this.within(own)) node.dataset.within = "";
@@ -148,7 +191,11 @@ export class TokenText {
     return node;
   }
 
-  // It stays in its line, so that the text that was kept has its own lines.
+  /**
+   * Return a rejected token. It stays in its line, so that the kept text has its own lines.
+   * @param {number} number
+   * @param {Step} step
+   */
   rejected(number, step) {
     const facts = step.nodes[number - 1];
     const node = make("del", "ouro-rejected");
@@ -160,14 +207,23 @@ export class TokenText {
     return node;
   }
 
-  // Mark the first token that differs from plain decoding's; its card says why.
+  /**
+   * Mark the first token that differs from plain decoding's; its card says why.
+   * @param {Parting} parts
+   */
   markParting(parts) {
     this.parts = parts;
     const node = this.container.querySelector(`.ouro-token[data-index="${parts.index}"]`);
     if (node) node.dataset.parts = parts.mark;
   }
 
+  /**
+   * @param {HTMLElement} node
+   * @param {any} facts
+   * @param {Step} step
+   */
   describe(node, facts, step) {
+    /** @type {Record<string, any>} */
     const data = {
       step: step.index,
       source: facts.source,
@@ -181,7 +237,11 @@ export class TokenText {
       if (value !== undefined) node.dataset[name] = String(value);
   }
 
-  // Show the text as it stood; only what changed since the last call is touched.
+  /**
+   * Show the text as it was at a moment; only changes since the last call are made.
+   * @param {number} step
+   * @param {number} phase
+   */
   show(step, phase) {
     if (this.current >= 0 && this.current !== step && this.spans[this.current])
       this.settle(this.current);
@@ -203,18 +263,22 @@ export class TokenText {
     }
   }
 
-  // What a step shows, in its order.
+  /**
+   * Return the tokens that a step shows, in their order.
+   * @param {HTMLElement} span
+   */
   static written(span) {
     return span.querySelectorAll(".ouro-token, .ouro-rejected");
   }
 
+  /** @param {number} step */
   settle(step) {
     const span = this.spans[step];
     delete span.dataset.stage;
     for (const child of TokenText.written(span)) child.removeAttribute("data-later");
   }
 
-  // The whole text, as it is while it is being written.
+  /** Show the whole text, as while it is being written. */
   showAll() {
     if (this.current >= 0 && this.spans[this.current]) this.settle(this.current);
     for (let n = this.shown; n < this.steps.length; n++) delete this.spans[n].dataset.later;

@@ -1,17 +1,26 @@
-// The view of a run: what the server sends of it, and what a visitor may press. Triggers `select`,
+// @ts-check
+// The view of a run: it draws what the server sends, and handles its buttons. Triggers `select`,
 // `step` and `run_again`.
 import { bring, counted, fill, tell } from "../kit/dom.js";
-import { dress } from "../kit/part.js";
-import { remember } from "../kit/runs.js";
+import { embed } from "./embedding.js";
+import { rememberRun } from "../kit/own_runs.js";
 import { TokenStage } from "./token_stage.js";
 import { TokenStatus } from "./token_status.js";
 import { drawMeaning, drawNotices, drawNumbers, drawTiles } from "./token_summary.js";
+/** @import { Facts, Mount } from "../kit/types" */
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
-// so long a step is shown before the server is told of it: not of those that a player runs through
+/**
+ * How long a step is shown before the server hears of it, which leaves out the steps that a player
+ * runs through.
+ */
 const REST_MS = 150;
 
-// What the server is told of a token.
+/**
+ * Return what the server hears of a token.
+ * @param {HTMLElement} token
+ * @param {Facts} facts
+ */
 const told = ({ dataset }, { text }) => ({
   index: Number(dataset.index),
   step: Number(dataset.step),
@@ -20,25 +29,27 @@ const told = ({ dataset }, { text }) => ({
   text,
 });
 
+/** @type {Mount} */
 export function mount(element, props, watch, trigger) {
-  const root = element.querySelector(".ouro-run"),
-    part = (name) => root.querySelector(".ouro-" + name);
+  const root = element.querySelector(".ouro-run");
+  const part = (/** @type {string} */ name) => root.querySelector(".ouro-" + name);
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const status = new TokenStatus(root);
   const stage = new TokenStage(root, looks, status, (node, facts) =>
     trigger("select", told(node, facts)),
   );
   if (props.asks) stage.card.lesson = "#learn/guess";
-  let left = null; // the run that was stopped
+  let left = /** @type {string | null} */ (null); // the run that was stopped
   let asking = false; // a run of this visitor is under way
-  let played = null; // the recorded run that has played by itself
-  let kept = {}; // for a page that is left: the run as far as it has come
-  if (props.styles) dress(element, props.styles);
+  let played = /** @type {string | null} */ (null); // the recorded run that has played
+  let kept = /** @type {any} */ ({}); // the run so far, for a page that is left
+  if (props.styles) embed(element, props.styles);
 
+  /** @param {string | null} json */
   function paint(json) {
     if (!json) return;
     const value = JSON.parse(json);
-    // what was under way when it was stopped comes late
+    // a part of a run that was stopped meanwhile
     if (!value.run || (value.run === left && !value.done)) return;
     if (value.plays && asking) return; // it was chosen before the run was asked for
     if (status.old) status.renew();
@@ -65,20 +76,21 @@ export function mount(element, props, watch, trigger) {
       stage.finish(value.steps, value.ended); // the last token's text may be completed only now
       if (value.parts) stage.text.markParting(value.parts);
       if (value.theory && value.badge === "live")
-        remember({ run: value.run, name: value.title, ...value.theory });
+        rememberRun({ run: value.run, name: value.title, ...value.theory });
     }
     root.dataset.done = String(Boolean(value.done));
     root.dataset.unsaved = String(Boolean(value.unsaved));
     if (!stage.hands.stop) stage.hands.rove(part("text").querySelector(".ouro-token"));
     if (value.status !== undefined) status.announce(value.status, value.done);
     if (value.plays && value.plays !== played && !still.matches) {
-      // what stands before the page until it is built plays already
+      // the run plays already before the page is built, see opening.py
       const begun = played === null && document.getElementById("ouro-opening")?.dataset.begun;
-      stage.timeline.play(begun ? (performance.now() - begun) / 1000 : 0);
+      stage.timeline.play(begun ? (performance.now() - Number(begun)) / 1000 : 0);
       played = value.plays;
     }
   }
 
+  /** @param {any} value */
   function start(value) {
     if (stage.run !== null && !value.done) bring(root);
     for (const name of ["numbers", "notices", "title", "sentence"]) part(name).replaceChildren();
@@ -88,6 +100,7 @@ export function mount(element, props, watch, trigger) {
     if (props.asks && !value.done) tell("ouro:begun", { run: value.run });
   }
 
+  /** @param {string} act */
   function again(act) {
     tell("ouro:asked");
     trigger("run_again", { act });
@@ -128,8 +141,9 @@ export function mount(element, props, watch, trigger) {
       };
     });
 
-  let resting,
-    sent = ""; // the step that the server was told is shown
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let resting;
+  let sent = ""; // the step that the server knows
   stage.listen(document, "ouro:cursor", ({ detail: { run, step, token, seconds } }) => {
     if (run !== stage.run) return;
     clearTimeout(resting);
@@ -140,6 +154,10 @@ export function mount(element, props, watch, trigger) {
     }, REST_MS);
   });
 
+  /**
+   * @param {string} name
+   * @param {(on: boolean) => void} act
+   */
   const press = (name, act) =>
     part(name).addEventListener("click", () => {
       const on = part(name).getAttribute("aria-pressed") !== "true";
@@ -159,13 +177,14 @@ export function mount(element, props, watch, trigger) {
   });
   drawMeaning(part("meaning").querySelector("dl"), looks);
 
-  // For who leads a reader through a run: what a hand would do with timeline, toggle and tokens.
+  // For lessons, which lead a reader through a run.
   element.ouroboros = {
-    moment: (step, when) => stage.timeline.goToMoment(step, when),
-    windowed(on) {
+    moment: (/** @type {number} */ step, /** @type {string} */ when) =>
+      stage.timeline.goToMoment(step, when),
+    windowed(/** @type {boolean} */ on) {
       if (String(on) !== part("windowed").getAttribute("aria-pressed")) part("windowed").click();
     },
-    card(step, node) {
+    card(/** @type {number} */ step, /** @type {number} */ node) {
       const span = stage.text.spans[step];
       const token =
         span &&
@@ -174,8 +193,8 @@ export function mount(element, props, watch, trigger) {
       if (token) stage.lock(token);
     },
     hideCard: () => stage.card.hide(),
-    see: (step) => stage.see(step),
-    unseen(move) {
+    see: (/** @type {number} */ step) => stage.see(step),
+    unseen(/** @type {() => void} */ move) {
       stage.blind = true;
       try {
         move();

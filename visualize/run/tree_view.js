@@ -1,32 +1,43 @@
-// The token tree of one step: accepted path thick, rejected branches dashed, the lookahead window
-// on request.
+// @ts-check
+// The token tree of one step: the accepted path thick, rejected branches dashed, the lookahead
+// window on request.
 import { draw, make, visible } from "../kit/dom.js";
 import { TokenText } from "./token_text.js";
+/** @import { Looks, Step } from "../kit/types" */
 
 export class TreeView {
+  /**
+   * @param {HTMLElement} container
+   * @param {Looks} looks
+   * @param {(node: number, element: any) => void} pick  called with the number of a chosen node
+   */
   constructor(container, looks, pick) {
     this.container = container;
     this.windowed = false;
-    this.looks = looks; // by their keys
-    this.pick = pick; // called with the number of a node that was chosen
+    this.wasWindowed = false;
+    this.looks = looks;
+    this.pick = pick;
+    /** @type {Step | null} */
     this.step = null;
     container.addEventListener("click", (event) => this.choose(event));
     container.addEventListener("keydown", (event) => this.key(event));
     container.addEventListener("scroll", () => this.edge(), { passive: true });
   }
 
-  // Whether the tree goes on behind its edges, which are faded then.
+  /** Fade the edges behind which the tree continues. */
   edge() {
     const { scrollLeft, clientWidth, scrollWidth } = this.container;
     this.container.toggleAttribute("data-before", scrollLeft > 2);
     this.container.toggleAttribute("data-more", scrollLeft + clientWidth < scrollWidth - 2);
   }
 
+  /** @param {any} event */
   choose(event) {
     const node = event.target.closest && event.target.closest("[data-node]");
     if (node) this.pick(Number(node.dataset.node), node);
   }
 
+  /** @param {any} event */
   key(event) {
     const node = event.target.closest("[data-node]");
     if (!node) return;
@@ -34,7 +45,9 @@ export class TreeView {
     else {
       const all = [...this.container.querySelectorAll("[data-node]")],
         at = all.indexOf(node);
-      const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      /** @type {Record<string, number>} */
+      const keys = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+      const by = keys[event.key];
       if (by === undefined || !all[at + by]) return;
       node.setAttribute("tabindex", "-1");
       all[at + by].setAttribute("tabindex", "0");
@@ -44,24 +57,36 @@ export class TreeView {
     event.stopPropagation();
   }
 
-  // Nodes in columns by depth and in rows so that a branch goes on in the row of its parent.
+  /**
+   * Place nodes in columns by depth, and in rows so that a branch continues in the row of its
+   * parent.
+   * @param {{ text: string, parent: number }[]} nodes
+   */
   static layout(nodes) {
     const children = new Map();
     nodes.forEach(
       (node, n) =>
         n && (children.get(node.parent) || children.set(node.parent, []).get(node.parent)).push(n),
     );
-    const widths = [],
-      cells = [];
+    /** @type {number[]} */
+    const widths = [];
+    /** @type {{ depth: number, row: number }[]} */
+    const cells = [];
     let row = 0;
+    /**
+     * @param {number} n
+     * @param {number} depth
+     */
     const walk = (n, depth) => {
       const text = visible(nodes[n].text);
       widths[depth] = Math.max(widths[depth] || 0, Math.min(150, 18 + 7.4 * [...text].length));
       cells[n] = { depth, row };
-      (children.get(n) || []).forEach((child, index) => {
-        if (index) row += 1;
-        walk(child, depth + 1);
-      });
+      (children.get(n) || []).forEach(
+        (/** @type {number} */ child, /** @type {number} */ index) => {
+          if (index) row += 1;
+          walk(child, depth + 1);
+        },
+      );
     };
     walk(0, 0);
     const starts = [4];
@@ -69,6 +94,10 @@ export class TreeView {
     return { cells, widths, starts, rows: row + 1 };
   }
 
+  /**
+   * @param {Step} step
+   * @param {number} phase
+   */
   show(step, phase) {
     const same = this.step === step && this.wasWindowed === this.windowed;
     if (!same) this.build(step);
@@ -90,6 +119,7 @@ export class TreeView {
     }
   }
 
+  /** @param {Step} step */
   build(step) {
     this.step = step;
     this.wasWindowed = this.windowed;
@@ -114,6 +144,7 @@ export class TreeView {
       role: "group",
       "aria-label": label,
     });
+    /** @param {number} n */
     const middle = (n) => 4 + cells[n].row * high + high / 2;
     nodes.forEach((node, n) => {
       if (!n) return;
@@ -142,7 +173,7 @@ export class TreeView {
         group.dataset.node = String(n);
         group.setAttribute("tabindex", n === 1 ? "0" : "-1");
         group.setAttribute("role", "button");
-        group.dataset.name = visible(node.text) + ", " + this.looks.get(node.look).who;
+        group.dataset.name = visible(node.text) + ", " + this.looks.get(node.look).proposer;
       }
       group.dataset.look = node.look;
       const box = {
@@ -159,6 +190,7 @@ export class TreeView {
     requestAnimationFrame(() => this.edge());
   }
 
+  /** @param {number} node */
   select(node) {
     const parts = [...this.container.querySelectorAll("[data-node]")];
     for (const part of parts)

@@ -1,2 +1,1 @@
-"""What a public page needs: the job runner, its queue, limits, sessions, the endpoint,
-the log."""
+"""The server: it runs jobs of features that it does not know, with queue, budgets and log."""

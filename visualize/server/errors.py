@@ -1,58 +1,23 @@
-"""Turns errors of an event into a sentence on the page; errors of the program are logged with a
-number."""
+"""Messages for unforeseen errors, which the log keeps under a number."""
 
 from __future__ import annotations
 
 import logging
 import traceback
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
-
-import gradio as gr
-
-from ouroboros_core.errors import InvalidInput, OuroborosError
 
 log = logging.getLogger("ouroboros.faults")
 
 MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
-"""How torch says it, on the CPU and elsewhere."""
-
-
-@contextmanager
-def errors_on_page() -> Iterator[None]:
-    """Wraps everything that an event does, including the loop of a generator."""
-    try:
-        yield
-    except OuroborosError as error:
-        raise gr.Error(str(error), print_exception=False) from None
-    except gr.Error:
-        raise
-    except Exception as error:
-        raise gr.Error(describe(error), print_exception=False) from None
-
-
-T = TypeVar("T")
-
-
-def sent(event: gr.EventData, name: str) -> Any:
-    """What an event carries under a name, None for nothing."""
-    return event._data.get(name) if isinstance(event._data, dict) else None
-
-
-def field(event: gr.EventData, name: str, kind: type[T]) -> T:
-    """What an event of the page's own scripts carries under a name; raises InvalidInput if it is
-    missing or no such thing."""
-    value = sent(event, name)
-    if not isinstance(value, kind):
-        raise InvalidInput(f"the page sent no {name}: reload it")
-    return value
+"""How torch says that memory ran out, on the CPU and elsewhere."""
 
 
 def describe(error: Exception, memory: str = "") -> str:
-    """The message for an unforeseen error; `memory`: the message if memory ran out."""
-    if isinstance(error, MemoryError) or any(part in str(error).lower() for part in MEMORY):
+    """Return the message for an unforeseen error, and log it.
+
+    memory  the message if memory ran out
+    """
+    if isinstance(error, MemoryError) or any(phrase in str(error).lower() for phrase in MEMORY):
         log.error(
             "out of memory: %s", str(error).splitlines()[0] if str(error) else type(error).__name__
         )
@@ -61,9 +26,8 @@ def describe(error: Exception, memory: str = "") -> str:
             "Shorten the prompt or ask for fewer tokens"
         )
     number = uuid.uuid4().hex[:8]
-    frames = "".join(
-        traceback.format_tb(error.__traceback__)
-    )  # and not what it says: that may hold a visitor's text
+    # Frames only: the error's own words may quote a visitor's text.
+    frames = "".join(traceback.format_tb(error.__traceback__))
     log.error("fault %s, Traceback of a %s:\n%s", number, type(error).__name__, frames)
     return (
         f"something of ours went wrong ({type(error).__name__}); your next click works "

@@ -1,5 +1,4 @@
-"""The limits of a run and, on a public page, of a visitor per hour; and checks of single values
-that a visitor sends."""
+"""Limits of a job and, on a public page, of a visitor per hour; checks of single values."""
 
 from __future__ import annotations
 
@@ -17,16 +16,21 @@ from typing import Any
 from ouroboros_core.errors import InvalidInput
 
 WINDOW = 3600.0
+"""Seconds after which spending is forgotten."""
 VISITORS = 10_000
-"""How many visitors' spending is remembered; the one seen longest ago is forgotten first."""
+"""Visitors whose spending is remembered; the one not seen for longest is forgotten first."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """new_tokens: of one answer; sweep_minutes: of one sweep; tokens, sweep_seconds: of a visitor
-    in an hour, None: any number; own_models: whether a visitor may name models by path or Hub
-    id; round_seconds: in which a run or a race must end with all its rounds, so that a long answer
-    has fewer of them."""
+    """
+    new_tokens     of one answer
+    sweep_minutes  of one long job
+    tokens         that a visitor may have in an hour; None: any number
+    sweep_seconds  of long jobs that a visitor may have in an hour; None: any number
+    own_models     whether a visitor may name models by path or Hub id
+    round_seconds  in which a job must end with all its rounds; a long answer has fewer rounds
+    """
 
     new_tokens: int = 1024
     sweep_minutes: float = 30
@@ -47,56 +51,59 @@ PUBLIC = Limits(
 
 
 class Budget:
-    """What each visitor has had of one thing in the last hour."""
+    """The spending of each visitor in the last hour."""
 
     def __init__(
-        self, most: int | None, what: str, clock: Callable[[], float] = time.monotonic
+        self, allowance: int | None, unit: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """what: the thing of which a visitor may have `most` in an hour, as a message names it."""
-        self.most, self._what, self._clock = most, what, clock
+        """
+        allowance  of a visitor in an hour; None: any number
+        unit       of the spending, in messages
+        """
+        self.allowance, self._unit, self._clock = allowance, unit, clock
         self._spent: OrderedDict[str, deque[tuple[float, float]]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def admit(self, visitor: str, wanted: float) -> None:
-        """Raise InvalidInput, saying when there will be enough, if a visitor has less than `wanted`
-        left."""
-        if self.most is None:
+    def admit(self, visitor: str, cost: float) -> None:
+        """Raise InvalidInput, with the time to wait, if a visitor has less than `cost` left."""
+        if self.allowance is None:
             return
         with self._lock:
-            spent = list(self._of(visitor))
+            spent = list(self._recent(visitor))
         total = sum(amount for _, amount in spent)
-        if total + wanted <= self.most:
+        if total + cost <= self.allowance:
             return
-        now, back = self._clock(), 0.0
+        now, wait = self._clock(), 0.0
         for when, amount in spent:
             total -= amount
-            back = when + WINDOW - now
-            if total + wanted <= self.most:
+            wait = when + WINDOW - now
+            if total + cost <= self.allowance:
                 break
-        had = sum(amount for _, amount in spent)
-        allowed = f"on this public page everybody may have {self.most:,} {self._what} in an hour"
-        if wanted > self.most:
+        so_far = sum(amount for _, amount in spent)
+        rule = f"on this public page everybody may have {self.allowance:,} {self._unit} in an hour"
+        if cost > self.allowance:
             raise InvalidInput(
-                f"{allowed}, and this would be {wanted:,.0f}: ask for less, or run the page on "
+                f"{rule}, and this would be {cost:,.0f}: ask for less, or run the page on "
                 "your own machine with make run"
             )
-        minutes = max(1, math.ceil(back / 60))
+        minutes = max(1, math.ceil(wait / 60))
         raise InvalidInput(
-            f"{allowed}; you have had {had:,.0f}, and this would be {wanted:,.0f} more: ask for "
+            f"{rule}; you have had {so_far:,.0f}, and this would be {cost:,.0f} more: ask for "
             f"less, come back in {minutes} minutes, or run the page on your own machine with make "
             "run"
         )
 
     def spend(self, visitor: str, amount: float) -> None:
-        if self.most is None or not amount:
+        """Charge a visitor now."""
+        if self.allowance is None or not amount:
             return
         with self._lock:
-            self._of(visitor).append((self._clock(), amount))
+            self._recent(visitor).append((self._clock(), amount))
             self._spent.move_to_end(visitor)
             while len(self._spent) > VISITORS:
                 self._spent.popitem(last=False)
 
-    def _of(self, visitor: str) -> deque[tuple[float, float]]:
+    def _recent(self, visitor: str) -> deque[tuple[float, float]]:
         spent = self._spent.setdefault(visitor, deque())
         while spent and spent[0][0] < self._clock() - WINDOW:
             spent.popleft()
@@ -104,15 +111,13 @@ class Budget:
 
 
 PROXIED = bool(os.environ.get("SPACE_ID"))
-"""Behind a proxy that names a visitor's address in X-Forwarded-For, as on Spaces. Whoever speaks to
-it may add to that line, so a budget is a courtesy to the others; what holds against everybody is
-that one run computes at a time, and the bounded queue."""
+"""Whether a proxy names a visitor's address in X-Forwarded-For, as on Spaces. Anybody may add to
+that line, so a budget protects only against honest visitors. The queue protects against all."""
 _SALT = secrets.token_bytes(16)
 
 
-def who(request: Any, *, proxied: bool = PROXIED) -> str:
-    """Who asks, as a hash of the address that holds for this process only; '' where nobody can
-    tell."""
+def visitor_id(request: Any, *, proxied: bool = PROXIED) -> str:
+    """Return the visitor as a hash of the address, valid in this process; '' if unknown."""
     client = getattr(request, "client", None)
     address = getattr(client, "host", None) or ""
     if proxied:
@@ -120,21 +125,21 @@ def who(request: Any, *, proxied: bool = PROXIED) -> str:
     return hashlib.sha256(_SALT + address.encode()).hexdigest()[:16] if address else ""
 
 
-def whole(name: str, count: Any, most: int) -> int:
-    """A whole number between 1 and `most`, or InvalidInput."""
+def whole_number(name: str, count: Any, limit: int) -> int:
+    """Return a whole number between 1 and `limit`; raises InvalidInput."""
     if (
         not isinstance(count, int | float)
         or isinstance(count, bool)
-        or not 1 <= count <= most
+        or not 1 <= count <= limit
         or count % 1
     ):
-        given = str(count)[:40]
-        raise InvalidInput(f"{name} must be a whole number between 1 and {most}, got {given}")
+        actual = str(count)[:40]
+        raise InvalidInput(f"{name} must be a whole number between 1 and {limit}, got {actual}")
     return int(count)
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or false, or InvalidInput."""
+    """Return a boolean; raises InvalidInput."""
     if not isinstance(value, bool):
         raise InvalidInput(f"{name} must be true or false, got {str(value)[:40]}")
     return value

@@ -1,5 +1,4 @@
-"""The pairs of models that the page offers, each loaded in the background when it is first
-wanted."""
+"""The pairs of models that the page offers; each is loaded in the background on first use."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ TOO_LARGE = "these models do not fit into the memory of this machine: choose sma
 
 
 class Models:
-    """A pair stays in memory once it is loaded; of those that a visitor typed, only the last one
-    does."""
+    """Loads pairs and keeps them in memory; of pairs that a visitor typed, only the last one."""
 
     def __init__(
         self,
@@ -42,8 +40,9 @@ class Models:
         own: bool = True,
     ) -> None:
         """
-        choices  the first is there from the beginning; none: the embedded pair
-        own      whether others may be named, by path or Hub id
+        load     returns the pair of a choice
+        choices  the first is loaded at the start; none: the embedded pair
+        own      whether a visitor may name other models, by path or Hub id
         """
         self._load = load
         self.choices = {choice.name: choice for choice in choices or [PairChoice(name=EMBEDDED)]}
@@ -56,8 +55,7 @@ class Models:
         return next(iter(self.choices))
 
     def choice(self, name: object) -> PairChoice:
-        """The pair of that name, '' for the first; raises InvalidInput for one that is not
-        offered."""
+        """Return the choice of that name, '' for the first; raises InvalidInput."""
         if not name:
             return self.choices[self.first]
         if isinstance(name, str) and name in self.choices:
@@ -69,95 +67,93 @@ class Models:
         )
 
     def start(self) -> None:
-        """Load the first pair in the background; all of them, and at once, where the GPU is lent to
-        other processes only."""
+        """Load the first pair in the background; with a lent GPU load all, and wait for them."""
         for name in self.choices if ZERO else (self.first,):
-            wanted = self.ask(name)
+            loading = self.ask(name)
             if ZERO:
-                wanted.exception()
+                loading.exception()
 
     def ask(self, name: str) -> Future[Pair]:
-        """The pair of that name, or what will be it; one that failed to load is tried again."""
+        """Return the pair of that name as a future; a pair that failed to load is tried again."""
         choice = self.choice(name)
         with self._lock:
-            known = self._loading.get(choice.name)
-            if known is not None and not (known.done() and known.exception()):
-                return known
-            for other in set(self._loading) - set(self.choices):
-                del self._loading[other]
-            wanted = self._loading[choice.name] = Future()
+            loading = self._loading.get(choice.name)
+            if loading is not None and not (loading.done() and loading.exception()):
+                return loading
+            for typed_name in set(self._loading) - set(self.choices):
+                del self._loading[typed_name]
+            loading = self._loading[choice.name] = Future()
         threading.Thread(
-            target=self._run, args=(choice, wanted), name="load-models", daemon=True
+            target=self._run, args=(choice, loading), name="load-models", daemon=True
         ).start()
-        return wanted
+        return loading
 
-    def _run(self, choice: PairChoice, wanted: Future[Pair]) -> None:
+    def _run(self, choice: PairChoice, loading: Future[Pair]) -> None:
         try:
             import_core()
             pair = self._load(choice)
             if not ZERO:
                 _warm_up(pair)
-            wanted.set_result(pair)
+            loading.set_result(pair)
         except OuroborosError as error:
             log.error("the models could not be loaded: %s", error)
-            wanted.set_exception(error)
+            loading.set_exception(error)
         except BaseException as error:
             reason = (
                 describe(error, TOO_LARGE) if isinstance(error, Exception) else type(error).__name__
             )
-            wanted.set_exception(InvalidInput(reason))
+            loading.set_exception(InvalidInput(reason))
 
-    def there(self, name: str = "") -> Pair | None:
-        """The pair, if it is in memory."""
-        known = self._loading.get(self.choice(name).name)
-        return (
-            known.result() if known is not None and known.done() and not known.exception() else None
-        )
+    def if_loaded(self, name: str = "") -> Pair | None:
+        """Return the pair if it is in memory, else None."""
+        loading = self._loading.get(self.choice(name).name)
+        if loading is None or not loading.done() or loading.exception():
+            return None
+        return loading.result()
 
     def loaded(self, name: str) -> Pair:
-        """The pair that is in memory."""
-        pair = self.there(name)
+        """Return a pair that is in memory."""
+        pair = self.if_loaded(name)
         assert pair is not None, "a pair is loaded before it is used"
         return pair
 
     @property
     def ready(self) -> bool:
         """Whether the first pair is no longer loading."""
-        known = self._loading.get(self.first)
-        return known is not None and known.done()
+        loading = self._loading.get(self.first)
+        return loading is not None and loading.done()
 
     @property
     def health(self) -> str:
-        """loading, ready, or failed."""
+        """Return loading, ready, or failed."""
         if not self.ready:
             return "loading"
-        return "ready" if self.there() else "failed"
+        return "ready" if self.if_loaded() else "failed"
 
     async def until_ready(self) -> None:
-        """Polls, because a thread a visitor would be too many."""
+        """Wait for the first pair. It polls, because a thread a visitor would be too many."""
         while not self.ready:
             await asyncio.sleep(0.5)
 
     def state(self, name: str = "") -> str:
-        """Loading, ready, or what went wrong, in a sentence."""
+        """Return in a sentence whether the pair loads, is ready, or has failed."""
         try:
-            wanted = self.choice(name).name
+            pair_name = self.choice(name).name
         except InvalidInput as error:
             return str(error)
-        known = self._loading.get(wanted)
-        if known is None and wanted != self.first:
+        loading = self._loading.get(pair_name)
+        if loading is None and pair_name != self.first:
             return "These models will be loaded when you first run something with them."
-        if known is None or not known.done():
+        if loading is None or not loading.done():
             return "Loading the models; meanwhile, this run was recorded earlier."
-        if known.exception() is not None:
-            return f"The models could not be loaded: {known.exception()}"
-        pair = known.result()
-        beside = ", ".join(pair.beside) or "no draft model"
-        return f"Ready: {pair.target.name} with {beside}, on {pair.environment.where}."
+        if loading.exception() is not None:
+            return f"The models could not be loaded: {loading.exception()}"
+        pair = loading.result()
+        drafts = ", ".join(pair.beside) or "no draft model"
+        return f"Ready: {pair.target.name} with {drafts}, on {pair.environment.where}."
 
     def check_draft(self, pair: str, draft: str) -> None:
-        """Raise InvalidInput for a draft, by path or Hub id, that a sweep with this pair may not
-        load."""
+        """Raise InvalidInput for a draft, by path or Hub id, that may not be loaded with a pair."""
         target = self.choice(pair).target
         offered = {
             "none",
@@ -167,9 +163,9 @@ class Models:
                 if choice.target == target and choice.draft
             ),
         }
-        there = self.there(pair)
-        if there is not None and there.draft_name is not None:
-            offered.add(there.draft_name)
+        loaded = self.if_loaded(pair)
+        if loaded is not None and loaded.draft_name is not None:
+            offered.add(loaded.draft_name)
         if not self.own and draft not in offered:
             raise InvalidInput(
                 f"the draft {draft[:80]} is not offered here; choose one of: "
@@ -181,15 +177,17 @@ _IMPORTING = threading.Lock()
 
 
 def import_core() -> None:
-    """Import what computes, in one thread at a time: a visitor may ask while the models' thread
-    imports transformers, whose lazy modules fail where two threads import them at once."""
+    """Import the modules that compute, in one thread at a time.
+
+    A visitor may ask while the models' thread imports transformers. Its lazy modules fail if two
+    threads import them at once.
+    """
     with _IMPORTING:
         importlib.import_module("ouroboros_core.decoding.generation")
 
 
 def _warm_up(pair: Pair) -> None:
-    """A few tokens, so that the first visitor's clock measures no first calls; none with a
-    tokenizer that cannot read the word."""
+    """Generate a few tokens, so that no first call is timed; none if the tokenizer cannot."""
     from ouroboros_core.decoding.generation import Generation, Task, lacking
 
     for method in methods.available().values():

@@ -1,5 +1,4 @@
-"""Middleware between the network and the page: request limits, refused routes, compression and the
-log."""
+"""Middleware between network and page: request limits, refused routes, compression, log."""
 
 from __future__ import annotations
 
@@ -18,21 +17,20 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 48 * 2**20
-"""Of one request: more than the greatest trace that may be opened, as JSON in JSON."""
+"""Largest request: more than the largest trace that may be opened, as JSON in JSON."""
 UNUSED = re.compile(
     r"/+(gradio_api/+)?(upload|process_recording|deep_link|proxy=.*|file=/*https?:.*|stream/.*|run-history/.*)/*$",
     re.IGNORECASE,
 )
-"""Ways of Gradio's by which files come in or other servers are asked. The page needs none: files
-are read in the browser."""
+"""Gradio's routes for uploads and for requests to other servers. The page needs none: the browser
+reads files."""
 NO_FILES = (
     "no files are taken here, and no other server is asked: the page reads files in the browser"
 )
 
 
 class Gate:
-    """ASGI middleware: refuses what is too large (413), and files and addresses of others (403),
-    before anything is read."""
+    """ASGI middleware: refuses large requests (413), uploads and other servers (403), unread."""
 
     def __init__(self, app: ASGIApp, most_bytes: int = MOST_BYTES) -> None:
         self.app, self.most_bytes = app, most_bytes
@@ -48,28 +46,27 @@ class Gate:
             await JSONResponse({"detail": NO_FILES}, 403)(scope, receive, send)
             return
         limit = f"a request may have at most {self.most_bytes // 2**20} MiB"
-        told = JSONResponse({"detail": limit}, 413)
+        too_large = JSONResponse({"detail": limit}, 413)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self.most_bytes:
-            await told(scope, receive, send)
+            await too_large(scope, receive, send)
             return
-        seen = 0
+        received = 0
 
         async def counted() -> Message:
-            """A body without a length, or with a wrong one, ends where it grows too large."""
-            nonlocal seen
+            """Receive; end a body whose length was missing or wrong when it is too large."""
+            nonlocal received
             message = await receive()
-            seen += len(message.get("body", b""))
-            return {"type": "http.disconnect"} if seen > self.most_bytes else message
+            received += len(message.get("body", b""))
+            return {"type": "http.disconnect"} if received > self.most_bytes else message
 
         await self.app(scope, counted, send)
 
 
 class Packed:
-    """ASGI middleware: compresses what Gradio leaves as it is, which is all whose address has no
-    ending, the page itself first.
+    """ASGI middleware: compresses what Gradio does not: addresses without an ending, as the page.
 
-    Streams of events pass as they come: they must not wait until there is enough to pack.
+    Streams of events pass at once: they must not wait until there is enough to compress.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -87,8 +84,7 @@ HTML = "text/html"
 
 
 class Opening:
-    """ASGI middleware: puts what is to be there from the first moment into the page's own HTML.
-    Gradio's scripts would bring it only when they have run."""
+    """ASGI middleware: puts HTML into the page that must be visible before Gradio's scripts run."""
 
     def __init__(self, app: ASGIApp, head: str, body: str) -> None:
         """head: HTML at the end of the head; body: at the beginning of the body."""
@@ -100,7 +96,7 @@ class Opening:
             await self.app(scope, receive, send)
             return
         begun: Message = {}
-        parts: list[bytes] = []
+        chunks: list[bytes] = []
 
         async def opened(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -111,10 +107,10 @@ class Opening:
             if not begun:
                 await send(message)
                 return
-            parts.append(message.get("body", b""))
+            chunks.append(message.get("body", b""))
             if message.get("more_body"):
                 return
-            page = self._opened(b"".join(parts))
+            page = self._opened(b"".join(chunks))
             MutableHeaders(raw=begun["headers"])["content-length"] = str(len(page))
             await send(begun)
             await send({"type": "http.response.body", "body": page})
@@ -122,7 +118,7 @@ class Opening:
         await self.app(scope, receive, opened)
 
     def _opened(self, page: bytes) -> bytes:
-        """The page with both in it; anything else as it is."""
+        """Return the page with both; other content unchanged."""
         head, middle, rest = page.partition(b"</head>")
         before, tag, after = rest.partition(b"<gradio-app")
         if not tag:
@@ -131,15 +127,20 @@ class Opening:
 
 
 async def malformed(_: Request, error: Exception) -> JSONResponse:
-    """An envelope that is none: where and why, without the value, which need not be JSON (NaN, half
-    a surrogate pair)."""
+    """Answer a malformed request: where and why, without the value.
+
+    The value need not be JSON: NaN, half a surrogate pair.
+    """
     problems = error.errors() if isinstance(error, RequestValidationError) else ()
-    told = [{"where": ".".join(map(str, one["loc"])), "why": str(one["msg"])} for one in problems]
-    return JSONResponse({"detail": told}, 422)
+    detail = [
+        {"where": ".".join(map(str, problem["loc"])), "why": str(problem["msg"])}
+        for problem in problems
+    ]
+    return JSONResponse({"detail": detail}, 422)
 
 
 def write_log() -> None:
-    """Our own log to the standard error: a JSON line a run, and what went wrong."""
+    """Write the log to the standard error: a JSON line a job, and unforeseen errors."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
     log = logging.getLogger("ouroboros")

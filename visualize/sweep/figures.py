@@ -1,5 +1,4 @@
-"""Plotly figures of a sweep: how speed depends on one or two hyperparameters. Plain data, and one
-page that stands alone."""
+"""Plotly figures of a sweep: speed by one or two settings; plain data, and a separate page."""
 
 from __future__ import annotations
 
@@ -11,21 +10,19 @@ import plotly.graph_objects as go
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.sweeps.cells import GAMMA, best, interval
 from ouroboros_core.sweeps.grid import show
-from visualize.kit import labels as spoken
-from visualize.run.figures import PLAIN, empty, layout, plain
+from visualize.kit.labels import named
+from visualize.kit.plots import PLAIN, empty, layout, plain
 
 if TYPE_CHECKING:
-    from ouroboros_core.hyperparameters import Value
+    from ouroboros_core.settings import Value
     from ouroboros_core.sweeps.cells import CellRow, Ideal
     from ouroboros_core.sweeps.grid import Axis
 
 SLOWER, AS_FAST, FASTER, INK = "#F1A340", "#F7F7F7", "#67A9CF", "#111111"
-"""Colours of cells, and of the numbers in them: a cell looks the same on a light and on a dark
-page."""
+"""Colours of cells and of their numbers, the same on a light and on a dark page."""
 
 ASIDE = 0.35
-"""Distance of a mark from the middle of its cell, where the numbers are; cells are 1 wide and
-high."""
+"""Distance of a mark from its cell's middle, which has the numbers; cells are 1 wide and high."""
 
 SPEEDUP = "speedup"
 NOTHING = "Nothing is measured yet."
@@ -35,32 +32,31 @@ def heatmap(
     rows: Sequence[CellRow],
     axes: Sequence[Axis],
     ideals: Sequence[Ideal] = (),
-    what: str = SPEEDUP,
+    quantity: str = SPEEDUP,
 ) -> dict[str, Any]:
-    """Speedup of every cell of two axes as colour, with the mean acceptance length; the first axis
-    runs down.
+    """Return the heatmap of two axes: speedup as colour, with the mean acceptance length.
 
-    The fastest has a star; where theory puts the best draft length, be it between two values, there
-    is a diamond. `customdata` of the cells is their index. Cells that are not measured yet are
-    empty.
-    what: the speedup that it is, where that is a modelled one.
+    The first axis runs down. The fastest cell has a star, the best draft length by theory a
+    diamond, perhaps between two values. `customdata` of a cell is its index. Cells that are not
+    measured yet are empty.
+
+    quantity  name of the speedup: measured or modelled
     """
-    return plain(_heatmap(rows, axes, ideals, what)) if rows else empty(NOTHING)
+    return plain(_heatmap(rows, axes, ideals, quantity)) if rows else empty(NOTHING)
 
 
 def line(
     rows: Sequence[CellRow],
     axes: Sequence[Axis],
     ideals: Sequence[Ideal] = (),
-    what: str = SPEEDUP,
+    quantity: str = SPEEDUP,
 ) -> dict[str, Any]:
-    """Speedup against the values of one axis, with 95% intervals; marks and `customdata` as in
-    `heatmap`."""
-    return plain(_line(rows, axes[0], ideals, what)) if rows else empty(NOTHING)
+    """Return the speedup by the values of one axis, with 95% intervals; else as `heatmap`."""
+    return plain(_line(rows, axes[0], ideals, quantity)) if rows else empty(NOTHING)
 
 
 def parallel(rows: Sequence[CellRow], axes: Sequence[Axis]) -> dict[str, Any]:
-    """Every cell as a line through its values and what was measured."""
+    """Return every cell as a line through its settings and results."""
     if not rows:
         return empty(NOTHING)
     figure = go.Figure(_parallel(rows, axes))
@@ -73,7 +69,7 @@ def parallel(rows: Sequence[CellRow], axes: Sequence[Axis]) -> dict[str, Any]:
 def page(
     rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal], note: str
 ) -> go.Figure:
-    """Both of them one above the other; a picture that stands alone."""
+    """Return both charts, one above the other, for a separate page."""
     figure = _heatmap(rows, axes, ideals) if len(axes) == 2 else _line(rows, axes[0], ideals)
     traces = _parallel(rows, axes)
     traces.domain = {"x": [0.03, 0.97], "y": [0.0, 0.32]}
@@ -90,28 +86,28 @@ def page(
     return figure
 
 
-def heat(most: float) -> dict[str, Any]:
-    """How a heatmap of speedups looks, up to the largest of them: 1 is the middle of the scale."""
+def heat(largest: float) -> dict[str, Any]:
+    """Return the look of a heatmap up to a speedup of `largest`; 1 is the middle of the scale."""
     return {
         "hoverongaps": False,
         "xgap": 2,
         "ygap": 2,
         "textfont": {"color": INK},
-        "colorscale": [[0.0, SLOWER], [1.0 / most, AS_FAST], [1.0, FASTER]],
+        "colorscale": [[0.0, SLOWER], [1.0 / largest, AS_FAST], [1.0, FASTER]],
         "zmin": 0.0,
-        "zmax": most,
+        "zmax": largest,
     }
 
 
 def _heatmap(
-    rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal], what: str = SPEEDUP
+    rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal], quantity: str = SPEEDUP
 ) -> go.Figure:
     down, across = axes
     by_coordinates = {row.coordinates: row for row in rows}
     grid = [
         [by_coordinates.get((value, other)) for other in across.values] for value in down.values
     ]
-    most = max(2.0, *(row.speedup for row in rows))
+    largest = max(2.0, *(row.speedup for row in rows))
     figure = go.Figure()
     figure.add_heatmap(
         x=list(range(len(across.values))),
@@ -122,9 +118,9 @@ def _heatmap(
         texttemplate="%{text}",
         hovertext=[[_hover(row, axes) if row else "" for row in line] for line in grid],
         hovertemplate="%{hovertext}<extra></extra>",
-        colorbar={"title": {"text": what}, "thickness": 12, "len": 0.9},
+        colorbar={"title": {"text": quantity}, "thickness": 12, "len": 0.9},
         showlegend=False,
-        **heat(most),
+        **heat(largest),
     )
     if fastest := best(rows):
         first, second = fastest.coordinates
@@ -134,19 +130,17 @@ def _heatmap(
             axes,
             across.values.index(second) - ASIDE,
             down.values.index(first),
-            what,
+            quantity,
         )
-    for found in ideals:
+    for ideal in ideals:
         if down.name == GAMMA:
-            spot = across.values.index(found.others[0]) + ASIDE, slot(down, found.gamma)
+            spot = across.values.index(ideal.others[0]) + ASIDE, slot(down, ideal.gamma)
         elif across.name == GAMMA:
-            spot = slot(across, found.gamma), down.values.index(found.others[0]) + ASIDE
+            spot = slot(across, ideal.gamma), down.values.index(ideal.others[0]) + ASIDE
         else:
             break
-        _diamond(figure, *spot, found, first=found is ideals[0])
-    figure.update_layout(
-        layout(spoken.named(across.name), spoken.named(down.name), hovermode="closest")
-    )
+        _diamond(figure, *spot, ideal, first=ideal is ideals[0])
+    figure.update_layout(layout(named(across.name), named(down.name), hovermode="closest"))
     _label(figure.layout.xaxis, across)
     _label(figure.layout.yaxis, down)
     figure.update_yaxes(autorange=None, range=[len(down.values) - 0.5, -0.5], rangemode=None)
@@ -155,7 +149,7 @@ def _heatmap(
 
 
 def _line(
-    rows: Sequence[CellRow], axis: Axis, ideals: Sequence[Ideal], what: str = SPEEDUP
+    rows: Sequence[CellRow], axis: Axis, ideals: Sequence[Ideal], quantity: str = SPEEDUP
 ) -> go.Figure:
     figure = go.Figure()
     figure.add_scatter(
@@ -172,7 +166,7 @@ def _line(
         hovertext=[_hover(row, [axis]) for row in rows],
         hovertemplate="%{hovertext}<extra></extra>",
         mode="lines+markers",
-        name=_series(rows, what),
+        name=_series(rows, quantity),
         line={"color": LOOKS["draft"].colour, "width": 2.5},
     )
     if fastest := best(rows):
@@ -182,17 +176,17 @@ def _line(
             [axis],
             axis.values.index(fastest.coordinates[0]),
             fastest.speedup,
-            what,
+            quantity,
         )
-    for found in ideals if axis.name == GAMMA else ():
-        _diamond(figure, slot(axis, found.gamma), found.speedup, found)
+    for ideal in ideals if axis.name == GAMMA else ():
+        _diamond(figure, slot(axis, ideal.gamma), ideal.speedup, ideal)
     figure.add_hline(
         y=1,
         line={"color": PLAIN, "dash": "dot", "width": 1.5},
         annotation_text="as fast as plain decoding",
     )
     figure.update_layout(
-        layout(spoken.named(axis.name), f"{what} over plain decoding", hovermode="closest")
+        layout(named(axis.name), f"{quantity} over plain decoding", hovermode="closest")
     )
     _label(figure.layout.xaxis, axis)
     figure.update_xaxes(range=[-0.5, len(axis.values) - 0.5])
@@ -202,7 +196,7 @@ def _line(
 def _parallel(rows: Sequence[CellRow], axes: Sequence[Axis]) -> go.Parcoords:
     dimensions: list[dict[str, Any]] = [
         {
-            "label": spoken.named(axis.name),
+            "label": named(axis.name),
             "values": [axis.values.index(row.coordinates[number]) for row in rows],
             "tickvals": list(range(len(axis.values))),
             "ticktext": labels(axis),
@@ -238,10 +232,10 @@ def _parallel(rows: Sequence[CellRow], axes: Sequence[Axis]) -> go.Parcoords:
 
 
 def _star(
-    figure: go.Figure, row: CellRow, axes: Sequence[Axis], x: float, y: float, what: str
+    figure: go.Figure, row: CellRow, axes: Sequence[Axis], x: float, y: float, quantity: str
 ) -> None:
-    """Where it was fastest, or would be."""
-    name = "measured best" if what == SPEEDUP else "modelled best"
+    """Mark the cell that was fastest, or would be."""
+    name = "measured best" if quantity == SPEEDUP else "modelled best"
     figure.add_scatter(
         x=[x],
         y=[y],
@@ -259,34 +253,33 @@ def _star(
     )
 
 
-def _diamond(figure: go.Figure, x: float, y: float, found: Ideal, *, first: bool = True) -> None:
-    """Where theory puts the best draft length."""
-    told = (
-        f"by theory: draft length {found.gamma}, {found.speedup:.2f}×<br>alpha "
-        f"{found.alpha:.2f}, c {found.cost:.2f}"
+def _diamond(figure: go.Figure, x: float, y: float, ideal: Ideal, *, first: bool = True) -> None:
+    """Mark the best draft length by theory."""
+    label = (
+        f"by theory: draft length {ideal.gamma}, {ideal.speedup:.2f}×<br>alpha "
+        f"{ideal.alpha:.2f}, c {ideal.cost:.2f}"
     )
     figure.add_scatter(
         x=[x],
         y=[y],
         mode="markers",
         name="best draft length by theory"
-        if found.others
-        else f"by theory: draft length {found.gamma}",
+        if ideal.others
+        else f"by theory: draft length {ideal.gamma}",
         marker={
             "symbol": "diamond",
             "size": 12,
             "color": "#FFFFFF",
             "line": {"color": "#1a1a1a", "width": 2},
         },
-        hovertemplate=told + "<extra></extra>",
+        hovertemplate=label + "<extra></extra>",
         legendgroup="theory",
         showlegend=first,
     )
 
 
 def slot(axis: Axis, value: Value) -> float:
-    """Where a value stands on an axis whose values are one apart; one that is not there lies
-    between its neighbours."""
+    """Return the position of a value on an axis with steps of 1, perhaps between its values."""
     if value in axis.values:
         return axis.values.index(value)
     assert not isinstance(value, str)
@@ -304,7 +297,7 @@ def slot(axis: Axis, value: Value) -> float:
 
 
 def labels(axis: Axis) -> list[str]:
-    """The values as texts; a path is its last part, where that tells it from the others."""
+    """Return the values as texts; of paths only the last component, if it is unique."""
     texts = [show(value) for value in axis.values]
     short = [text.rstrip("/").rsplit("/", 1)[-1] for text in texts]
     return short if len(set(short)) == len(short) else texts
@@ -315,10 +308,10 @@ def _label(axis: Any, values: Axis) -> None:
     axis.ticktext = labels(values)
 
 
-def _series(rows: Sequence[CellRow], what: str) -> str:
-    """What the line is called: a modelled one has no interval."""
-    if what != SPEEDUP:
-        return what
+def _series(rows: Sequence[CellRow], quantity: str) -> str:
+    """Return the name of the line; a modelled one has no interval."""
+    if quantity != SPEEDUP:
+        return quantity
     return "speedup, 95% interval" if any(map(interval, rows)) else "speedup, one prompt"
 
 
@@ -327,13 +320,11 @@ def _words(row: CellRow) -> str:
 
 
 def _hover(row: CellRow, axes: Sequence[Axis]) -> str:
-    """Everything about a cell."""
+    """Return all facts of a cell."""
     coordinates = (
         labels(axis)[axis.values.index(v)] for axis, v in zip(axes, row.coordinates, strict=True)
     )
-    lines = [
-        f"{spoken.named(axis.name)} {text}" for axis, text in zip(axes, coordinates, strict=True)
-    ]
+    lines = [f"{named(axis.name)} {text}" for axis, text in zip(axes, coordinates, strict=True)]
     lines += [
         f"{row.speedup:.2f}×{interval(row)}{row.between}",
         f"{row.acceptance_length:.2f} tokens per pass",

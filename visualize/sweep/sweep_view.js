@@ -1,16 +1,21 @@
-// A sweep under way or done: how far it is, its cells as a table, and what follows. A cell triggers
-// `open_cell`.
+// @ts-check
+// A sweep under way or done: its progress, its cells as a table, and the conclusions. A cell
+// triggers `open_cell`.
 import { bring, make } from "../kit/dom.js";
+/** @import { Mount } from "../kit/types" */
 
+/** @type {Mount} */
 export function mount(element, props, watch, trigger) {
   const root = element.querySelector(".ouro-sweep");
+  /** @param {string} name */
   const part = (name) => root.querySelector(".ouro-sweep-" + name);
   const state = { sweep: "", stopped: "" };
 
+  /** @param {number} seconds */
   const duration = (seconds) =>
     seconds < 90 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`;
 
-  // From now on what is measured comes first: sweep.css puts it above the form.
+  /** From now on the results come first: sweep.css puts them above the form. */
   function begun() {
     if ("begun" in root.dataset) return;
     root.dataset.begun = "";
@@ -27,7 +32,7 @@ export function mount(element, props, watch, trigger) {
       part("status").textContent = "Stopped. What was measured stays; Resume goes on.";
       return;
     }
-    // what was under way when it was stopped comes late
+    // a part of a sweep that was stopped meanwhile
     if (value.sweep && value.sweep === state.stopped) return;
     state.sweep = value.sweep;
     state.stopped = "";
@@ -39,15 +44,19 @@ export function mount(element, props, watch, trigger) {
     part("count").textContent = value.total ? `${value.done} of ${value.total} runs` : "";
     if (value.total && value.left > 0)
       part("count").textContent += `, about ${duration(value.left)} left`;
-    part("said").replaceChildren(...(value.lines || []).map((line) => make("p", "", line)));
+    part("said").replaceChildren(
+      ...(value.lines || []).map((/** @type {string} */ line) => make("p", "", line)),
+    );
     if (value.rows) table(value.head, value.rows);
   }
 
+  /**
+   * @param {string[]} head
+   * @param {{ cell: number, name: string, best: boolean, texts: string[] }[]} rows
+   */
   function table(head, rows) {
-    const focused =
-      document.activeElement && document.activeElement.dataset
-        ? document.activeElement.dataset.cell
-        : undefined;
+    const { dataset } = /** @type {HTMLElement} */ (document.activeElement || root);
+    const focused = dataset?.cell;
     const body = part("table"),
       first = make("tr");
     body.replaceChildren(first);
@@ -57,7 +66,7 @@ export function mount(element, props, watch, trigger) {
         cell = make("td"),
         button = make("button", "ouro-gallery-open", "Open");
       button.type = "button";
-      button.dataset.cell = row.cell;
+      button.dataset.cell = String(row.cell);
       button.setAttribute("aria-label", `Open the run of ${row.name}`);
       button.addEventListener("click", () => trigger("open_cell", { cell: row.cell }));
       if (row.best) line.className = "ouro-chosen";

@@ -1,5 +1,7 @@
-"""Sweep: one or two hyperparameters varied, measured cell by cell, stopped and resumed; progress
-and results come first. A cell opens in Watch."""
+"""Sweep: one or two settings varied, measured cell by cell, stopped and resumed.
+
+A cell opens in Watch.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +15,39 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.words import counted, say
+from ouroboros_core.messages import counted, say
 from visualize.gallery.tab import WATCH
-from visualize.kit import labels as spoken
-from visualize.kit.events import PRIVATE, pressable_from, pressable_until_the_end
-from visualize.kit.plain_views import SaveView, SweepView
+from visualize.kit import labels, plots
+from visualize.kit.events import (
+    PRIVATE,
+    errors_on_page,
+    field,
+    pressable_from,
+    pressable_until_the_end,
+    sent,
+)
 from visualize.kit.plot_view import PlotView
 from visualize.results import data as results
 from visualize.results import figures as result_figures
 from visualize.results.data import Over
 from visualize.results.tab import benchmark
-from visualize.run import figures
-from visualize.server.errors import errors_on_page, field, sent
-from visualize.server.limits import who, whole
+from visualize.run.components import SaveView
+from visualize.server.jobs import Update, Waiting
+from visualize.server.limits import visitor_id, whole_number
 from visualize.server.runner import Runner
-from visualize.server.session import Session, Swept
-from visualize.server.updates import SweepProgress, SweepStarted, SweepUpdate, Waiting
 from visualize.sweep import view as sweeping
+from visualize.sweep.components import SweepView
+from visualize.sweep.job import (
+    SweepJob,
+    SweepProgress,
+    SweepResults,
+    SweepStarted,
+    VisitorSweep,
+)
 from visualize.watch.examples import EXAMPLES
+from visualize.watch.session import Session
 from visualize.watch.tab import WatchPanel
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
     from gradio.layouts import Tabs
@@ -44,8 +59,8 @@ if TYPE_CHECKING:
 
 NONE = ""
 HERE = "this machine, measured"
-MOST_PROMPTS, MOST_REPEATS, MOST = 100, 5, 256
-"""Prompts of a sweep, runs of each, and tokens of a run."""
+MOST_PROMPTS, MOST_REPEATS, MOST_TOKENS = 100, 5, 256
+"""Most prompts of a sweep, runs of each, and tokens of a run."""
 NOTHING_YET = "Nothing is measured yet."
 RECORDED = "Recorded in the benchmark: speculative decoding by draft length"
 BEFORE = (
@@ -60,16 +75,16 @@ PROMPTS = "\n".join(
 
 
 def _recorded() -> None:
-    """A sweep that was measured beforehand, until a visitor begins one."""
-    found = benchmark()
-    if found is None:
+    """Show a recorded sweep, until a visitor begins one."""
+    recorded = benchmark()
+    if recorded is None:
         return
-    figure = result_figures.by_gamma(found.bars(Over.PLAIN))
+    figure = result_figures.by_gamma(recorded.bars(Over.PLAIN))
     value = {"seq": 0, "figure": figure}
     PlotView(value, label=RECORDED, height=400, elem_id="chart-recorded")
     about = (
-        f"{found.questions} prompts, with 95% intervals. auto: the program chooses the length in "
-        f"every step. {results.measured_on(found)}"
+        f"{recorded.questions} prompts, with 95% intervals. auto: the program chooses the length "
+        f"in every step. {results.measured_on(recorded)}"
     )
     gr.Markdown(about, elem_id="recorded-note", elem_classes="ouro-note")
 
@@ -79,7 +94,8 @@ class SweepPanel:
 
     def __init__(self, runner: Runner, watch: WatchPanel, tabs: Tabs) -> None:
         self.runner, self.watch, self.pair = runner, watch, watch.pair
-        self.most = min(MOST, runner.limits.new_tokens)
+        self.visitor = gr.State(VisitorSweep())
+        self.most_tokens = min(MOST_TOKENS, runner.limits.new_tokens)
         with gr.Row(elem_classes=["ouro-main", "ouro-sweep-main"]):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
                 self._build_inputs()
@@ -98,9 +114,9 @@ class SweepPanel:
                 self.view = SweepView(before, elem_id="sweep-view")
                 _recorded()
                 self.saving = SaveView(("json", "csv"), elem_id="sweep-save")
-                empty = {"seq": 0, "figure": figures.empty(NOTHING_YET)}
+                empty = {"seq": 0, "figure": plots.empty(NOTHING_YET)}
                 self.clock = gr.Dropdown(
-                    [(HERE, ""), *((label, name) for name, label in elsewhere.clock_names())],
+                    [(HERE, ""), *((label, name) for name, label in what_if_view.clock_names())],
                     value="",
                     label="Speedup on",
                     elem_id="sweep-clock",
@@ -137,7 +153,7 @@ class SweepPanel:
             )
 
     def _build_runs(self) -> None:
-        """What each cell runs."""
+        """Build the inputs for the runs of each cell."""
         self.prompts = gr.Textbox(
             PROMPTS,
             label="Prompts",
@@ -148,7 +164,7 @@ class SweepPanel:
         )
         self.count = gr.Slider(
             8,
-            self.most,
+            self.most_tokens,
             value=48,
             step=8,
             label="Maximum new tokens of each run",
@@ -172,7 +188,7 @@ class SweepPanel:
             gr.Markdown(say("sweep.intro"), elem_classes="ouro-note")
 
     def _build_axes(self, method: str, axis: str, values: str) -> None:
-        """What is varied, and over which values; of two, the second is free."""
+        """Build the inputs for one or two settings and their values."""
         self.axes, self.values = [], []
         for number, (name, text) in enumerate(((axis, values), (NONE, "")), 1):
             with gr.Row(elem_classes="ouro-axis"):
@@ -221,24 +237,23 @@ class SweepPanel:
             queue=False,
             **PRIVATE,
         )
-        for one in self.inputs:
-            one.change(self._estimate, self.inputs, self.estimate, queue=False, **PRIVATE)
+        for component in self.inputs:
+            component.change(self._estimate, self.inputs, self.estimate, queue=False, **PRIVATE)
         outputs = [self.view, self.chart, self.parallel]
         computing: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "once", **PRIVATE}
-        session = self.watch.session
         starts = [self.go.click, self.resume.click]
         pressable_from(starts, self.stop)
         pressable_from(starts, self.resume, can=False)
         running = gr.on(
             starts,
             self._start,
-            [session, *self.inputs],
+            [self.visitor, *self.inputs],
             outputs,
             **computing,
         )
         self.stop.click(
             self._stop,
-            [session, self.clock],
+            [self.visitor, self.clock],
             [*outputs, self.clock_note],
             cancels=[running],
             queue=False,
@@ -246,22 +261,23 @@ class SweepPanel:
         )
         pressable_until_the_end(running, self.stop)
         for end in (running.then, running.failure):
-            end(self._resumable, session, self.resume, queue=False, **PRIVATE)
-        on_clock = [session, self.clock], [self.chart, self.clock_note]
-        self.clock.input(self._elsewhere, *on_clock, queue=False, **PRIVATE)
+            end(self._resumable, self.visitor, self.resume, queue=False, **PRIVATE)
+        on_clock = [self.visitor, self.clock], [self.chart, self.clock_note]
+        self.clock.input(self._on_clock, *on_clock, queue=False, **PRIVATE)
         self.go.click(lambda: "", None, self.clock_note, queue=False, **PRIVATE)
-        running.success(self._elsewhere, *on_clock, queue=False, **PRIVATE)
-        shown = [tabs, *self.watch.outputs]
+        running.success(self._on_clock, *on_clock, queue=False, **PRIVATE)
+        outputs_in_watch = [tabs, *self.watch.outputs]
         refusing: dict[str, Any] = {
             "concurrency_limit": None,
             **PRIVATE,
         }  # in the queue, so that a refusal is shown
-        self.view.open_cell(self._open, session, shown, **refusing)
-        self.chart.point_select(self._picked, session, shown, **refusing)
-        self.saving.save_run(self._save, session, self.saving, **refusing)
+        cells = [self.visitor, self.watch.session]
+        self.view.open_cell(self._open, cells, outputs_in_watch, **refusing)
+        self.chart.point_select(self._picked, cells, outputs_in_watch, **refusing)
+        self.saving.save_run(self._save, self.visitor, self.saving, **refusing)
 
     def _plan(self, *values: Any) -> tuple[Grid, list[Question], int, int]:
-        """Grid, prompts, repeats and length that the inputs describe; raises InvalidInput."""
+        """Return grid, prompts, repeats and length of the inputs; raises InvalidInput."""
         from ouroboros_core.benchmark.prompts import Question
         from ouroboros_core.sweeps.grid import Axis, Grid, read_axis
 
@@ -280,11 +296,14 @@ class SweepPanel:
         grid = Grid.read(str(method), tuple(axes), str(settings))
         for draft in {cell.draft for cell in grid.cells} - {None}:
             self.runner.models.check_draft(pair, str(draft))
-        counts = whole("repeats", repeats, MOST_REPEATS), whole("max_new_tokens", count, self.most)
+        counts = (
+            whole_number("repeats", repeats, MOST_REPEATS),
+            whole_number("max_new_tokens", count, self.most_tokens),
+        )
         return grid, questions, *counts
 
     def attach(self, blocks: gr.Blocks) -> None:
-        """Estimate once the models are there, and then whenever something changes."""
+        """Estimate when the models are ready, and after every change."""
         ready = blocks.load(self.runner.models.until_ready, concurrency_limit=None, **PRIVATE)
         ready.then(self._estimate, self.inputs, self.estimate, queue=False, **PRIVATE)
 
@@ -292,15 +311,15 @@ class SweepPanel:
         from ouroboros_core.sweeps.sweep import estimate, plain_runs
 
         try:
-            here = self.runner.models.there(values[0])
-            if here is None:
+            loaded = self.runner.models.if_loaded(values[0])
+            if loaded is None:
                 return UNREADY
             grid, questions, repeats, count = self._plan(*values)
-            seconds = estimate(here, grid, questions, repeats, count)
+            seconds = estimate(loaded, grid, questions, repeats, count)
         except OuroborosError as error:
             return str(error)
         runs = len(grid.cells) * len(questions) * repeats
-        told = f"{round(seconds)} s" if seconds < 90 else f"{round(seconds / 60)} min"
+        duration = f"{round(seconds)} s" if seconds < 90 else f"{round(seconds / 60)} min"
         plain = plain_runs(grid) * len(questions) * repeats
         product = (
             f"{counted(len(grid.cells), 'setting')}, {counted(len(questions), 'prompt')}, "
@@ -308,20 +327,19 @@ class SweepPanel:
         )
         return (
             f"{runs} runs of {count} tokens ({product}), and {plain} of plain decoding: about "
-            f"{told} here at the speed of plain decoding."
+            f"{duration} here at the speed of plain decoding."
         )
 
     def _start(
-        self, request: gr.Request, event: gr.EventData, session: Session, *values: Any
+        self, request: gr.Request, event: gr.EventData, visitor: VisitorSweep, *values: Any
     ) -> Iterator[Any]:
-        """Both buttons are one event: of two, Stop would not end the one that runs."""
+        """Start or resume. One event for both buttons, because Stop ends only one event."""
         with errors_on_page():
-            # by its name: of a button that was changed, Gradio keeps a copy for each visitor
+            # by its id: Gradio copies a changed button for each visitor
             resumed = event.target is not None and event.target.elem_id == self.resume.elem_id
-            make = self._again(session) if resumed else self._new(*values)
-            yield from self._run(
-                session, self.runner.sweep(make, pair=values[0], visitor=who(request))
-            )
+            job = SweepJob(self._again(visitor) if resumed else self._new(*values))
+            updates = self.runner.submit(job, pair=values[0], visitor=visitor_id(request))
+            yield from self._run(visitor, updates)
 
     def _new(self, *values: Any) -> Callable[[Pair], Sweep]:
         from ouroboros_core.sweeps.sweep import Sweep, estimate
@@ -340,102 +358,100 @@ class SweepPanel:
         return make
 
     @staticmethod
-    def _resumable(session: Session) -> Any:
-        """Resume can be pressed where a sweep has runs left."""
-        swept = session.swept
+    def _resumable(visitor: VisitorSweep) -> Any:
+        """Let Resume be pressed if the sweep has runs left."""
+        swept = visitor.results
         return gr.update(interactive=swept is not None and swept.sweep.done < swept.sweep.total)
 
     @staticmethod
-    def _again(session: Session) -> Callable[[Pair], Sweep]:
-        swept = session.swept
+    def _again(visitor: VisitorSweep) -> Callable[[Pair], Sweep]:
+        swept = visitor.results
         if swept is None:
             raise InvalidInput("There is no sweep to go on with.")
         return lambda _: swept.sweep
 
-    def _run(self, session: Session, updates: Iterator[SweepUpdate]) -> Iterator[Any]:
-        """What is left of a sweep; the session keeps it, so that it can be stopped at any time.
+    def _run(self, visitor: VisitorSweep, updates: Iterator[Update]) -> Iterator[Any]:
+        """Show the runs that are left of a sweep. The session keeps each, so Stop loses none.
 
-        Charts come when nothing is left to be timed: a browser on the same machine that draws them
-        takes time from the run that is measured meanwhile.
+        Charts come at the end: a browser that draws them on the same machine slows measured runs.
         """
-        known: dict[str, Any] = {"done": 0, "total": 0, "left": 0}
-        counted = -1
-        turn = uuid.uuid4().hex  # a stopped one is not the one that goes on
-        swept: Swept | None = None
+        table: dict[str, Any] = {"done": 0, "total": 0, "left": 0}
+        points = -1
+        turn = uuid.uuid4().hex  # a resumed sweep is another turn
+        swept: SweepResults | None = None
         for update in updates:
             match update:
                 case Waiting():
                     status = update.status
                 case SweepStarted():
-                    swept, status = session.sweep(update.sweep), "Warming up …"
+                    swept, status = visitor.of(update.sweep), "Warming up …"
                 case SweepProgress():
-                    what = update.status
-                    status = f"Measuring: {what}" if what else "Warming up …"
+                    doing = update.status
+                    status = f"Measuring: {doing}" if doing else "Warming up …"
                     if swept is not None and update.done is not None:
                         swept.add(update.done)
-            if swept is not None and len(swept.sweep.points) != counted:
-                counted = len(swept.sweep.points)  # else only the status is another
-                known = sweeping.measured(swept)
+            if swept is not None and len(swept.sweep.points) != points:
+                points = len(swept.sweep.points)  # else only the status is another
+                table = sweeping.measured(swept)
             drawn = [gr.skip(), gr.skip()]
-            if swept is not None and known.get("finished"):
+            if swept is not None and table.get("finished"):
                 status, drawn = f"Done.{sweeping.left_out(swept)}", _drawn(swept)
-            yield known | {"seq": time.time_ns(), "sweep": turn, "status": status}, *drawn
+            yield table | {"seq": time.time_ns(), "sweep": turn, "status": status}, *drawn
 
     @staticmethod
-    def _stop(session: Session, clock: str) -> list[Any]:
-        """That it is stopped, and what was measured, on the clock that is chosen; a sweep that is
-        new does not know it."""
+    def _stop(visitor: VisitorSweep, clock: str) -> list[Any]:
+        """Show all runs so far, on the chosen clock, which a new sweep does not know."""
         stopped = {"seq": time.time_ns(), "stopped": True}
-        if session.swept is None:
+        if visitor.results is None:
             return [stopped, *(gr.skip() for _ in range(3))]
         with errors_on_page():
-            _set_clock(session.swept, clock)
-        return [stopped, *_drawn(session.swept), sweeping.note(session.swept)]
+            _set_clock(visitor.results, clock)
+        return [stopped, *_drawn(visitor.results), sweeping.note(visitor.results)]
 
     @staticmethod
-    def _elsewhere(session: Session, clock: str) -> list[Any]:
-        """The chart of all runs so far on another clock, and where its best cell is."""
+    def _on_clock(visitor: VisitorSweep, clock: str) -> list[Any]:
+        """Return the chart of all runs so far on another clock, and its best cell."""
         with errors_on_page():
-            if session.swept is None:
+            if visitor.results is None:
                 return [gr.skip(), "Nothing is swept yet." if clock else ""]
-            _set_clock(session.swept, clock)
-            return [sweeping.picture(session.swept), sweeping.note(session.swept)]
+            _set_clock(visitor.results, clock)
+            return [sweeping.picture(visitor.results), sweeping.note(visitor.results)]
 
-    def _picked(self, event: gr.EventData, session: Session) -> list[Any]:
-        """A click on a chart; marks of theory belong to no cell."""
+    def _picked(self, event: gr.EventData, visitor: VisitorSweep, session: Session) -> list[Any]:
+        """Open the cell of a click on a chart; marks of theory have no cell."""
         cell = sent(event, "data")
         if not isinstance(cell, int):
             return [gr.skip() for _ in range(1 + len(self.watch.outputs))]
         with errors_on_page():
-            return self._shown_cell(cell, session)
+            return self._shown_cell(cell, visitor, session)
 
-    def _open(self, event: gr.EventData, session: Session) -> list[Any]:
+    def _open(self, event: gr.EventData, visitor: VisitorSweep, session: Session) -> list[Any]:
         with errors_on_page():
-            return self._shown_cell(field(event, "cell", int), session)
+            return self._shown_cell(field(event, "cell", int), visitor, session)
 
-    def _shown_cell(self, cell: int, session: Session) -> list[Any]:
-        found = session.swept.traces.get(cell) if session.swept else None
-        if found is None:
+    def _shown_cell(self, cell: int, visitor: VisitorSweep, session: Session) -> list[Any]:
+        run = visitor.results.traces.get(cell) if visitor.results else None
+        if run is None:
             raise InvalidInput("The run of this cell is no longer there: sweep again.")
-        session.keep(found[0])
-        return [gr.Tabs(selected=WATCH), *self.watch.show(session, *found)]
+        session.keep(run[0])
+        return [gr.Tabs(selected=WATCH), *self.watch.show(session, *run)]
 
     @staticmethod
-    def _save(event: gr.EventData, session: Session) -> dict[str, Any]:
-        if session.swept is None or not session.swept.sweep.points:
+    def _save(event: gr.EventData, visitor: VisitorSweep) -> dict[str, Any]:
+        if visitor.results is None or not visitor.results.sweep.points:
             return {"seq": time.time_ns(), "problem": NOTHING_YET}
-        return sweeping.file_of(session.swept, field(event, "kind", str))
+        return sweeping.file_of(visitor.results, field(event, "kind", str))
 
 
-def _set_clock(swept: Swept, clock: str) -> None:
-    """Show a sweep on that clock from now on; raises InvalidInput for one that there is not."""
-    if clock and clock not in elsewhere.CLOCKS:
+def _set_clock(swept: SweepResults, clock: str) -> None:
+    """Show a sweep on a clock; raises InvalidInput for an unknown one."""
+    if clock and clock not in what_if_view.CLOCKS:
         raise InvalidInput(f"there is no clock {str(clock)[:40]!r}")
     swept.clock = clock
 
 
-def _drawn(swept: Swept) -> list[Any]:
-    """The two charts of all runs so far, where there are some."""
+def _drawn(swept: SweepResults) -> list[Any]:
+    """Return the two charts of all runs so far, if there are any."""
     if not swept.sweep.points:
         return [gr.skip(), gr.skip()]
     return [sweeping.picture(swept), sweeping.parallel(swept)]
@@ -443,13 +459,13 @@ def _drawn(swept: Swept) -> list[Any]:
 
 @errors_on_page()
 def _names(method: str, *, optional: bool) -> list[tuple[str, str]]:
-    """What may be varied."""
+    """Return the labels and names of settings that may vary."""
     from ouroboros_core.sampling import Sampling
 
     names = [*methods.get(method).Hyperparameters.settings(), *Sampling.settings(), "draft"]
     return [
         *([("nothing else", NONE)] if optional else []),
-        *((spoken.label(name), name) for name in names),
+        *((labels.label(name), name) for name in names),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What the page is sent of a sweep: its table, its charts, its files."""
+"""The view of a sweep: its table, its charts, its files."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from visualize.kit import labels as spoken
+from visualize.kit import labels
 from visualize.run.view import View
-from visualize.server.session import Swept
 from visualize.sweep import figures as sweep_figures
-from visualize.what_if import view as elsewhere
+from visualize.sweep.job import SweepResults
+from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
     from ouroboros_core.sweeps.cells import CellRow
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 HEAD = ("tokens per pass", "acceptance rate", "tokens/s", "speedup", "text")
 
 
-def measured(swept: Swept) -> View:
-    """What there is to say of all runs so far."""
+def measured(swept: SweepResults) -> View:
+    """Return the table and the conclusions of all runs so far."""
     from ouroboros_core.sweeps import cells
 
     sweep = swept.sweep
@@ -33,14 +33,14 @@ def measured(swept: Swept) -> View:
         "total": sweep.total,
         "left": sweep.seconds_left,
         "lines": [*cells.conclusions(rows, ideals, grid), *sweep.store.lines],
-        "head": [*(spoken.named(axis.name) for axis in grid.axes), *HEAD],
+        "head": [*(labels.named(axis.name) for axis in grid.axes), *HEAD],
         "rows": [_row(row, grid, row is fastest) for row in rows],
         "finished": sweep.done == sweep.total,
     }
 
 
-def _rows(swept: Swept) -> Sequence[CellRow]:
-    """The cells that were measured."""
+def _rows(swept: SweepResults) -> Sequence[CellRow]:
+    """Return the cells that were measured."""
     from ouroboros_core.sweeps import cells
 
     return cells.summary(swept.sweep.points, swept.sweep.grid)
@@ -69,9 +69,8 @@ def _row(row: CellRow, grid: Grid, best: bool) -> dict[str, Any]:
     }
 
 
-def picture(swept: Swept) -> View:
-    """The heatmap or line, on the clock that was chosen; theory's marks are of costs measured
-    here."""
+def picture(swept: SweepResults) -> View:
+    """Return the heatmap or line on the chosen clock; theory uses costs measured here."""
     from ouroboros_core.sweeps import cells
 
     rows, grid = _rows(swept), swept.sweep.grid
@@ -79,30 +78,29 @@ def picture(swept: Swept) -> View:
     draw = sweep_figures.heatmap if len(axes) == 2 else sweep_figures.line
     if not swept.clock:
         return _figure(draw(rows, axes, cells.ideal(swept.sweep.points, grid)))
-    rows = elsewhere.modelled_rows(rows, swept.priced, swept.clock)
-    return _figure(draw(rows, axes, what="modelled speedup"))
+    rows = what_if_view.modelled_rows(rows, swept.priced, swept.clock)
+    return _figure(draw(rows, axes, quantity="modelled speedup"))
 
 
-def note(swept: Swept) -> str:
-    """Where the best cell is on the clock that was chosen; empty on this machine's own."""
+def note(swept: SweepResults) -> str:
+    """Return where the best cell is on the chosen clock; '' for this machine's clock."""
     if not swept.clock:
         return ""
     rows = _rows(swept)
-    there = elsewhere.modelled_rows(rows, swept.priced, swept.clock)
-    return elsewhere.best_elsewhere(there, rows, swept.sweep.grid, swept.clock)
+    modelled = what_if_view.modelled_rows(rows, swept.priced, swept.clock)
+    return what_if_view.best_elsewhere(modelled, rows, swept.sweep.grid, swept.clock)
 
 
-def left_out(swept: Swept) -> str:
-    """A sentence on the checkpoint's own generation settings, behind others; empty where it has
-    none."""
+def left_out(swept: SweepResults) -> str:
+    """Return a sentence, after a space, on generation settings of the checkpoint; '' if none."""
     from ouroboros_core.benchmark import entrants
 
     remark = entrants.left_out(swept.sweep.pair)
     return f" {remark[0].upper()}{remark[1:]}." if remark else ""
 
 
-def parallel(swept: Swept) -> View:
-    """Every cell as a line through its settings and results."""
+def parallel(swept: SweepResults) -> View:
+    """Return every cell as a line through its settings and results."""
     rows = _rows(swept)
     return _figure(sweep_figures.parallel(rows, swept.sweep.grid.axes))
 
@@ -111,8 +109,8 @@ def _figure(figure: Any) -> View:
     return {"seq": time.time_ns(), "run": "", "figure": figure}
 
 
-def file_of(swept: Swept, kind: str) -> dict[str, Any]:
-    """A file of all runs so far. kind: csv, or else json."""
+def file_of(swept: SweepResults, kind: str) -> dict[str, Any]:
+    """Return a file of all runs so far, csv or else json."""
     from ouroboros_core.sweeps import cells
 
     sweep = swept.sweep
@@ -123,7 +121,7 @@ def file_of(swept: Swept, kind: str) -> dict[str, Any]:
         return {"seq": time.time_ns(), "name": f"{name}.csv", "type": "text/csv", "text": text}
     report = {
         "rows": [asdict(row) for row in rows],
-        "ideal": [asdict(found) for found in ideals],
+        "ideal": [asdict(ideal) for ideal in ideals],
     }
     text = sweep.store.text(report)
     return {

@@ -1,5 +1,4 @@
-"""Example prompts: each says what it shows. The embedded model writes sensible text to every one of
-them, with the chat template."""
+"""Example prompts. The embedded model answers each sensibly, with the chat template."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Example:
-    """label: of the chip; note: what the prompt is good for."""
+    """A prompt with the label of its chip, and a note on its difficulty."""
 
     label: str
     note: str

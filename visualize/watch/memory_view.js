@@ -1,6 +1,9 @@
-// What a method keeps of a visitor's runs, as a file: taken along, and brought back.
+// @ts-check
+// A method's memory of a visitor's runs, as a file to save and to load.
 import { forget, handOver, read } from "../kit/files.js";
+/** @import { Mount } from "../kit/types" */
 
+/** @type {Mount} */
 export function mount(element, props, watch, trigger) {
   const root = element.querySelector(".ouro-memory");
   const links = root.querySelector(".ouro-save-links");

@@ -1,11 +1,16 @@
-// The methods that most visitors want, as cards of which one is chosen. Triggers `choose_method`.
+// @ts-check
+// Cards of the methods that most visitors want. Triggers `choose_method`.
 import { make } from "../kit/dom.js";
+/** @import { Mount } from "../kit/types" */
 
+/** @type {Mount} */
 export function mount(element, props, watch, trigger) {
   const group = element.querySelector(".ouro-methods");
-  const cards = new Map(props.cards.map((card) => [card.id, build(card)]));
+  /** @type {Map<string, HTMLButtonElement>} */
+  const cards = new Map(props.cards.map((/** @type {any} */ card) => [card.id, build(card)]));
   const order = [...cards.values()];
 
+  /** @param {{ id: string, name: string, line: string }} card */
   function build({ id, name, line }) {
     const card = make("button", "ouro-method");
     card.type = "button";
@@ -18,16 +23,21 @@ export function mount(element, props, watch, trigger) {
     return card;
   }
 
-  // One card is the group's stop for Tab: the chosen one, or the first.
+  /**
+   * Mark the chosen card. The chosen card, or the first, is the group's tab stop.
+   * @param {string} method
+   */
   function check(method) {
     for (const [id, card] of cards) card.setAttribute("aria-checked", String(id === method));
     const stop = cards.get(method) || order[0];
     for (const card of order) card.tabIndex = card === stop ? 0 : -1;
   }
 
-  group.addEventListener("keydown", (event) => {
-    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    const at = order.indexOf(document.activeElement);
+  group.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    /** @type {Record<string, number>} */
+    const keys = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+    const by = keys[event.key];
+    const at = order.findIndex((card) => card === document.activeElement);
     if (by === undefined || at < 0) return;
     event.preventDefault();
     const next = order[(at + by + order.length) % order.length];

@@ -1,5 +1,4 @@
-"""Watch: a prompt, a method with its settings, and the text as it comes, each token in
-the colour of its origin."""
+"""Watch: a prompt, a method with its settings, and the text, coloured by the tokens' origins."""
 
 from __future__ import annotations
 
@@ -12,86 +11,58 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from ouroboros_core import methods
-from ouroboros_core.words import counted
+from ouroboros_core import methods, rules
+from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.messages import counted
+from ouroboros_core.trace.summary import Summary
 from visualize.gallery import runs as gallery
-from visualize.kit.events import PRIVATE, at_the_end
+from visualize.kit import plots
+from visualize.kit.events import PRIVATE, at_the_end, errors_on_page, field, sent
 from visualize.kit.inputs import RunInputs, chosen, learns
 from visualize.kit.markup import MOTTO
-from visualize.kit.plain_views import DetailsView, ElsewhereView, TokenView
 from visualize.kit.plot_view import PlotView
 from visualize.kit.setting_input import NOTHING_YET
-from visualize.race.job import all_charts
-from visualize.run import figures, permalink
+from visualize.run import figures, permalink, saving
 from visualize.run import view as views
-from visualize.run.saving import Saving
+from visualize.run.components import DetailsView, SaveView, TokenView
+from visualize.run.figures import CHARTS, Chart, all_charts
 from visualize.run.view import View
-from visualize.server.errors import errors_on_page, field, sent
-from visualize.server.limits import who
+from visualize.server.jobs import Update, Waiting
+from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
-from visualize.server.session import Asked, Session
-from visualize.server.updates import (
-    Compared,
-    Comparing,
-    Finished,
-    Progress,
-    RunUpdate,
-    Started,
-    Waiting,
-    Written,
-)
-from visualize.watch.warm_start import Keeping
-from visualize.what_if import view as elsewhere
+from visualize.watch import endpoint, warm_start
+from visualize.watch.job import RunJob, RunUpdate
+from visualize.watch.session import Order, Session
+from visualize.what_if import view as what_if_view
+from visualize.what_if.components import WhatIfView
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.protocol import Speedup
+    from ouroboros_core.decoding.generation import Task
+    from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.trace.summary import Speedup
     from ouroboros_core.trace.trace import Trace
 
-CHARTS = {
-    "acceptance": (
-        "Acceptance length",
-        "Acceptance length per step, by who wrote the tokens",
-        "step",
-    ),
-    "time": ("Tokens over time", "Tokens over time", "seconds"),
-    "speedup": ("Speedup", "Speedup over plain decoding, at each token", "token"),
-    "positions": ("By draft position", "Acceptance rate by draft position", None),
-    "where": ("Where the time went", "Where the time went, per token", None),
-    "even": ("Break-even", "Speedup vs acceptance rate, at what a step costs here", None),
-    "choices": ("Auto decisions", "Verified tokens and draft passes per step", "step"),
-    "pool": ("Phrase pool", "Phrase pool", "step"),
-}
-"""Of each chart: its name among the others, its title, and what lies on the x axis where it shares
-the cursor of the run."""
-ELSEWHERE = "elsewhere"
+WHAT_IF = "what_if"
 """Beside the charts: the run on another machine."""
-GROWING = "acceptance"
-"""The chart that grows while a run is under way."""
 RECORDED = gallery.first(methods.DEFAULT) or next(iter(gallery.runs()))
-"""On screen before any model is loaded."""
+"""The recorded run on screen before any model is loaded."""
 CHAT = "chat"
-"""What the view asks for where an answer was empty without the chat template."""
+"""The act of the view that asks for the chat template, after an empty answer without it."""
 ENDED = "() => { document.dispatchEvent(new CustomEvent('ouro:ended')); }"
-"""What the page's own scripts are told when a run is over, whichever way."""
+"""Reports to the page's scripts that a run is over, whichever way."""
 
 
 class WatchPanel:
     """Builds the tab inside an open gr.Blocks and wires it to the runner."""
 
     def __init__(self, runner: Runner, pair: Any) -> None:
-        """pair: the component in which the models are chosen, for all tabs."""
+        """pair: the component in which a visitor chooses the models, for all tabs."""
         self.runner, self.pair = runner, pair
         self.first = trace, baseline = gallery.trace(RECORDED), gallery.baseline(RECORDED)
         self.inputs = RunInputs(runner.limits.new_tokens, trace)
-        charts = all_charts(trace, baseline)
-        shown = views.run_view(
-            trace,
-            baseline,
-            run="recorded",
-            seq=0,
-            badge_text=views.badge(trace),
-            rounds=gallery.speedup(RECORDED),
-        )
+        summary = Summary(trace, baseline, rounds=gallery.speedup(RECORDED))
+        drawn = all_charts(summary)
+        shown = views.run_view(summary, run="recorded", seq=0, badge_text=views.badge(trace))
         shown |= {"plays": RECORDED}
         self.session = gr.State(Session())
         self.drawn = gr.State({})
@@ -107,36 +78,37 @@ class WatchPanel:
                 # A JsonHTML, drawn by `paint` in visualize/run/token_view.js. A value
                 # may hold only some keys, and the steps from its `from` on.
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
-                self.saving = Saving(self.session, self.first)
-                self.keeping = Keeping(self.session, runner.models)
-                named = [{"id": name, "label": label} for name, (label, *_) in CHARTS.items()]
-                named.append({"id": ELSEWHERE, "label": "Another machine"})
+                self.saving = SaveView((*saving.TYPES, "link"), elem_id="save-view")
+                named = [{"id": chart.id, "label": chart.label} for chart in CHARTS]
+                named.append({"id": WHAT_IF, "label": "Another machine"})
                 self.details = DetailsView(named, has_charts(trace), elem_id="details")
                 with gr.Row(elem_classes="ouro-charts"):
-                    self.charts = {name: self._chart(name, charts) for name in CHARTS}
-                    self.elsewhere = ElsewhereView(
-                        elsewhere.choices(), elem_id=f"chart-{ELSEWHERE}"
-                    )
+                    self.charts = {chart.id: self._chart(chart, drawn) for chart in CHARTS}
+                    self.what_if = WhatIfView(what_if_view.choices(), elem_id=f"chart-{WHAT_IF}")
                 self.models = gr.Markdown(
                     self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
                 )
         self._wire()
 
     @staticmethod
-    def _chart(name: str, charts: dict[str, Any]) -> PlotView:
-        figure = charts.get(name) or figures.empty(NOTHING_YET)
-        _, label, axis = CHARTS[name]
-        later = None if name == GROWING else figures.empty("Measured when the run has ended.")
-        shown = {"seq": 0, "run": "recorded", "figure": figure}
-        return PlotView(shown, label=label, axis=axis, later=later, elem_id=f"chart-{name}")
+    def _chart(chart: Chart, drawn: dict[str, Any]) -> PlotView:
+        later = None if chart.grow else plots.empty("Measured when the run has ended.")
+        return PlotView(
+            {"seq": 0, "run": "recorded", "figure": drawn[chart.id]},
+            label=chart.title,
+            axis=chart.axis,
+            later=later,
+            elem_id=f"chart-{chart.id}",
+        )
 
     def _wire(self) -> None:
         self.inputs.wire()
         # `ask` holds the values of all inputs, gathered in the browser.
         inputs = [self.session, self.pair, self.inputs.ask]
-        rest = [self.charts[name] for name in CHARTS if name != GROWING]
+        growing = [self.charts[chart.id] for chart in CHARTS if chart.grow]
+        rest = [self.charts[chart.id] for chart in CHARTS if not chart.grow]
         # While it runs only what changes is an output: each costs the browser time at every update.
-        changing = [self.view, self.charts[GROWING], self.drawn]
+        changing = [self.view, *growing, self.drawn]
         runs = []
         for event in (self.inputs.gather().then, self.view.run_again):
             running = event(
@@ -156,7 +128,7 @@ class WatchPanel:
             )
             at_the_end(running, ENDED)
             runs.append(running)
-        # A visitor's own choice alone: a link and a reload choose, too, and bring what they show.
+        # Only on a visitor's own choice: a link or a reload brings the run that it shows.
         previewed = [self.view, self.details, *self.charts.values()]
         here = [self.session, self.inputs.prompt]
         shown = self.inputs.method.input(
@@ -169,19 +141,29 @@ class WatchPanel:
         self.inputs.follow(self.view, shown)
         self.view.run_again(self._chatting, None, self.inputs.chat, queue=False, **PRIVATE)
         self.inputs.stop.click(None, cancels=runs, **PRIVATE)  # what follows is a failure of theirs
-        self.saving.wire(self.inputs)
-        self.keeping.wire(self.inputs, self.pair)
-        self.elsewhere.price_run(
+        self._wire_files()
+        self.what_if.ask_what_if(
             self._price,
             self.session,
-            self.elsewhere,
+            self.what_if,
             queue=False,
             trigger_mode="always_last",
             **PRIVATE,
         )
 
+    def _wire_files(self) -> None:
+        """Files of the run, and of what its method remembers."""
+        self.saving.save_run(
+            self._save, [self.session, self.inputs.ask], self.saving, queue=False, **PRIVATE
+        )
+        memory, inputs = self.inputs.learned, [self.session, self.pair, self.inputs.ask]
+        memory.save_memory(self._save_memory, inputs, memory, queue=False, **PRIVATE)
+        memory.load_memory(
+            self._load_memory, inputs, [memory, self.inputs.warm], queue=False, **PRIVATE
+        )
+
     def attach_loading(self, blocks: gr.Blocks) -> None:
-        """Say when the models are there; take over the inputs of a link."""
+        """Say when the models are ready; take over the inputs of a link."""
         blocks.load(self._wait, outputs=self.models, concurrency_limit=None, **PRIVATE)
         self.pair.change(self.runner.models.state, self.pair, self.models, queue=False, **PRIVATE)
         self.inputs.attach(blocks, self.view, list(self.charts.values()))
@@ -193,12 +175,11 @@ class WatchPanel:
         yield models.state()
 
     def show(self, session: Session, trace: Trace, baseline: Trace | None) -> list[Any]:
-        """The values of `outputs` that show a finished run, with its inputs; the
-        session remembers it."""
+        """Return the values of `outputs` that show a finished run with its inputs."""
         session.show(trace, baseline)
         run, seq = uuid.uuid4().hex, time.time_ns()
-        view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=views.badge(trace))
-        charts = all_charts(trace, baseline)
+        summary = Summary(trace, baseline)
+        view = views.run_view(summary, run=run, seq=seq, badge_text=views.badge(trace))
         inputs = permalink.of(trace)
         written = (
             self.inputs.write(inputs) if inputs else [gr.skip() for _ in self.inputs.components]
@@ -206,13 +187,13 @@ class WatchPanel:
         return [
             view,
             {"has": has_charts(trace)},
-            *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS),
+            *_chart_values(seq, run, all_charts(summary)),
             *written,
         ]
 
     @property
     def outputs(self) -> list[Any]:
-        """What `show` gives values for."""
+        """Return the components that `show` changes."""
         return [self.view, self.details, *self.charts.values(), *self.inputs.components]
 
     def _generate(
@@ -223,84 +204,114 @@ class WatchPanel:
         pair: str,
         gathered: Any,
     ) -> Iterator[Any]:
-        """What the inputs describe; or once more what was run last, measured again, where the view
-        asked for that."""
+        """Run the task of the inputs; or repeat the last run, if the view asked for that."""
         with errors_on_page():
-            act, last = sent(event, "act"), session.ran
+            act, last = sent(event, "act"), session.last_order
             if act is None or last is None:
                 task, warm = self.inputs.read(gathered)
-                asked = Asked(task, pair, warm)
+                order = Order(task, pair, warm)
             else:
-                asked = Asked(
-                    replace(last.task, chat=last.task.chat or act == CHAT), last.pair, last.warm
-                )
-            session.ask(asked)
-            task = asked.task
-            memory = partial(session.memory, task) if asked.warm and learns(task.method) else None
-            # The runner admits it and lets it wait its turn; then `Compute.run` in
-            # server/compute.py.
-            updates = self.runner.run(
-                task,
-                compare=True,
-                memory=memory,
-                pair=asked.pair,
-                visitor=who(request),
-            )
+                task = replace(last.task, chat=last.task.chat or act == CHAT)
+                order = Order(task, last.pair, last.warm)
+            session.place(order)
+            memory = partial(session.memory, task) if order.warm and learns(task.method) else None
+            job = RunJob(task, compare=True, find_memory=memory)
+            updates = self.runner.submit(job, pair=order.pair, visitor=visitor_id(request))
             try:
-                yield from self._stream(updates, session, asked)
+                yield from self._stream(updates, session, order)
             except Exception:
-                asked.failed = True
+                order.failed = True
                 raise
 
     @staticmethod
     def _chatting(event: gr.EventData) -> Any:
-        """The box follows where a run is made once more with the chat template."""
+        """Tick the box when a run is repeated with the chat template."""
         return True if sent(event, "act") == CHAT else gr.skip()
 
     @staticmethod
-    def _stream(updates: Iterator[RunUpdate], session: Session, asked: Asked) -> Iterator[Any]:
-        """Outputs that did not change are yielded again as they were: the difference that Gradio
-        sends is then empty."""
+    def _stream(updates: Iterator[Update], session: Session, order: Order) -> Iterator[Any]:
+        """Yield the outputs after each update.
+
+        An output that did not change is yielded again: the difference that Gradio sends is empty.
+        """
         view: View = {}
-        drawn: dict[str, Any] = {name: {} for name in CHARTS}
+        drawn: dict[str, Any] = {chart.id: {} for chart in CHARTS}
         for seq, update in enumerate(updates, 1):
-            session.take(update, asked)
-            match update:
-                case Waiting(name=name, status=status):
-                    view = _waiting_view(name, status)
-                case Compared():
-                    view = update.view
-                case Started() | Progress() | Written() | Finished():
-                    view = update.view
-                    drawn = drawn | {
-                        name: {"seq": seq, "run": view["run"], "figure": figure}
-                        for name, figure in update.charts.items()
-                    }
-                case Comparing():
-                    pass
-            yield view, drawn[GROWING], drawn  # in the order of `changing`, see `_wire`
+            session.take(update, order)
+            if isinstance(update, Waiting):
+                view = _waiting_view(update.name, update.status)
+            elif isinstance(update, RunUpdate):
+                view = update.view
+                drawn = drawn | {
+                    name: {"seq": seq, "run": view["run"], "figure": figure}
+                    for name, figure in update.charts.items()
+                }
+            growing = (drawn[chart.id] for chart in CHARTS if chart.grow)
+            yield view, *growing, drawn  # in the order of `changing`, see `_wire`
 
     @staticmethod
     def _rest(drawn: dict[str, Any] | None, session: Session) -> list[Any]:
-        """Which charts the run has, and those that are drawn at its end."""
-        charts = [(drawn or {}).get(name, gr.skip()) for name in CHARTS if name != GROWING]
+        """Return the ids of the run's charts, and the charts that are drawn at its end."""
+        charts = [(drawn or {}).get(chart.id, gr.skip()) for chart in CHARTS if not chart.grow]
         has = {"has": has_charts(session.shown[0])} if session.shown else gr.skip()
         return [has, *charts]
 
+    def _save(self, event: gr.EventData, session: Session, gathered: Any) -> dict[str, Any]:
+        """Return a file of the run that is shown, or a link to the inputs as they are."""
+        try:
+            kind = field(event, "kind", str)
+            if kind == "link":
+                shown = saving.link(self.inputs.read(gathered)[0])
+            else:
+                run = session.shown or self.first
+                shown = saving.file(kind, *run, session.difference)
+        except OuroborosError as error:
+            shown = {"problem": str(error)}
+        return {"seq": time.time_ns(), **shown}
+
+    def _save_memory(self, session: Session, pair: str, gathered: Any) -> dict[str, Any]:
+        try:
+            shown = warm_start.saved(session, *self._task_and_models(gathered, pair))
+        except OuroborosError as error:
+            shown = {"said": str(error)}
+        return {"seq": time.time_ns(), **shown}
+
+    def _load_memory(
+        self, event: gr.EventData, session: Session, pair: str, gathered: Any
+    ) -> tuple[dict[str, Any], Any]:
+        """Return what to say of the file, and the switch of warm start."""
+        warm = gr.skip()
+        try:
+            name, text = field(event, "name", str)[:100], field(event, "text", str)
+            inputs = self._task_and_models(gathered, pair)
+            message, warm = f"{name}: {warm_start.loaded(session, *inputs, text)}", True
+        except OuroborosError as error:
+            message = str(error)
+        return {"seq": time.time_ns(), "said": message}, warm
+
+    def _task_and_models(self, gathered: Any, name: str) -> tuple[Task, Pair]:
+        task, _ = self.inputs.read(gathered)
+        pair = self.runner.models.if_loaded(name)
+        if pair is None:
+            raise InvalidInput("The models are not loaded yet: wait for them, and try again.")
+        return task, pair
+
     def _price(self, session: Session, event: gr.EventData) -> dict[str, Any]:
-        """The run that is shown, on the machine that a visitor chose."""
+        """Return the run that is shown, on the machine that the visitor chose."""
         with errors_on_page():
-            asked = field(event, "asked", dict)
+            choices = field(event, "asked", dict)
             trace, _ = session.shown or self.first
-            return {"seq": time.time_ns(), **elsewhere.view(trace, asked)}
+            return {"seq": time.time_ns(), **what_if_view.view(trace, choices)}
 
     def _preview_card(self, session: Session, prompt: str, event: gr.EventData) -> list[Any]:
-        """The same, of the method of a card."""
+        """Show a recorded run of the method of a card."""
         return self._preview(session, prompt, chosen(event))
 
     def _preview(self, session: Session, prompt: str, method: str) -> list[Any]:
-        """As long as a visitor has run nothing: a recorded run of the method that is chosen, and
-        its prompt in the box; one of the prompt in the box where there is one."""
+        """Show a recorded run of the chosen method while the visitor has run nothing.
+
+        A run of the prompt in the box, if there is one; otherwise the prompt follows the run.
+        """
         name = gallery.first(method, prompt)
         skipped = [gr.skip() for _ in range(2 + len(self.charts))]
         if name is None:
@@ -310,87 +321,73 @@ class WatchPanel:
         if not session.preview(trace, baseline):
             return skipped
         run, seq = f"recorded {name}", time.time_ns()
-        speedup = gallery.speedup(name)
+        summary = Summary(trace, baseline, rounds=gallery.speedup(name))
         badge = views.badge(trace)
-        view = views.run_view(trace, baseline, run=run, seq=seq, badge_text=badge, rounds=speedup)
-        charts = all_charts(trace, baseline)
-        asked = trace.prompt
-        follows = {"before": before.prompt.text, "prompt": asked.text, "chat": asked.chat}
+        view = views.run_view(summary, run=run, seq=seq, badge_text=badge)
+        prompt_after = {"prompt": trace.prompt.text, "chat": trace.prompt.chat}
+        follows = {"before": before.prompt.text, **prompt_after}
         return [
             view | {"plays": name, "follows": follows},
             {"has": has_charts(trace)},
-            *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS),
+            *_chart_values(seq, run, all_charts(summary)),
         ]
 
     def _left(self, session: Session) -> list[Any]:
-        """What is shown after a run that was stopped or has failed: all that is known of it, or
-        else what was there before."""
-        asked = session.leave()
-        if asked is None or not asked.run:
+        """Show a run that was stopped or has failed, as far as it is known, or the run before."""
+        order = session.leave()
+        if order is None or not order.run:
             return [gr.skip() for _ in (self.view, *self.charts)]
-        seq, begun = time.time_ns(), asked is session.ran
+        seq, begun = time.time_ns(), order is session.last_order
         trace, baseline = session.shown or self.first
-        whole = begun and session.trace is not None
-        if whole:
-            status = _after_comparing(asked.failed, trace, session.speedup)
+        if begun and session.trace is not None:
+            status = _after_comparing(order.failed, trace, session.speedup)
         elif begun:
-            status = _after_beginning(asked.failed, trace)
+            status = _after_beginning(order.failed, trace)
         else:
-            how = "The run failed" if asked.failed else "Stopped"
-            status = f"{how} before it began. This is the run before."
-        run, badge = (asked.run, views.LIVE) if begun else (f"{asked.run} left", views.badge(trace))
-        view = views.run_view(
-            trace,
-            baseline,
-            run=run,
-            seq=seq,
-            badge_text=badge,
-            difference=session.difference,
-            can_rerun=begun,
-            rounds=session.speedup,
-        )
+            ending = "The run failed" if order.failed else "Stopped"
+            status = f"{ending} before it began. This is the run before."
+        run, badge = (order.run, views.LIVE) if begun else (f"{order.run} left", views.badge(trace))
+        summary = Summary(trace, baseline, session.difference, session.speedup)
+        view = views.run_view(summary, run=run, seq=seq, badge_text=badge, can_rerun=begun)
         view |= {"status": status} | ({"tiles": []} if not trace.steps else {})
-        charts = (
-            all_charts(trace, baseline)
-            if trace.steps
-            else dict.fromkeys(CHARTS, figures.empty(NOTHING_YET))
-        )
-        return [view, *({"seq": seq, "run": run, "figure": charts[name]} for name in CHARTS)]
+        nothing = {chart.id: plots.empty(NOTHING_YET) for chart in CHARTS}
+        charts = all_charts(summary) if trace.steps else nothing
+        return [view, *_chart_values(seq, run, charts)]
+
+
+def _chart_values(seq: int, run: str, drawn: dict[str, Any]) -> list[dict[str, Any]]:
+    """The values of the charts' components."""
+    return [{"seq": seq, "run": run, "figure": drawn[chart.id]} for chart in CHARTS]
 
 
 def has_charts(trace: Trace) -> list[str]:
-    """The charts that say something of a run, by their ids."""
-    without = set()
-    if not any(step.choice for step in trace.steps):
-        without.add("choices")
-    if not any(step.pool_size for step in trace.steps):
-        without.add("pool")
-    if not any(len(step.tree) > 1 for step in trace.steps):
-        without |= {"positions", "even"}
-    return [name for name in (*CHARTS, ELSEWHERE) if name not in without]
+    """The ids of the charts that say something of a run, and of the run on another machine."""
+    return [*figures.applying(trace), WHAT_IF]
 
 
 def _after_comparing(failed: bool, trace: Trace, speedup: Speedup | None) -> str:
-    """What is said of a run that is complete, without all that it is compared with."""
-    how = "failed" if failed else "was stopped"
-    status = views.status_of(trace)
+    """Return the status of a complete run that is not, or not fully, compared."""
+    ending = "failed" if failed else "was stopped"
+    status = views.status_of(Summary(trace))
     if speedup is not None:
         done = counted(len(speedup.each), "round")
-        return f"The run is complete: {status}. Measuring again {how} after {done}."
-    return f"The run is complete: {status}. Timing it {how}, so there is nothing to compare with."
+        return f"The run is complete: {status}. Measuring again {ending} after {done}."
+    return (
+        f"The run is complete: {status}. Timing it {ending}, so there is nothing to compare with."
+    )
 
 
 def _after_beginning(failed: bool, trace: Trace) -> str:
-    """What is said of a run that ended before its time."""
-    how = "The run failed" if failed else "Stopped"
+    """Return the status of a run that ended early."""
+    ending = "The run failed" if failed else "Stopped"
     if not trace.steps:
-        return f"{how} before the first token."
-    more = "What was written stays." if failed else "There is no plain run to compare with."
-    return f"{how} after {views.status_of(trace)}. {more}"
+        return f"{ending} before the first token."
+    rest = "What was written stays." if failed else "There is no plain run to compare with."
+    return f"{ending} after {views.status_of(Summary(trace))}. {rest}"
 
 
 def _waiting_view(name: str, status: str) -> View:
-    """What the token view shows before a run has begun."""
+    """Return the view of a run that waits."""
     return {
         "seq": 0,
         "run": f"{name} waits",
@@ -400,3 +397,56 @@ def _waiting_view(name: str, status: str) -> View:
         "tiles": [],
         "status": status,
     }
+
+
+def add_endpoint(runner: Runner) -> None:
+    """Add the endpoint /generate, for programs."""
+
+    def generate(
+        prompt: str,
+        method: str = methods.DEFAULT,
+        knobs: dict = {},  # type: ignore[type-arg]  # noqa: B006 - gradio reads the default, nobody changes it
+        chat: bool = True,
+        max_new_tokens: int = 128,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        compare: bool = True,
+        acceptance: str = rules.DEFAULT,
+        prediction: str = "",
+        record: bool = False,
+        pair: str = "",
+        request: gr.Request | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Continue a prompt. Values arrive while it runs; the last one contains the trace.
+
+        Each value is {text, done}. The last adds tokens_per_second; speedup over plain decoding,
+        measured: the median of the rounds in speedups (null and empty without compare);
+        identical (to plain decoding; null under a rule that does not repeat its text);
+        difference (where, and whether rounding explains it); and trace, one JSON object with
+        `steps`.
+        """
+        values = {
+            "prompt": prompt,
+            "method": method,
+            "knobs": knobs,
+            "chat": chat,
+            "max_new_tokens": max_new_tokens,
+            "prediction": prediction,
+            "record": record,
+            "compare": compare,
+            "pair": pair,
+        }
+        sampling = {
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "seed": seed,
+            "acceptance": acceptance,
+        }
+        with errors_on_page():
+            yield from endpoint.answers(runner, values, sampling, visitor_id(request))
+
+    # One computes at a time all the same: see `Runner.submit`.
+    gr.api(generate, api_name="generate", concurrency_limit=None)

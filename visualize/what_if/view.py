@@ -15,8 +15,8 @@ from ouroboros_core.trace.trace import Trace
 from ouroboros_core.what_if import machines
 from ouroboros_core.what_if.estimate import Machine, ModelSize, Roofline, Work, price_work
 from ouroboros_core.what_if.machines import Quoted, Sheets
+from visualize.kit.plots import PLAIN, layout, plain, words_only
 from visualize.run.diagnosis import adding_up
-from visualize.run.figures import PLAIN, layout, plain, words_only
 from visualize.run.view import View
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 MACHINE, TARGET, BATCH = "h100", "llama-3-70b", 1
-"""What is chosen first."""
+"""The first choice on the page."""
 USUAL = "usual"
-"""In place of a draft's id: the one that usually drafts for the target."""
+"""Replaces a draft's id: the model that usually drafts for the target."""
 
 MACHINE_NUMBERS = {
     "bandwidth": ("memory bandwidth, GB/s", 1e9),
@@ -50,11 +50,11 @@ MODEL_NUMBERS = {
     "head_size": ("head size", 1.0),
     "kv_number_bytes": ("bytes of a number in the KV cache", 1.0),
 }
-"""Numbers that can be changed: label, and how much one of what is shown is."""
+"""Numbers that a visitor can change: label, and the size of the shown unit."""
 
 
 def choices() -> View:
-    """Machines and models to choose from, with their numbers as they are shown."""
+    """Return the machines and models to choose from, with their numbers in shown units."""
     sheets = machines.sheets()
     return {
         "machines": [
@@ -76,27 +76,27 @@ def choices() -> View:
     }
 
 
-def _shown(one: Machine | ModelSize, numbers: Mapping[str, tuple[str, float]]) -> dict[str, float]:
-    return {name: float(f"{getattr(one, name) / unit:.5g}") for name, (_, unit) in numbers.items()}
+def _shown(item: Machine | ModelSize, numbers: Mapping[str, tuple[str, float]]) -> dict[str, float]:
+    return {name: float(f"{getattr(item, name) / unit:.5g}") for name, (_, unit) in numbers.items()}
 
 
 def _sources(sheets: Sheets, name: str) -> dict[str, str]:
     numbers = sheets.machines[name].numbers
-    return {what: sheets.sources[number.source][0] for what, number in numbers.items()}
+    return {key: sheets.sources[number.source][0] for key, number in numbers.items()}
 
 
 Edited = TypeVar("Edited", Machine, ModelSize)
 
 
-def _edited(one: Edited, asked: Any, numbers: Mapping[str, tuple[str, float]]) -> Edited:
-    """With the numbers that a visitor has changed, which are as they are shown."""
-    return machines.edited(one, _scaled(asked, numbers))
+def _edited(item: Edited, request: Any, numbers: Mapping[str, tuple[str, float]]) -> Edited:
+    """Return a machine or model with a visitor's changes, which are in shown units."""
+    return machines.edited(item, _scaled(request, numbers))
 
 
-def _scaled(asked: Any, numbers: Mapping[str, tuple[str, float]]) -> dict[str, float]:
-    """What a visitor has changed, in the units of the core."""
+def _scaled(request: Any, numbers: Mapping[str, tuple[str, float]]) -> dict[str, float]:
+    """Return a visitor's changes in the units of the core."""
     changed = {}
-    for name, value in asked.items() if isinstance(asked, dict) else ():
+    for name, value in request.items() if isinstance(request, dict) else ():
         if name not in numbers:
             raise InvalidInput(f"there is no number {str(name)[:40]!r} to change")
         label, unit = numbers[name]
@@ -106,93 +106,95 @@ def _scaled(asked: Any, numbers: Mapping[str, tuple[str, float]]) -> dict[str, f
     return changed
 
 
-def quoted(trace: Trace, asked: Mapping[str, Any]) -> Quoted:
-    """A run priced as a visitor asks.
+def quoted(trace: Trace, request: Mapping[str, Any]) -> Quoted:
+    """Return the price of a run on a visitor's request.
 
-    asked  machine, target, draft: ids; batch; numbers: {machine, target, draft}, each with what was
-           changed, by name, in the units that are shown
-    Raises InvalidInput for what cannot be priced.
+    request  machine, target, draft: ids; batch; numbers: {machine, target, draft}, each with
+             changed numbers by name, in shown units
+    Raises InvalidInput if the run cannot be priced.
     """
-    numbers = asked.get("numbers")
+    numbers = request.get("numbers")
     changed = numbers if isinstance(numbers, dict) else {}
-    machine = machines.machine(str(asked.get("machine")))
+    machine = machines.machine(str(request.get("machine")))
     machine = _edited(machine, changed.get("machine"), MACHINE_NUMBERS)
-    large, small = _sizes(trace, asked, _scaled(changed.get("target"), MODEL_NUMBERS))
+    large, small = _sizes(trace, request, _scaled(changed.get("target"), MODEL_NUMBERS))
     small = _edited(small, changed.get("draft"), MODEL_NUMBERS) if small else None
-    batch = asked.get("batch")
+    batch = request.get("batch")
     if isinstance(batch, bool) or not isinstance(batch, int):
         raise InvalidInput(f"the batch must be a whole number, got {str(batch)[:40]}")
     return machines.quote_sizes(trace, machine, large, small, batch)
 
 
 def _sizes(
-    trace: Trace, asked: Mapping[str, Any], changed: Mapping[str, float] | None = None
+    trace: Trace, request: Mapping[str, Any], changed: Mapping[str, float] | None = None
 ) -> tuple[ModelSize, ModelSize | None]:
-    """The target that is asked for, with what was changed, and what drafts for it in a run."""
-    target, draft = str(asked.get("target")), str(asked.get("draft"))
+    """Return the requested target with its changes, and the drafter of the run."""
+    target, draft = str(request.get("target")), str(request.get("draft"))
     return machines.sizes(trace, target, None if draft == USUAL else draft, changed)
 
 
-def _models(trace: Trace, asked: Mapping[str, Any]) -> View:
-    """Both with the numbers that can be changed, as they are without a change of their own."""
-    large, small = _sizes(trace, asked)
-    numbers = asked.get("numbers")
+def _models(trace: Trace, request: Mapping[str, Any]) -> View:
+    """Return target and drafter with the numbers that a visitor can change, before the changes."""
+    large, small = _sizes(trace, request)
+    numbers = request.get("numbers")
     if small and isinstance(numbers, dict):
-        small = _sizes(trace, asked, _scaled(numbers.get("target"), MODEL_NUMBERS))[1]
-    sources = {one.name: one.source[0] for one in machines.sheets().models.values()}
+        small = _sizes(trace, request, _scaled(numbers.get("target"), MODEL_NUMBERS))[1]
+    sources = {sheet.name: sheet.source[0] for sheet in machines.sheets().models.values()}
     return {
-        what: {
+        role: {
             "name": size.name,
             "numbers": _shown(size, MODEL_NUMBERS),
             "sources": dict.fromkeys(("parameters", "layers"), sources.get(size.name, "")),
         }
-        for what, size in (("target", large), ("draft", small))
+        for role, size in (("target", large), ("draft", small))
         if size
     }
 
 
-def view(trace: Trace, asked: Mapping[str, Any]) -> View:
-    """What the page shows of a run elsewhere, or why there is nothing."""
+def view(trace: Trace, request: Mapping[str, Any]) -> View:
+    """Return the view of a run on another machine, or the reason for its absence."""
     models: View = {}
     try:
-        models = _models(trace, asked)
-        found = quoted(trace, asked)
-        every = [found.at(batch) for batch in BATCHES]
+        models = _models(trace, request)
+        quote = quoted(trace, request)
+        every = [quote.at(batch) for batch in BATCHES]
     except InvalidInput as error:
         return {"problem": str(error), "models": models}
-    run = found.priced
+    run = quote.priced
     return {
         "models": models,
-        "said": found.sentence,
-        "notes": list(found.notes),
-        "rows": _rows(found),
-        "time": staircases(found),
-        "batch": by_batch(found.trace.method, every, run.batch),
+        "said": quote.sentence,
+        "notes": list(quote.notes),
+        "rows": _rows(quote),
+        "time": staircases(quote),
+        "batch": by_batch(quote.trace.method, every, run.batch),
     }
 
 
-def _rows(found: Quoted) -> list[list[str]]:
-    """Each part's name and its seconds in the run and in plain decoding; a column has one unit, and
-    adds up as shown."""
-    *names, whole = found.parts
+def _rows(quote: Quoted) -> list[list[str]]:
+    """Return each phase's name and its seconds in the run and in plain decoding.
+
+    A column has one unit, and its shown numbers add up.
+    """
+    *names, sum_name = quote.parts
     columns = []
-    for seconds in zip(*(found.parts[name] for name in names), strict=True):
+    for seconds in zip(*(quote.parts[name] for name in names), strict=True):
         short = sum(seconds) < 1
         unit, scale = ("ms", 1000) if short else ("s", 1)
         digits = max(0, 2 - floor(log10(scale * sum(seconds))))
-        parts, total = adding_up([scale * one for one in seconds], digits)
-        columns.append([f"{one:.{digits}f} {unit}" for one in (*parts, total)])
-    return [list(row) for row in zip([*names, whole], *columns, strict=True)]
+        phases, total = adding_up([scale * value for value in seconds], digits)
+        columns.append([f"{value:.{digits}f} {unit}" for value in (*phases, total)])
+    return [list(row) for row in zip([*names, sum_name], *columns, strict=True)]
 
 
-def staircases(found: Quoted) -> dict[str, Any]:
+def staircases(quote: Quoted) -> dict[str, Any]:
     """Tokens of a text against modelled seconds, for the run and for plain decoding."""
     figure = go.Figure()
-    shown = (
-        (found.priced.staircase(), words_only(found.trace.method), LOOKS["draft"].colour, "solid"),
-        (found.priced.plain_staircase(), "plain decoding", PLAIN, "dot"),
+    lines = (
+        (quote.priced.staircase(), words_only(quote.trace.method), LOOKS["draft"].colour, "solid"),
+        (quote.priced.plain_staircase(), "plain decoding", PLAIN, "dot"),
     )
-    for points, name, colour, dash in shown:
+    for points, name, colour, dash in lines:
         figure.add_scatter(
             x=[seconds for seconds, _ in points],
             y=[tokens for _, tokens in points],
@@ -209,12 +211,12 @@ def by_batch(method: str, every: Sequence[Quoted], chosen: int) -> dict[str, Any
     """Modelled speedup over the size of the batch."""
     figure = go.Figure()
     figure.add_scatter(
-        x=[str(one.priced.batch) for one in every],
-        y=[one.priced.speedup for one in every],
+        x=[str(quote.priced.batch) for quote in every],
+        y=[quote.priced.speedup for quote in every],
         mode="lines+markers",
         name=words_only(method),
         line={"color": LOOKS["suffix"].colour, "width": 2.5},
-        marker={"size": [12 if one.priced.batch == chosen else 7 for one in every]},
+        marker={"size": [12 if quote.priced.batch == chosen else 7 for quote in every]},
         hovertemplate="batch %{x}: %{y:.2f}×<extra></extra>",
     )
     figure.add_hline(
@@ -234,105 +236,116 @@ CLOCKS = {
     "h100": ("h100", 1),
     "h100-32": ("h100", 32),
 }
-"""Clocks that a race can be seen on besides its own: machine and texts at once."""
-MANY = 100
-"""Equal steps that a mean one stands for, so that their tokens are a whole number, nearly."""
+"""Modelled clocks of a race: machine, and number of texts at once."""
+MEAN_STEPS = 100
+"""Number of equal steps that a mean step stands for, so that their tokens are nearly whole."""
 RACED = "llama-3-8b"
-"""The target on them, with the draft that usually drafts for it."""
+"""The target on these clocks; the model that usually drafts for it is its draft."""
 
 
 def clock_names() -> list[tuple[str, str]]:
-    """(id, what it is) of every modelled clock."""
+    """Return (id, description) of every modelled clock."""
     target = machines.model(RACED).name
-    found = []
+    names = []
     for name, (machine, batch) in CLOCKS.items():
         texts = "" if batch == 1 else f", {batch} texts at once"
-        found.append((name, f"modelled: {machines.machine(machine).name}, {target}{texts}"))
-    return found
+        names.append((name, f"modelled: {machines.machine(machine).name}, {target}{texts}"))
+    return names
 
 
 def clocks(trace: Trace) -> dict[str, list[float]]:
-    """Of every modelled clock the seconds at the end of each step of a run."""
+    """Return for every modelled clock the seconds at the end of each step of a run."""
     return {
-        name: [seconds for seconds, _ in found.priced.staircase()[1:]]
+        name: [seconds for seconds, _ in quote.priced.staircase()[1:]]
         for name, (machine, batch) in CLOCKS.items()
-        for found in [machines.quote(trace, machines.machine(machine), RACED, batch=batch)]
+        for quote in [machines.quote(trace, machines.machine(machine), RACED, batch=batch)]
     }
 
 
-Taken = tuple[float, float, int]
+ModelledTime = tuple[float, float, int]
 """Modelled seconds of a run, of plain decoding of as many tokens, and tokens."""
 
 
-def taken(trace: Trace) -> dict[str, Taken]:
-    """Of every modelled clock what a run would take there."""
-    found = {}
+def modelled_times(trace: Trace) -> dict[str, ModelledTime]:
+    """Return the modelled times of a run on every clock."""
+    times = {}
     for name, (machine, batch) in CLOCKS.items():
         priced = machines.quote(trace, machines.machine(machine), RACED, batch=batch).priced
-        found[name] = priced.seconds, priced.plain_seconds, len(trace.tokens)
-    return found
+        times[name] = priced.seconds, priced.plain_seconds, len(trace.tokens)
+    return times
 
 
 def modelled_rows(
-    rows: Sequence[CellRow], runs: Mapping[int, Sequence[Mapping[str, Taken]]], clock: str
+    rows: Sequence[CellRow], runs: Mapping[int, Sequence[Mapping[str, ModelledTime]]], clock: str
 ) -> list[CellRow]:
-    """The rows of a sweep with the speedup that is modelled for a clock, over the runs of each
-    cell that are known; cells without any are left out."""
-    found = []
+    """Return the rows of a sweep with the modelled speedup of a clock, over each cell's measured
+    runs. Cells without runs are left out."""
+    modelled = []
     for row in rows:
-        if known := [run[clock] for run in runs.get(row.cell, ())]:
-            mine, theirs, tokens = (sum(column) for column in zip(*known, strict=True))
-            speed = theirs / mine
-            changes = {"speedup": speed, "ci95": (speed, speed), "tokens_per_second": tokens / mine}
-            found.append(replace(row, runs=len(known), repeats=(), **changes))
-    return found
+        if times := [run[clock] for run in runs.get(row.cell, ())]:
+            seconds, plain_seconds, tokens = (sum(column) for column in zip(*times, strict=True))
+            speed = plain_seconds / seconds
+            changes = {
+                "speedup": speed,
+                "ci95": (speed, speed),
+                "tokens_per_second": tokens / seconds,
+            }
+            modelled.append(replace(row, runs=len(times), repeats=(), **changes))
+    return modelled
 
 
-def best_elsewhere(rows: Sequence[CellRow], here: Sequence[CellRow], grid: Grid, clock: str) -> str:
-    """The best cell as modelled, beside the best one as measured; a sentence."""
+def best_elsewhere(
+    rows: Sequence[CellRow], measured_rows: Sequence[CellRow], grid: Grid, clock: str
+) -> str:
+    """Return a sentence with the best modelled and the best measured cell."""
     from ouroboros_core.sweeps.cells import best
 
-    there, mine = best(rows), best(here)
-    if there is None or mine is None:
+    modelled, measured = best(rows), best(measured_rows)
+    if modelled is None or measured is None:
         return "Nothing is measured yet."
     where = dict(clock_names())[clock].removeprefix("modelled: ")
     return (
-        f"Modelled on {where}: best is {grid.describe(there.coordinates)}, {there.speedup:.2f}×. "
-        f"Measured here: best is {grid.describe(mine.coordinates)}, {mine.speedup:.2f}×. "
+        f"Modelled on {where}: best is {grid.describe(modelled.coordinates)}, "
+        f"{modelled.speedup:.2f}×. "
+        f"Measured here: best is {grid.describe(measured.coordinates)}, {measured.speedup:.2f}×. "
         "Acceptance is taken as it was here."
     )
 
 
-def benchmark_speedups(found: Benchmark) -> list[tuple[Bar, list[float]]]:
-    """Every method of a benchmark that was measured with our own loop, and its modelled speedup on
-    each clock, prefill left out: the mean step of all its runs, because a benchmark keeps sums.
+def benchmark_speedups(benchmark: Benchmark) -> list[tuple[Bar, list[float]]]:
+    """Return the methods of a benchmark that our own loop ran, with their modelled speedups on
+    each clock, without prefill.
+
+    A benchmark keeps sums, so the mean step of all runs is priced.
 
     Draft passes count one row each; the union's drafter is the head.
     """
     from visualize.results.data import Family, Over
 
-    others = (Family.PEER, Family.ENGINE, Family.PLAIN)
-    bars = [bar for bar in found.bars(Over.PLAIN) if bar.family not in others]
+    excluded = (Family.PEER, Family.ENGINE, Family.PLAIN)
+    bars = [bar for bar in benchmark.bars(Over.PLAIN) if bar.family not in excluded]
     runs: dict[tuple[str, str], list[Measurement]] = {}
-    for run in found.runs:
+    for run in benchmark.runs:
         runs.setdefault((run.method, run.setting), []).append(run)
     size, small = machines.model(RACED), machines.usual_draft(RACED)
     table = []
     for bar in bars:
         mean = _mean_work(runs[bar.row.method, bar.row.setting])
-        steps = [replace(mean, context=n * mean.tokens) for n in range(MANY)]
+        steps = [replace(mean, context=n * mean.tokens) for n in range(MEAN_STEPS)]
         headed = bar.family in (Family.HEAD, Family.UNION)
         draft = size.head if headed else machines.model(str(small))
         speeds = []
         for machine, batch in CLOCKS.values():
-            mine, its = (Roofline(machines.machine(machine), one) for one in (size, draft))
-            speeds.append(price_work(steps, 1, mine, its, batch).decode_speedup)
+            target, drafter = (
+                Roofline(machines.machine(machine), model) for model in (size, draft)
+            )
+            speeds.append(price_work(steps, 1, target, drafter, batch).decode_speedup)
         table.append((bar, speeds))
     return table
 
 
 def _mean_work(runs: Sequence[Measurement]) -> Work:
-    """The mean step, with an empty context: prompts are not kept."""
+    """Return the mean step, with an empty context: prompts are not stored."""
     passes = sum(run.passes for run in runs)
     tokens, drafts = sum(run.tokens for run in runs), sum(run.draft_passes for run in runs)
     host = sum(run.seconds.learn + run.seconds.host for run in runs)

@@ -1,1 +1,1 @@
-"""Decode inside transformers' own `generate`."""
+"""Decoding inside transformers' `generate`."""

@@ -1,4 +1,4 @@
-"""What a call of `generate` asks of our loop: what is refused, and how its rules are read."""
+"""Checks of a call of `generate`: refused arguments, padding, and sampling settings."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.check import check_kind
 from ouroboros_core.sampling import Sampling
 
-TAKEN = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep"}
-"""What `generate` prepares for a text model's pass."""
+PREPARED = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep"}
+"""Arguments that `generate` prepares for a text model's pass."""
 
 COMPARED = 16
-"""Tokens of the prompt over which the model is asked whether an argument changes anything."""
+"""Tokens of the prompt in the pass that shows whether an argument changes the outputs."""
 
 WARPERS: dict[str, type] = {
     "top_p": TopPLogitsWarper,
     "top_k": TopKLogitsWarper,
     "temperature": TemperatureLogitsWarper,
 }
-"""The warpers that this project's `Sampling` has, from the last one applied to the first."""
+"""The warpers that `Sampling` can replace, from the last applied to the first."""
 
 
 def stopping_at(
@@ -54,8 +54,8 @@ def refuse(
     draft: PreTrainedModel | None,
     model_kwargs: Mapping[str, Any],
 ) -> None:
-    """Raise InvalidInput for what this loop cannot do, UnsupportedModel for a model that
-    cannot read a token tree."""
+    """Raise InvalidInput for arguments that this loop does not support, and UnsupportedModel for a
+    model that cannot read a token tree."""
     check_kind(model, str(model.name_or_path or type(model).__name__))
     mode = config.get_generation_mode(draft)
     possible = (
@@ -83,7 +83,7 @@ def refuse(
     refused += [
         name
         for name, value in model_kwargs.items()
-        if name not in TAKEN and not _says_nothing(model, input_ids, name, value)
+        if name not in PREPARED and not _is_neutral(model, input_ids, name, value)
     ]
     cache = model_kwargs.get("past_key_values")
     if cache is not None and cache.get_seq_length():
@@ -94,9 +94,12 @@ def refuse(
         )
 
 
-def _says_nothing(model: PreTrainedModel, ids: torch.Tensor, name: str, value: Any) -> bool:
-    """Whether an argument of the pass is empty, or marks no token, as zeros in `token_type_ids` do
-    in most models: in GPT-2 they are a word's embedding, so the model is asked."""
+def _is_neutral(model: PreTrainedModel, ids: torch.Tensor, name: str, value: Any) -> bool:
+    """Return whether an argument of the pass is empty or without effect.
+
+    Zeros in `token_type_ids` have no effect in most models, but add a word's embedding in GPT-2.
+    Therefore a pass of the model decides.
+    """
     if isinstance(value, torch.Tensor) and value.numel():
         unmarked = value.shape == ids.shape and not value.is_floating_point() and not value.any()
         return unmarked and _changes_nothing(model, ids, name, value)
@@ -108,20 +111,20 @@ def _says_nothing(model: PreTrainedModel, ids: torch.Tensor, name: str, value: A
 def _changes_nothing(
     model: PreTrainedModel, ids: torch.Tensor, name: str, value: torch.Tensor
 ) -> bool:
-    """Whether the model's pass over the last tokens gives the same with this argument, but for
+    """Return whether a pass over the last tokens with this argument gives the same logits, up to
     rounding."""
     ids, value = ids[:, -COMPARED:], value[..., -COMPARED:]
     with torch.inference_mode():
         plain = model(input_ids=ids, use_cache=False).logits
-        other = model(input_ids=ids, use_cache=False, **{name: value}).logits
-    return bool((other - plain).abs().max() <= torch.finfo(plain.dtype).eps ** 0.5 * plain.std())
+        changed = model(input_ids=ids, use_cache=False, **{name: value}).logits
+    return bool((changed - plain).abs().max() <= torch.finfo(plain.dtype).eps ** 0.5 * plain.std())
 
 
 def padding_of(
     model: PreTrainedModel, input_ids: torch.Tensor, model_kwargs: Mapping[str, Any]
 ) -> int:
-    """How many tokens at the left of the prompt are padding; raises InvalidInput for a mask or for
-    positions that say more."""
+    """Return the number of padding tokens at the left of the prompt; raises InvalidInput for other
+    masks and positions."""
     count = input_ids.shape[1]
     mask = model_kwargs.get("attention_mask")
     padding = 0 if mask is None else int(count - mask.sum())
@@ -134,8 +137,8 @@ def padding_of(
 
 
 def _count(model: PreTrainedModel, ids: torch.Tensor, positions: torch.Tensor) -> bool:
-    """Whether positions - also several for a token, as models of pictures have them - count the
-    tokens: from 0, or from where it is the same to the model."""
+    """Return whether positions count the tokens from 0, or from another number if that does not
+    change the outputs. Models of pictures have several positions for a token."""
     rows = positions.reshape(-1, positions.shape[-1])[:, -ids.shape[1] :]
     plain = torch.arange(ids.shape[1], device=rows.device).expand_as(rows)
     if rows.equal(plain):
@@ -146,8 +149,8 @@ def _count(model: PreTrainedModel, ids: torch.Tensor, positions: torch.Tensor) -
 
 
 def sampling_of(config: GenerationConfig, processors: list[Any]) -> Sampling:
-    """The settings that choose the token; the warpers that they stand for are taken off the list.
-    The seed is drawn from torch's generator."""
+    """Return the sampling settings, and remove the warpers that they replace from `processors`. The
+    seed is drawn from torch's generator."""
     if not config.do_sample:
         return Sampling()
     values: dict[str, Any] = {"temperature": 1.0, "seed": int(torch.randint(2**32, (1,)))}
@@ -155,10 +158,8 @@ def sampling_of(config: GenerationConfig, processors: list[Any]) -> Sampling:
         last = processors[-1] if processors else None
         if type(last) is kind and getattr(last, "filter_value", -np.inf) == -np.inf:
             chosen = {**values, name: float(getattr(last, name))}
-            with contextlib.suppress(InvalidInput):  # one that is too hot is applied as it is
+            with contextlib.suppress(InvalidInput):  # a too high temperature remains a processor
                 Sampling.parse(chosen)
                 values = chosen
                 processors.pop()
-    made = Sampling.parse(values)
-    assert isinstance(made, Sampling)
-    return made
+    return Sampling.parse(values)

@@ -1,9 +1,9 @@
-"""transformers' own entry: `model.generate(..., custom_generate=ouroboros_core.generate)`.
+"""The loop for `model.generate(..., custom_generate=ouroboros_core.generate)`.
 
-`generate` prepares everything as always: the generation config, logits processors, stopping
-criteria, the length. Only its loop is ours. The processors are part of the target then (see
-`models.processed`), so that the greedy text is `generate`'s own; sampled, it is an exact sample of
-the same distribution, with noise of our own.
+`generate` prepares everything as usual: the generation config, logits processors, stopping
+criteria, the length. Only its loop is replaced. The processors become part of the target (see
+`models.processed`). So greedy text equals the text of `generate`. Sampled text is an exact sample
+of the same distribution with different noise.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from ouroboros_core.integrations.transformers.call import padding_of, refuse, st
 from ouroboros_core.integrations.transformers.run import Output, Request
 from ouroboros_core.methods.parts.needs import Need
 
-HANDED_ON = ("assistant_model", "streamer", "tokenizer", "assistant_tokenizer")
-"""What `generate` takes and does not hand on to a callable."""
+WITHHELD = ("assistant_model", "streamer", "tokenizer", "assistant_tokenizer")
+"""Arguments that `generate` takes but does not pass to `custom_generate`."""
 
 
 def generate(
@@ -57,49 +57,52 @@ def generate(
     synced_gpus: bool | None = None,
     **model_kwargs: Any,
 ) -> torch.Tensor | Output:
-    """The loop of `model.generate(..., custom_generate=ouroboros_core.generate)`; called by itself
-    with a model and what `generate` takes, it makes that call.
+    """Run the loop of `model.generate(..., custom_generate=ouroboros_core.generate)`.
 
-    method      one of `methods.available()`, also with its preset: "lookahead[published]"; None is
-                "hf_candidates" with a candidate generator, "hf_universal" with an assistant
-                tokenizer, else "union"
-    settings    its settings by name
-    trace       keep a trace, with the probabilities at every token; needs `tokenizer` and
-                `return_dict_in_generate=True`
-    assistant_model  the draft model, with the target's vocabulary or with `assistant_tokenizer`
-    tokenizer   the target's: for `trace`, `stop_strings` and with `assistant_tokenizer`
-    assistant_tokenizer  the draft model's, where that has a vocabulary of its own
-    candidate_generator  whose candidates the target is to check, for this one text; it sees the
-                text without padding
+    A direct call with a model and the arguments of `generate` makes that call.
 
-    The token ids [1, prompt + new], or an `Output`. Raises InvalidInput for what this loop cannot
-    do, such as beams and batches, and UnsupportedModel for a model that cannot read a token tree.
+    method               one of `methods.available()`, also with its preset, "lookahead[published]".
+                         The default is "hf_candidates" with a candidate generator, "hf_universal"
+                         with an assistant tokenizer, else "union"
+    settings             settings of the method by name
+    trace                return a trace with the probabilities at every token; needs `tokenizer` and
+                         `return_dict_in_generate=True`
+    assistant_model      the draft model, with the target's vocabulary or with `assistant_tokenizer`
+    tokenizer            the target's tokenizer, for `trace`, `stop_strings` and with
+                         `assistant_tokenizer`
+    assistant_tokenizer  the tokenizer of a draft model with a different vocabulary
+    candidate_generator  a generator of candidates that the target checks, for one text, which it
+                         sees without padding
+
+    Return token ids [1, prompt + new], or an `Output`. Raises InvalidInput for requests that this
+    loop does not support, such as beams and batches, and UnsupportedModel for a model that cannot
+    read a token tree.
     """
     extras = {"method": method, "settings": settings, "trace": trace}
     extras["candidate_generator"] = candidate_generator
-    given = {"assistant_model": assistant_model, "streamer": streamer, "tokenizer": tokenizer}
-    given["assistant_tokenizer"] = assistant_tokenizer
+    helpers = {"assistant_model": assistant_model, "streamer": streamer, "tokenizer": tokenizer}
+    helpers["assistant_tokenizer"] = assistant_tokenizer
     if not hasattr(generation_config, "_eos_token_tensor"):
         if input_ids is not None:
             model_kwargs["inputs"] = input_ids
         rules = {"logits_processor": logits_processor, "stopping_criteria": stopping_criteria}
         prepared = {"generation_config": generation_config, "stop_strings": stop_strings}
-        with _streamed(given):
-            return _by_generate(model, {**extras, **given}, {**rules, **prepared, **model_kwargs})
+        with _streamed(helpers):
+            return _by_generate(model, {**extras, **helpers}, {**rules, **prepared, **model_kwargs})
     assert input_ids is not None
     assert generation_config is not None
-    held = dict(zip(HANDED_ON, _held_back(), strict=True))
-    given = {name: held[name] if value is None else value for name, value in given.items()}
-    with _streamed(given), _evaluated(model, given["assistant_model"]):
+    withheld = dict(zip(WITHHELD, _withheld(), strict=True))
+    helpers = {name: withheld[name] if value is None else value for name, value in helpers.items()}
+    with _streamed(helpers), _evaluated(model, helpers["assistant_model"]):
         criteria = StoppingCriteriaList(stopping_criteria or ())
         if stop_strings:
-            criteria.append(stopping_at(given["tokenizer"], stop_strings))
+            criteria.append(stopping_at(helpers["tokenizer"], stop_strings))
         if synced_gpus:
             raise InvalidInput(
                 "synced_gpus is not possible here: each process needs the whole model"
             )
-        chosen = _chosen(method, candidate_generator, given["assistant_tokenizer"])
-        refuse(model, input_ids, generation_config, given["assistant_model"], model_kwargs)
+        chosen = _chosen(method, candidate_generator, helpers["assistant_tokenizer"])
+        refuse(model, input_ids, generation_config, helpers["assistant_model"], model_kwargs)
         request = Request(
             model,
             input_ids,
@@ -111,13 +114,13 @@ def generate(
             settings or {},
             trace,
             candidate_generator=candidate_generator,
-            **given,
+            **helpers,
         )
         return request.run()
 
 
 class _EndsOnce:
-    """A streamer that can be ended again."""
+    """A streamer whose end can be called repeatedly."""
 
     def __init__(self, streamer: Any) -> None:
         self.put, self._streamer, self._ended = streamer.put, streamer, False
@@ -129,24 +132,24 @@ class _EndsOnce:
 
 
 @contextlib.contextmanager
-def _streamed(given: dict[str, Any]) -> Iterator[None]:
-    """End the streamer with the call, whatever ends that: somebody may be waiting for it in another
-    thread."""
-    if given["streamer"] is None:
+def _streamed(helpers: dict[str, Any]) -> Iterator[None]:
+    """End the streamer at the end of the call, also after an error: another thread may wait for
+    it."""
+    if helpers["streamer"] is None:
         yield
         return
-    if not isinstance(given["streamer"], _EndsOnce):
-        given["streamer"] = _EndsOnce(given["streamer"])
+    if not isinstance(helpers["streamer"], _EndsOnce):
+        helpers["streamer"] = _EndsOnce(helpers["streamer"])
     try:
         yield
     finally:
-        given["streamer"].end()
+        helpers["streamer"].end()
 
 
 def _chosen(
     method: str | None, generator: CandidateGenerator | None, words: PreTrainedTokenizerBase | None
 ) -> str:
-    """The method; raises InvalidInput for a candidate generator that it would not ask."""
+    """Return the method; raises InvalidInput for a candidate generator that it does not use."""
     if generator is None:
         return method or ("hf_universal" if words is not None else methods.DEFAULT)
     kind = methods.get((method or "hf_candidates").partition("[")[0])
@@ -169,31 +172,30 @@ def _chosen(
 
 
 def _by_generate(
-    model: PreTrainedModel, mine: dict[str, Any], arguments: dict[str, Any]
+    model: PreTrainedModel, loop_arguments: dict[str, Any], arguments: dict[str, Any]
 ) -> torch.Tensor | Output:
-    """The call of `model.generate` with this loop; texts that end the answer are its criteria."""
+    """Call `model.generate` with this loop; stop strings become stopping criteria."""
     config = arguments["generation_config"]
     strings = arguments.pop("stop_strings") or getattr(config, "stop_strings", None)
     if strings:
-        ends = stopping_at(mine["tokenizer"], strings)
+        ends = stopping_at(loop_arguments["tokenizer"], strings)
         criteria = arguments["stopping_criteria"] or ()
         arguments["stopping_criteria"] = StoppingCriteriaList([*criteria, ends])
     if getattr(config, "stop_strings", None):
         arguments["generation_config"] = copy.deepcopy(config)
         arguments["generation_config"].stop_strings = None
-    both = {name: mine[name] for name in ("assistant_model", "streamer")}
-    loop = partial(generate, **mine)
+    shared = {name: loop_arguments[name] for name in ("assistant_model", "streamer")}
+    loop = partial(generate, **loop_arguments)
     call: Any = model.generate
-    output: torch.Tensor | Output = call(custom_generate=loop, **both, **arguments)
+    output: torch.Tensor | Output = call(custom_generate=loop, **shared, **arguments)
     return output
 
 
-def _held_back() -> Iterator[Any]:
-    """The arguments HANDED_ON of the call of `model.generate` in which this one happens; None for
-    what it was not given.
+def _withheld() -> Iterator[Any]:
+    """Yield the WITHHELD arguments of the enclosing call of `model.generate`, or None.
 
-    `generate` of transformers 5 hands on to a callable what its signature adds to the usual one,
-    and these it takes out before it looks. They are read where they still are.
+    `generate` of transformers 5 passes arguments to a callable that has them in its signature, but
+    removes these before. They are read from the frame of the call.
     """
     code = inspect.unwrap(GenerationMixin.generate).__code__
     frame = inspect.currentframe()
@@ -202,19 +204,19 @@ def _held_back() -> Iterator[Any]:
     inside = frame.f_locals if frame is not None else {}
     outside = frame.f_back.f_locals if frame is not None and frame.f_back is not None else {}
     call = outside.get("kwargs")
-    for name in HANDED_ON:
-        found = inside.get(name)
-        if found is None and isinstance(call, dict):
-            found = call.get(name)
-        yield found
+    for name in WITHHELD:
+        value = inside.get(name)
+        if value is None and isinstance(call, dict):
+            value = call.get(name)
+        yield value
 
 
 @contextlib.contextmanager
 def _evaluated(*models: PreTrainedModel | None) -> Iterator[None]:
-    """While it lasts the models are in evaluation mode; then they are as they were."""
-    given = [model for model in models if model is not None]
-    modes = [(module, module.training) for model in given for module in model.modules()]
-    for model in given:
+    """Put the models into evaluation mode for the duration of the context."""
+    present = [model for model in models if model is not None]
+    modes = [(module, module.training) for model in present for module in model.modules()]
+    for model in present:
         model.eval()
     try:
         yield

@@ -1,8 +1,9 @@
-"""The run behind a call of `generate`: the models as they are, the steps, and what comes back."""
+"""The run of a call of `generate`: its models, its steps and its output."""
 
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,21 +48,22 @@ from ouroboros_core.models.rules import for_vocabulary, rules_of, stateless
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Ending, Prompt, Step, Trace
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a run took.
+    """Counts and seconds of a run.
 
-    steps              target passes, the prefill left out
+    steps              target passes without prefill
     draft_passes       passes of the draft model
-    acceptance_length  tokens a step emitted, the target's own included
-    acceptance_rate    accepted / proposed; None where nothing was proposed
-    seconds            of the loop, prefill included
-    draft_failures     steps that were plain because a candidate generator of transformers failed,
-                       or its draft model cannot read the text
-    sources            emitted tokens by who proposed them
+    acceptance_length  tokens per step, with the target's token
+    acceptance_rate    accepted / proposed tokens; None without proposals
+    seconds            seconds of the loop, with prefill
+    sources            emitted tokens by source
+    draft_failures     steps without a proposal because a candidate generator of transformers
+                       failed, or because its draft model cannot read the text
     """
 
     method: str
@@ -77,8 +79,8 @@ class Statistics:
 
 @dataclass
 class Output(GenerateDecoderOnlyOutput):  # type: ignore[misc]
-    """What `generate` returns with `return_dict_in_generate=True`, with the statistics of the run
-    and, on request, its trace. There is no `past_key_values`."""
+    """The output of `generate` with `return_dict_in_generate=True`, extended by the statistics of
+    the run and, on request, its trace. It has no `past_key_values`."""
 
     statistics: Statistics | None = None
     trace: Trace | None = None
@@ -86,7 +88,7 @@ class Output(GenerateDecoderOnlyOutput):  # type: ignore[misc]
 
 @dataclass
 class Request:
-    """One call, checked."""
+    """One checked call."""
 
     model: PreTrainedModel
     input_ids: torch.Tensor
@@ -115,7 +117,7 @@ class Request:
         self.ending: Ending = "budget"
 
     def run(self) -> torch.Tensor | Output:
-        """All of the text, and what was asked for beside it."""
+        """Run the call and return the text, or an `Output` if the call requests one."""
         created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         pair = self._pair()
         prompt = tuple(self.input_ids[0, self.padding :].tolist())
@@ -129,12 +131,12 @@ class Request:
             sequences=sequences,
             scores=tuple(self.scores) if config.output_scores else None,
             logits=tuple(self.logits) if config.output_logits else None,
-            statistics=_statistics(trace, getattr(self.made, "failures", 0)),
+            statistics=_statistics(trace, getattr(self.running_method, "failures", 0)),
             trace=trace if self.keep_trace else None,
         )
 
     def _pair(self) -> Pair:
-        """The models as they are, without a pass that is computed otherwise."""
+        """Return the models with transformers' passes."""
         target = wrap(self.model, type(self.model).__name__)
         target.name = short_name(target.name)
         draft = foreign = None
@@ -155,7 +157,7 @@ class Request:
         return short_name(str(model.name_or_path or type(model).__name__))
 
     def _shared(self, target: CausalLM) -> SharedVocabulary:
-        """What the draft model's token ids have in common with the target's."""
+        """Compare the draft model's token ids with the target's."""
         model, words = self.assistant_model, self.assistant_tokenizer
         assert model is not None
         if words is not None and self.tokenizer is None:
@@ -166,25 +168,25 @@ class Request:
         return shared_vocabulary(vocabulary_size(model), target, tokenizers)
 
     def _steps(self, pair: Pair, prompt: tuple[int, ...]) -> Iterator[Step]:
-        """The steps of the run, the last one cut where a criterion ends the text."""
+        """Yield the steps of the run; the last step is cut if a criterion ends the text."""
         kind, preset = methods.with_preset(self.method)
         self.hyperparameters = kind.Hyperparameters.parse({**preset, **self.settings})
         processors = list(self.processors)
-        kept = self.config.return_dict_in_generate and (
+        keep_scores = self.config.return_dict_in_generate and (
             self.config.output_scores or self.config.output_logits
         )
-        self.sampling = sampling_of(self.config, [] if kept else processors)
+        self.sampling = sampling_of(self.config, [] if keep_scores else processors)
         sampler = Sampler(self.sampling, pair.target.vocabulary)
-        model, helper = self._obeying(pair, kind, processors, bool(kept))
-        made = controlled(self._made(kind, pair, helper, sampler), pair.costs)
-        self.made = made
-        self.drafter = made.drafter.name if made.drafter is not None else None
+        model, helper = self._with_processors(pair, kind, processors, bool(keep_scores))
+        method = controlled(self._create_method(kind, pair, helper, sampler), pair.costs)
+        self.running_method = method
+        self.drafter = method.drafter.name if method.drafter is not None else None
         self.writer = model.name
         room = int(self.config.max_length) - self.input_ids.shape[1]
         stops = pair.stop_tokens
-        found = decode(
+        steps = decode(
             model,
-            made,
+            method,
             prompt,
             max_new_tokens=room,
             sampler=sampler,
@@ -192,11 +194,11 @@ class Request:
             recorder=Recorder(sampler) if self.keep_trace else None,
         )
         ids = self.input_ids
-        for step in found:
+        for step in steps:
             count = 0
             for token in step.tokens:
                 ids, count = torch.cat([ids, ids.new_tensor([[token]])], -1), count + 1
-                if kept and isinstance(model, ProcessedModel):
+                if keep_scores and isinstance(model, ProcessedModel):
                     self._keep_scores(model, (0, *step.path)[count - 1])
                 if self.streamer is not None:
                     self.streamer.put(torch.tensor([token]))
@@ -208,35 +210,35 @@ class Request:
             self.steps.append(step)
             yield step
 
-    def _obeying(
-        self, pair: Pair, kind: type[Method], processors: list[Any], kept: bool
+    def _with_processors(
+        self, pair: Pair, kind: type[Method], processors: list[Any], keep_scores: bool
     ) -> tuple[LanguageModel, LanguageModel | None]:
-        """The model that writes and the draft model, with the processors as their rules.
+        """Return the model that writes and the draft model, with the processors as their rules.
 
-        A processor that may have a state hears of the text alone, in its order. What the draft
-        model does not obey makes its guesses worse, and never changes the text.
+        A processor that may have a state sees only the text, in its order. The draft model follows
+        only stateless processors: this can make its guesses worse, but never changes the text.
         """
         target, draft = pair.target, pair.draft
-        alone = kind.writer is not Source.TARGET and draft is not None
-        writer: LanguageModel = draft if alone and draft is not None else target
+        draft_writes = kind.writer is not Source.TARGET and draft is not None
+        writer: LanguageModel = draft if draft_writes and draft is not None else target
         helper: LanguageModel | None = draft
-        known = [one for one in processors if stateless(one)]
-        given = self.input_ids, self.padding, pair.stop_tokens
-        if processors or kept:
-            in_turn = len(known) < len(processors)
-            rules = for_vocabulary(rules_of(processors, *given), target.vocabulary)
+        without_state = [processor for processor in processors if stateless(processor)]
+        prompt = self.input_ids, self.padding, pair.stop_tokens
+        if processors or keep_scores:
+            in_turn = len(without_state) < len(processors)
+            rules = for_vocabulary(rules_of(processors, *prompt), target.vocabulary)
             writer = ProcessedModel(writer, rules, in_turn=in_turn)
-        if alone:
+        if draft_writes:
             return writer, writer
-        if known and draft is not None:
-            rules = for_vocabulary(rules_of(known, *given), target.vocabulary)
+        if without_state and draft is not None:
+            rules = for_vocabulary(rules_of(without_state, *prompt), target.vocabulary)
             helper = ProcessedModel(draft, rules)
         return writer, helper
 
     def _end(self, stopped: bool, full: bool) -> None:
         self.ending = "stop token" if stopped else "budget" if full else "cancelled"
 
-    def _made(
+    def _create_method(
         self, kind: type[Method], pair: Pair, draft: LanguageModel | None, sampler: Sampler
     ) -> Method:
         generators = pair.candidate_generators
@@ -259,19 +261,19 @@ class Request:
 
     def _keep_scores(self, model: ProcessedModel, node: int) -> None:
         assert model.last is not None
-        for rows, kept in ((model.last, self.scores), (model.last.plain, self.logits)):
+        for rows, tensors in ((model.last, self.scores), (model.last.plain, self.logits)):
             row = torch.tensor(rows.logits(node), dtype=torch.float32, device=self.input_ids.device)
-            kept.append(row[None])
+            tensors.append(row[None])
 
     def _trace(self, pair: Pair, prompt: tuple[int, ...], created: str) -> Trace:
-        """The record of the run; without texts where there is no tokenizer."""
+        """Return the trace of the run, without texts if there is no tokenizer."""
         tokens = [token for step in self.steps for token in step.tokens]
-        told: dict[str, Any] = {"texts": ()}
+        texts: dict[str, Any] = {"texts": ()}
         text = ""
         if self.tokenizer is not None and self.keep_trace:
             occurring = sorted({token for step in self.steps for token in step.occurring})
             pieces = {token: decode_all(self.tokenizer, [token]) for token in occurring}
-            told = {"texts": tuple(split_text(self.tokenizer, tokens)), "pieces": pieces}
+            texts = {"texts": tuple(split_text(self.tokenizer, tokens)), "pieces": pieces}
             text = decode_all(self.tokenizer, prompt)
         return Trace(
             method=methods.with_preset(self.method)[0].id,
@@ -285,18 +287,18 @@ class Request:
             max_new_tokens=int(self.config.max_length) - self.input_ids.shape[1],
             ending=self.ending,
             steps=tuple(self.steps),
-            **told,
+            **texts,
         )
 
 
 def _in_python(message: str) -> str:
-    """A message of the command line, said to who calls a function."""
+    """Return a message of the command line in terms of function arguments."""
     message = message.replace("name one with --draft", "pass it as assistant_model")
     return message.replace("name another draft with --draft", "pass another assistant_model")
 
 
 def _first_tokens(step: Step, count: int) -> Step:
-    """The step, its text cut after so many tokens."""
+    """Return the step, cut after `count` tokens."""
     if count == len(step.tokens):
         return step
     path = step.path[:count]
@@ -304,18 +306,16 @@ def _first_tokens(step: Step, count: int) -> Step:
 
 
 def _statistics(trace: Trace, draft_failures: int) -> Statistics:
-    """Derived from the trace, but for the failures of a candidate generator."""
-    sources: dict[str, int] = {}
-    for source in metrics.token_sources(trace):
-        sources[source.value] = sources.get(source.value, 0) + 1
+    """Return the statistics of a trace, with the failures of a candidate generator."""
+    run = Summary(trace)
     return Statistics(
         method=trace.method,
-        new_tokens=len(trace.tokens),
-        steps=len(trace.steps),
-        draft_passes=sum(step.draft_passes for step in trace.steps),
-        acceptance_length=metrics.mean_acceptance_length(trace),
-        acceptance_rate=metrics.proposal_acceptance_rate(trace.steps),
-        seconds=metrics.total_seconds(trace),
-        sources=sources,
+        new_tokens=run.tokens,
+        steps=run.steps,
+        draft_passes=run.draft_passes,
+        acceptance_length=run.tokens_per_pass,
+        acceptance_rate=run.proposal_acceptance_rate,
+        seconds=run.seconds,
+        sources=dict(Counter(source.value for source in metrics.token_sources(trace))),
         draft_failures=draft_failures,
     )

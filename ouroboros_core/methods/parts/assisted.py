@@ -1,5 +1,5 @@
-"""What transformers' own modes share here: a chain that a candidate generator writes, checked like
-any other."""
+"""The base of transformers' assisted modes: a candidate generator writes a chain, which is checked
+like any other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
+from ouroboros_core import settings
 from ouroboros_core.interfaces import CandidateGenerator
 from ouroboros_core.methods.parts.base import (
     Context,
@@ -20,7 +20,7 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
 
-class DraftSettings(hyperparameters.Hyperparameters):
+class DraftSettings(settings.Hyperparameters):
     """How long the chain is that a model writes for `generate`."""
 
     num_tokens: int = Field(20, ge=1, le=64, description="Draft tokens of the first step.")
@@ -64,10 +64,10 @@ class Assisted(Method):
 
     def propose(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root, max_depth=context.deepest)
-        found = self.generator.candidates(context.tokens)
-        self._proposed = len(found)
+        candidates = self.generator.candidates(context.tokens)
+        self._proposed = len(candidates)
         nodes = []
-        for token, share in found:
+        for token, share in candidates:
             if not 0 <= token < self.resources.sampler.vocabulary:
                 break
             sure = None if share is None else round(share, 2)
@@ -77,4 +77,4 @@ class Assisted(Method):
 
     def learn(self, result: VerificationResult) -> None:
         text = (*result.context.tokens, *result.emitted)
-        self.generator.told(text, self._proposed, len(result.path))
+        self.generator.report(text, self._proposed, len(result.path))

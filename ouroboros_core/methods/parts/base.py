@@ -1,5 +1,9 @@
-"""A method has three verbs - `start`, `propose`, `learn` - and no model bookkeeping. What it is
-given for a run, what it may know and spend when it proposes, and what the target made of that."""
+"""The interface of a method: three verbs - `start`, `propose`, `learn` - and no model bookkeeping.
+
+A run gives a method its `Resources`. For a proposal it gets a `Context` and a `StepBudget`, for
+learning a `VerificationResult`. `Sizing`, `Adjustable` and `Decision` pass between a method with
+amounts that are 'auto' and the controller around it.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ouroboros_core import hyperparameters
+from ouroboros_core import settings
+from ouroboros_core.bounds import Count, Estimate
 from ouroboros_core.interfaces import (
     CandidateGenerator,
     Candidates,
     Drafter,
-    Evaluation,
     LanguageModel,
     MakesPasses,
     SelfDrafter,
@@ -27,33 +31,101 @@ from ouroboros_core.interfaces import (
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.memory import Memory, of_kind
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.methods.parts.adjustable import Adjustable, Decision, Sizing
-from ouroboros_core.methods.parts.needs import ASSISTED, TRAINED, Need
+from ouroboros_core.methods.parts.needs import ASSISTED, HEAD_KINDS, Need
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Probabilities, TokenTree
+from ouroboros_core.tree import Evaluation, Probabilities, TokenTree
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """Amounts that are cheap on this machine, for settings that are 'auto'; `adaptive.cost_model`
+    computes them.
+
+    target_rows  rows that a pass may have for the sake of a lookahead window; 1: every row costs
+    draft_rows   rows over which a draft pass takes little longer than over one
+    """
+
+    target_rows: int = 1
+    draft_rows: int = 1
+
+
+@dataclass(frozen=True)
+class Adjustable:
+    """Decisions about a method's proposals that a controller may make.
+
+    drafting  whether it decides the number of draft passes of a step
+    checking  whether it decides which proposed nodes are checked
+    always    sources whose nodes, with all their parents, are checked in any case
+    size      number of nodes to check, if the controller chooses only which ones
+    """
+
+    drafting: bool = True
+    checking: bool = True
+    always: frozenset[Source] = frozenset()
+    size: int | None = None
+
+
+NO_WINDOW = "no window: it does not pay here"
+"""Said of a lookahead window that is 'auto' and has no columns."""
+
+NO_DRAFT = "no draft: its passes cost too much here"
+"""Said of a draft that is 'auto' and was not asked, if nothing else was proposed."""
+
+Reason = Literal["worth it", "plain is faster", "nothing proposed", "trial", "fixed"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A controller's decision about a step, and its reason.
+
+    offered   nodes to choose from, without the root
+    size      nodes that were checked
+    expected  tokens that the step was expected to emit
+    rate      tokens per second; a second of the step cost this number of tokens
+    reason    'worth it': these nodes add more tokens than their time costs; 'plain is faster': no
+              node does; 'nothing proposed'; 'fixed': the method fixes the number of nodes; 'trial':
+              checked to learn whether it pays
+    window    columns of the lookahead window, 0 if no window pays; None without a decision on it
+    asked     whether the draft was asked; None without a decision on it
+    """
+
+    offered: Count
+    size: Count
+    expected: Estimate
+    rate: Estimate
+    reason: Reason
+    window: Count | None = None
+    asked: bool | None = None
+
+    @property
+    def why(self) -> str:
+        """Return the reason, and the parts that were left out."""
+        without = [NO_WINDOW] if self.window == 0 else []
+        without += [NO_DRAFT] if self.asked is False and not self.offered else []
+        return "; ".join((self.reason, *without))
 
 
 class StepBudget:
-    """How much one step may spend on drafting; this class sets no limit. It may be asked in any
-    order, any number of times."""
+    """A step's budget for drafting; this class sets no limit. Its answers depend on the arguments
+    only."""
 
     def allows_pass(self, reach: float = 1.0, rows: int = 1) -> bool:
-        """Whether another draft pass is worth its time.
+        """Return whether another draft pass is worth its time.
 
-        reach  the probability, by the draft's own account, that the text goes on through the nodes
-               behind which the pass drafts; 1 behind the root
-        rows   of the pass
+        reach  probability, estimated by the draft, that the text continues through the nodes after
+               which the pass drafts; 1 after the root
+        rows   rows of the pass
         """
         return True
 
 
 @dataclass(frozen=True)
 class TokenizedPrompt:
-    """What a text begins with.
+    """The beginning of a text.
 
-    tokens     token ids, at least one
-    candidates  gives the target's k likeliest next tokens after each of them but the last, see
+    tokens      token ids, at least one
+    candidates  returns the target's k likeliest next tokens after each token but the last, see
                 `LanguageModel.prefill`
     """
 
@@ -63,12 +135,12 @@ class TokenizedPrompt:
 
 @dataclass(frozen=True)
 class Context:
-    """What a method may know when it proposes.
+    """Facts that a method may use for a proposal.
 
     tokens     prompt and output so far, token ids; the last one is the root of the tree
-    remaining  how many more tokens the text may get, at least 1
+    remaining  tokens that the text may still get, at least 1
     step       index of this step, from 0
-    budget     what the step may spend
+    budget     limit on drafting in this step
     """
 
     tokens: tuple[int, ...]
@@ -82,22 +154,20 @@ class Context:
 
     @property
     def deepest(self) -> int:
-        """The depth of the deepest node that is of use: the target itself adds the last token."""
+        """Return the largest useful depth of a node: the target adds the last token."""
         return self.remaining - 1
 
 
 @dataclass(frozen=True)
 class VerificationResult:
-    """What the target made of a tree; nodes have the numbers that they have in `tree`, whatever of
-    it was checked.
+    """The target's verification of a tree, in the node numbers of `tree`.
 
     evaluation    the target's outputs after the nodes that were checked, window nodes included
     path          accepted nodes in text order, without the root
-    target_token  correction or bonus, or what another proposal has there; None if the
-                  text ended inside the path
-    emitted       the tokens that the text grew by, token ids; at least one
-    whole         the result of everything that was checked in this step, by whoever proposed it;
-                  None: this one is
+    target_token  correction or bonus, or another proposal's token there; None if the text ended
+                  inside the path
+    emitted       token ids that were added to the text, at least one
+    whole         the result of all proposals of this step together; None: this result is
     """
 
     context: Context
@@ -117,25 +187,27 @@ class VerificationResult:
         path: tuple[int, ...],
         target_token: int | None,
     ) -> VerificationResult:
-        """The result of all that was checked in a step."""
+        """Return the result of a step in which only this tree was checked."""
         written = tuple(tree.tokens[node] for node in path)
         emitted = written if target_token is None else (*written, target_token)
         return cls(context, tree, evaluation, path, target_token, emitted)
 
     @property
     def checked(self) -> VerificationResult:
-        """The result of everything that was checked in this step."""
+        """Return the result of all proposals of this step together."""
         return self.whole or self
 
     def of(self, tree: TokenTree, numbers: Mapping[int, int]) -> VerificationResult:
-        """The same for the one who proposed `tree`, whose nodes have the `numbers` here; what
-        was not checked has none."""
-        own = {number: node for node, number in numbers.items()}
+        """Return the same result in the node numbers of another tree.
+
+        numbers  node of `tree` -> node here; a node that was not checked is missing
+        """
+        nodes = {number: node for node, number in numbers.items()}
         path: list[int] = []
         for number in self.path:
-            if number not in own or tree.parents[own[number]] != (path[-1] if path else 0):
+            if number not in nodes or tree.parents[nodes[number]] != (path[-1] if path else 0):
                 break
-            path.append(own[number])
+            path.append(nodes[number])
         target_token = self.emitted[len(path)] if len(path) < len(self.emitted) else None
         evaluation = PartialEvaluation(self.evaluation, numbers, len(tree))
         return VerificationResult(
@@ -144,12 +216,10 @@ class VerificationResult:
 
 
 class PartialEvaluation:
-    """The outputs after some nodes of a tree, taken from the evaluation of another tree in which
-    they have other numbers."""
+    """Outputs after some nodes of a tree, read from the evaluation of another tree."""
 
     def __init__(self, evaluation: Evaluation, numbers: Mapping[int, int], size: int) -> None:
-        """numbers: of the nodes there are, in the tree that was evaluated; size: nodes of this
-        tree."""
+        """numbers: node of this tree -> node of the evaluated one; size: nodes of this tree."""
         self._evaluation, self._numbers, self._size = evaluation, numbers, size
 
     @cached_property
@@ -160,13 +230,12 @@ class PartialEvaluation:
         ]
 
     def argmax(self) -> list[int]:
-        """The most probable token after each node; -1 after one that is silent or was not
-        checked."""
+        """Return the most probable token after each node; -1 if it is silent or was not checked."""
         return self._argmax
 
     def likeliest(self, k: int) -> dict[int, list[int]]:
-        found = self._evaluation.likeliest(k)
-        return {node: found[number] for node, number in self._numbers.items() if number in found}
+        tokens = self._evaluation.likeliest(k)
+        return {node: tokens[number] for node, number in self._numbers.items() if number in tokens}
 
     def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
         return self._evaluation.scored([self._numbers[node] for node in nodes], k)
@@ -174,8 +243,8 @@ class PartialEvaluation:
     def confidence(self, node: int, token: int) -> float:
         return self._evaluation.confidence(self._numbers[node], token)
 
-    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
-        return self._evaluation.confidences([(self._numbers[node], token) for node, token in asked])
+    def confidences(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
+        return self._evaluation.confidences([(self._numbers[node], token) for node, token in pairs])
 
     def logits(self, node: int) -> npt.NDArray[np.floating]:
         return self._evaluation.logits(self._numbers[node])
@@ -183,29 +252,27 @@ class PartialEvaluation:
 
 @dataclass(frozen=True)
 class Resources:
-    """What a method is given for one run.
+    """Resources of a method for one run.
 
-    sampler      how the target chooses; a draft model should choose alike
-    draft_model  where the method needs one
-    stop_tokens  after which the text ends, so that drafting further is useless
-    memory       what the method has kept of earlier runs, for a warm start; None starts cold
-    head         the EAGLE head, where the method needs one
-    corpus       texts to look things up in, in the target's token ids
-    prediction   the text that is expected, token ids; empty if nothing is
-    sizing       what is cheap on this machine
-    members      the methods whose proposals a combining method combines, by their role
-    self_draft   the target with layers skipped; None where its layers cannot be
-    heads        what is trained for the target beside the EAGLE head, by kind
+    sampler      the target's sampler; a draft model should use the same
+    draft_model  None without one
+    stop_tokens  tokens that end the text, so drafting after them is useless
+    memory       the method's memory of earlier runs, for a warm start; None starts cold
+    corpus       texts for lookups, in the target's token ids
+    prediction   the predicted output, token ids; may be empty
+    sizing       amounts that are cheap on this machine
+    members      the methods that a combining method combines, by role
+    self_draft   the target with layers skipped; None if they cannot be skipped
+    heads        the heads that were trained for the target, by kind
     candidate_generators  transformers' own candidate generators, by kind
-    foreign_draft  of a draft model with a vocabulary of its own how that differs from the target's,
-                 in words; '' where there is no such draft
+    foreign_draft  for a draft model with a different vocabulary the difference in words; '' without
+                 such a draft
     """
 
     sampler: Sampler = field(default_factory=lambda: Sampler(Sampling(), 1))
     draft_model: LanguageModel | None = None
     stop_tokens: frozenset[int] = frozenset()
     memory: Memory | None = None
-    head: Drafter | None = None
     corpus: Corpus | None = None
     prediction: tuple[int, ...] = ()
     sizing: Sizing = field(default_factory=Sizing)
@@ -216,32 +283,31 @@ class Resources:
     foreign_draft: str = ""
 
     def has(self, need: Need) -> bool:
-        """Whether a resource is present. Without a memory a run starts cold, and a predicted output
-        may be empty, so neither is ever missing."""
-        if need in TRAINED:
-            return TRAINED[need] in self.heads
+        """Return whether a resource is present. A memory and a predicted output are never missing:
+        without a memory a run starts cold, and a predicted output may be empty."""
+        if need in HEAD_KINDS:
+            return HEAD_KINDS[need] in self.heads
         if need in ASSISTED:
             return ASSISTED[need] in self.candidate_generators
-        found = {
+        optional = {
             Need.DRAFT_MODEL: self.draft_model,
-            Need.HEAD: self.head,
             Need.CORPUS: self.corpus,
             Need.SELF_DRAFT: self.self_draft,
         }
-        return found.get(need, True) is not None
+        return optional.get(need, True) is not None
 
     @property
     def pool(self) -> PhrasePool | None:
-        """The memory of a method that keeps phrases; raises InvalidInput if it is another's."""
+        """Return the memory of a method that keeps phrases; raise InvalidInput for another kind."""
         return of_kind(self.memory, PhrasePool)
 
-    def trained(self, needs: Iterable[Need]) -> Drafter | None:
-        """The first of those heads beside the EAGLE head that is there; None if none is."""
-        kinds = (TRAINED[need] for need in sorted(needs) if need in TRAINED)
+    def head(self, needs: Iterable[Need]) -> Drafter | None:
+        """Return the first head that meets one of the needs, or None."""
+        kinds = (HEAD_KINDS[need] for need in sorted(needs) if need in HEAD_KINDS)
         return next((self.heads[kind] for kind in kinds if kind in self.heads), None)
 
     def rng(self) -> random.Random:
-        """A new generator, seeded by the run's seed."""
+        """Return a new generator with the run's seed."""
         return random.Random(self.sampler.sampling.seed)
 
     def chooser(
@@ -252,10 +318,12 @@ class Resources:
         step: int,
         candidate: int = 0,
     ) -> Callable[[int], int]:
-        """How a draft chooses: by `match` with the target's own noise, but for a second `candidate`
-        and further ones. For rejection sampling it draws again at every step: of a draft that was
-        discarded there may be traces in a pool, and what is offered now must not know what will be
-        drawn."""
+        """Return a function that chooses the draft's token after a node.
+
+        Under `match` the first `candidate` is chosen with the target's noise, further ones with
+        other noise. Under rejection sampling every step draws anew: a pool may hold traces of a
+        discarded draft, and a proposal must not depend on the token that will be drawn.
+        """
         draw = self._draw(step, candidate)
         return self.sampler.chooser(evaluation, tree, root_position, draw)
 
@@ -268,25 +336,24 @@ class Resources:
         k: int,
         least: float = 0.0,
     ) -> Callable[[int], list[int]]:
-        """How a draft chooses k different tokens after a node, the first as by `chooser`; fewer
-        where fewer are possible. For rejection sampling they are drawn without replacement. With
-        `least`, sampled, tokens below this share of the likeliest one's probability are out."""
+        """Return a function that chooses up to k different tokens after a node, the first one as
+        `chooser` does. Under rejection sampling they are drawn without replacement. If sampling,
+        tokens below `least` times the largest probability are left out."""
         return self.sampler.ranker(evaluation, tree, root_position, k, self._draw(step), least)
 
     def _draw(self, step: int, candidate: int = 0) -> int:
-        """Which of the noises of a position a draft chooses with; 0 is the target's own."""
-        return (candidate << 32) + (1 + step if self.sampler.sampling.rejects else 0)
+        """Return the number of the draft's noise at a position; 0 is the target's noise."""
+        return (candidate << 32) + (1 + step if self.sampler.rule.needs_probabilities else 0)
 
     def drawn_from(self, evaluation: Evaluation, node: int) -> Probabilities | None:
-        """The probabilities from which the draft's token after a node is drawn, where the
-        acceptance rule asks for them."""
-        return (
-            self.sampler.probabilities(evaluation, node) if self.sampler.sampling.rejects else None
-        )
+        """Return the probabilities from which the draft's token after a node is drawn, if the
+        acceptance rule needs them."""
+        needed = self.sampler.rule.needs_probabilities
+        return self.sampler.probabilities(evaluation, node) if needed else None
 
 
 class Guesser(StrEnum):
-    """Who guesses what comes next."""
+    """The part of a system that guesses the next tokens."""
 
     DRAFT_MODEL = "a draft model"
     HEAD = "a head on the target's states"
@@ -295,13 +362,29 @@ class Guesser(StrEnum):
 
 
 class Shape(StrEnum):
-    """The shape of what is guessed in a step."""
+    """The shape of a step's proposal."""
 
     CHAIN = "one chain"
     CHAINS = "several chains"
     PHRASES = "phrases"
     TREE = "a tree"
     GRAPH = "a graph, unrolled"
+
+
+@dataclass(frozen=True)
+class StepNotes:
+    """Facts that a method reports about its last proposal.
+
+    pool_size  phrases in its pool; None without a pool
+    columns    columns of its lookahead window, 0 if it chose to have none; None without a window
+    decision   the controller's decision; None if there was nothing to decide
+    draft_rows_saved  nodes whose row the draft model did not compute, because they equal others
+    """
+
+    pool_size: int | None = None
+    columns: int | None = None
+    decision: Decision | None = None
+    draft_rows_saved: int = 0
 
 
 class Method(ABC):
@@ -312,75 +395,75 @@ class Method(ABC):
     paper: ClassVar[str]
     summary: ClassVar[str]
     order: ClassVar[int] = 100
-    """Its rank in lists of methods, the simplest first."""
+    """Rank in lists of methods, the simplest first."""
     on_map: ClassVar[tuple[Guesser, Shape] | None] = None
-    """Where it stands on the map of the field; None: nowhere."""
+    """Position on the map of the field; None: not on it."""
     needs: ClassVar[frozenset[Need]] = frozenset()
-    """Required; it cannot run without them."""
+    """Required resources."""
     uses: ClassVar[frozenset[Need]] = frozenset()
-    """Optional; used if present."""
+    """Optional resources, used if present."""
     proposes: ClassVar[bool] = True
-    """Whether it proposes anything; False for plain decoding."""
+    """False for plain decoding, which proposes nothing."""
     writer: ClassVar[Source] = Source.TARGET
-    """Whose text it writes: exactly the target's, or for comparison the draft's."""
-    Hyperparameters: ClassVar[type[hyperparameters.Hyperparameters]]
+    """The model that writes the text: the target, or for comparison the draft model."""
+    Hyperparameters: ClassVar[type[settings.Hyperparameters]]
     published: ClassVar[Mapping[str, Any]] = {}
-    """The settings of its paper, or of its authors' code; empty for a method without any."""
+    """Settings of the paper or of its authors' code; empty if there are none."""
 
     def __init__(self, hyperparameters: Any, resources: Resources) -> None:
         self.resources = resources
-        self.pool: PhrasePool | None = None
-        """The method's phrase pool, if it has one."""
-        self.columns: int | None = None
-        """Columns of its lookahead window, 0 if it chose to have none; None for a method without
-        one."""
-        self.decision: Decision | None = None
-        """What was decided about the last proposal; None if there was nothing to decide."""
-        self.draft_rows_saved = 0
-        """Nodes of the last proposal behind which the draft model did not compute a row, because
-        they equal others."""
+
+    @classmethod
+    def drafts_by_head(cls, draft: str | None) -> bool:
+        """Return whether a run drafted with a head of the target; `draft`: the name of the drafter
+        in its trace."""
+        return not cls.needs.isdisjoint(HEAD_KINDS)
 
     @classmethod
     def members(
         cls, hyperparameters: Any, resources: Resources
     ) -> dict[str, tuple[str, dict[str, Any]]]:
-        """The methods that are to be in `resources.members`: (id, settings) by role. The setting
-        `fixed: True` stands for a value instead of every 'auto'; `extended` is for those that have
-        it."""
+        """Return the methods that this one combines, as (id, settings) by role; `create` puts them
+        into `resources.members`. The setting `fixed: True` replaces every 'auto' by a value;
+        `extended` is dropped for a method without it."""
         return {}
 
     @classmethod
     def new_memory(cls, hyperparameters: Any, fingerprint: str = "") -> Memory | None:
-        """An empty memory for what it keeps from text to text with these settings, in ids of the
-        tokenizer of that fingerprint; None for a method that keeps nothing. What is kept changes
-        what is proposed, never the text, and a run learns in it as it goes."""
+        """Return an empty memory for a warm start with these settings; None for a method without
+        memory. A run learns in it. A memory changes proposals, never the text.
+
+        fingerprint  of the tokenizer whose token ids it will hold
+        """
         return None
 
     @property
     def adjustable(self) -> Adjustable | None:
-        """What a controller may decide; None if every amount is fixed."""
+        """Return the decisions left to a controller; None if every amount is fixed."""
         return None
 
     @property
+    def notes(self) -> StepNotes:
+        """Facts about the last proposal for the trace."""
+        return StepNotes()
+
+    @property
     def drafter(self) -> MakesPasses | None:
-        """The model whose passes a step counts besides the target's."""
+        """Return the model whose passes a step counts in addition to the target's."""
         if Need.DRAFT_MODEL in self.needs:
             return self.resources.draft_model
         if Need.SELF_DRAFT in self.needs:
             return self.resources.self_draft
-        if Need.HEAD in self.needs:
-            return self.resources.head
-        return self.resources.trained(self.needs)
+        return self.resources.head(self.needs)
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:  # noqa: B027 - there may be nothing to begin
-        """Begin a new text; may prefill a draft model. Keeps nothing of an earlier text except in
-        a memory given for a warm start."""
+        """Begin a new text; may prefill a draft model. Forgets earlier texts, except in the memory
+        of a warm start."""
 
     @abstractmethod
     def propose(self, context: Context) -> TokenTree:
-        """A tree rooted at context.root; what is not worth checking may be left out before the
-        target sees it."""
+        """Return a tree rooted at context.root; a controller may leave out nodes that are not worth
+        checking before the target sees it."""
 
     def learn(self, result: VerificationResult) -> None:  # noqa: B027 - there may be nothing to learn
-        """Learn from the verification of the last proposal; nodes have the numbers of that
-        proposal."""
+        """Learn from the verification of the last proposal, in its node numbers."""

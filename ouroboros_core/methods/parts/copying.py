@@ -1,7 +1,7 @@
-"""Copies from wherever the longest end of the text occurred before: in the text itself, in earlier
-ones where it is warm, a corpus, or a text that is expected.
+"""Copies after earlier occurrences of the longest suffix of the text: in the text, in earlier texts
+of a warm run, in a corpus, or in a predicted output.
 
-A source for SAM-Decoding (arXiv 2411.10666) and for combinations; no method of its own.
+A member of SAM-Decoding (arXiv 2411.10666) and other combinations, and not a method in the lists.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import count
 
-from ouroboros_core.lookup.memories import Memories
-from ouroboros_core.lookup.memory import of_kind
+from ouroboros_core.lookup.memory import Memories, of_kind
 from ouroboros_core.lookup.ngrams import most_followed, most_frequent
 from ouroboros_core.lookup.predicted_output import Prediction
 from ouroboros_core.lookup.session_text import SessionText
@@ -26,18 +25,16 @@ from ouroboros_core.methods.parts.base import (
     VerificationResult,
 )
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
-from ouroboros_core.verify import until_stop
+from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder, until_stop
 
 RESUME_MATCH = 4
 """Tokens that must match for a lost prediction to be found again further away."""
 
 OCCURRENCES = 32
-"""Occurrences of a match in the corpus that are looked at; the chain follows what is most frequent
-there."""
+"""Occurrences of a match in the corpus that are read; the chain follows the most frequent token."""
 
 COUNTED = 5000
-"""Occurrences that are counted for a tree of what follows them."""
+"""Occurrences that are counted for a tree of their continuations."""
 
 WIDTH = 8
 """Nodes on a level of such a tree, as in the authors' code (K)."""
@@ -48,9 +45,9 @@ COPIES = "copies"
 
 @dataclass(frozen=True)
 class Copy:
-    """Tokens that followed a match, each with where it comes from.
+    """Tokens that followed a match, with their provenance.
 
-    rank     the match's length, what the choice goes by
+    rank     the match's length, by which a copy is chosen
     nodes    a chain, or with `parents` a tree
     parents  index of each node's parent, which stands before it; -1 for the root
     """
@@ -60,7 +57,7 @@ class Copy:
     parents: Sequence[int] | None = None
 
     def add_to(self, builder: TreeBuilder, stop_tokens: AbstractSet[int]) -> None:
-        """Hang it on the root."""
+        """Add the copy below the root."""
         if self.parents is None:
             builder.add_chain(self.nodes, stop_tokens)
             return
@@ -78,8 +75,8 @@ def copy_of(position: int | None, match: int, rank: int | None = None) -> Proven
 
 
 class Copying(Method):
-    """The longest match first; nothing is padded, and a copy is as long as its match makes
-    likely."""
+    """Copies, the longest match first; the length of a copy grows with its match, without
+    padding."""
 
     def __init__(
         self,
@@ -91,34 +88,33 @@ class Copying(Method):
         bias: int = 2,
         alpha: float = 1.0,
         several: bool = True,
-        alone: bool = True,
+        only_source: bool = True,
         first: bool = False,
     ) -> None:
-        """What is copied.
+        """Set the limits of copies.
 
         longest    tokens copied at most
         threshold  shortest match in text or corpus that is followed
-        trusting   the same for the predicted output
-        bias       by how much a match in the corpus must be longer than one in the text
+        trusting   shortest match in the predicted output that is followed
+        bias       difference by which a match in the corpus must be longer than one in the text
         alpha      copied tokens for each matched one
-        several    whether all copies are proposed, or the one with the longest match alone
-        alone      whether nothing else drafts: the predicted output is then followed whatever the
-                   length of its match
-        first      whether the first occurrence in text and corpus is copied, as in the code of
-                   SAM-Decoding's authors. With something else to draft, a shorter match is followed
-                   where too few tokens stand behind the longest; `alone`, what is copied from the
-                   corpus is a tree
+        several    propose all copies, or only the one with the longest match
+        only_source  nothing else drafts: the predicted output is followed after any match
+        first      copy after the first occurrence in text and corpus, as the code of SAM-Decoding's
+                   authors does. If something else drafts, a shorter match is followed if too few
+                   tokens follow the longest one; as the only source, a corpus gives a tree
         """
         super().__init__(None, resources)
         self.longest, self.threshold, self.bias, self.alpha = longest, threshold, bias, alpha
-        self.trusting, self.several, self.alone, self.first = trusting, several, alone, first
+        self.trusting, self.several, self.first = trusting, several, first
+        self.only_source = only_source
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         memory = self.resources.memory
         if isinstance(memory, Memories):
             memory = memory.part(COPIES, SessionText)
-        kept = of_kind(memory, SessionText)
-        self.session = SessionText() if kept is None else kept
+        session = of_kind(memory, SessionText)
+        self.session = SessionText() if session is None else session
         self.session.begin_run(prompt.tokens)
         self.text = self.session.index("automaton", SuffixAutomaton)
         corpus = self.resources.corpus
@@ -143,23 +139,23 @@ class Copying(Method):
         return builder.build()
 
     def learn(self, result: VerificationResult) -> None:
-        """The last tokens of a text are kept, too."""
+        """Keep the last tokens of a text as well."""
         self.session.follow((*result.context.tokens, *result.emitted))
 
     def _length(self, match: int, context: Context) -> int:
         return min(self.longest, 1 + int(self.alpha * match), context.deepest)
 
     def _copies(self, context: Context) -> list[Copy]:
-        """Possible copies, the longest match first; on a tie the predicted output, then the text,
-        then the corpus."""
-        found = [self._expected(context), self._earlier(context), self._retrieved(context)]
-        return sorted((copy for copy in found if copy and copy.nodes), key=lambda copy: -copy.rank)
+        """Return possible copies, the longest match first; on a tie the predicted output, then the
+        text, then the corpus."""
+        copies = [self._expected(context), self._earlier(context), self._retrieved(context)]
+        return sorted((copy for copy in copies if copy and copy.nodes), key=lambda copy: -copy.rank)
 
     def _expected(self, context: Context) -> Copy | None:
-        """From the predicted output; a match below the threshold is followed only if nothing else
-        would draft."""
+        """Return a copy from the predicted output; a match below the threshold is followed only if
+        nothing else drafts."""
         prediction = self.prediction
-        if not self.alone and prediction.trust < self.trusting:
+        if not self.only_source and prediction.trust < self.trusting:
             return None
         tokens = prediction.expected(self._length(prediction.trust, context))
         origins = (
@@ -169,7 +165,7 @@ class Copying(Method):
         return Copy(prediction.trust, [*zip(tokens, origins, strict=False)])
 
     def _earlier(self, context: Context) -> Copy | None:
-        """From the text itself, or from an earlier one."""
+        """Return a copy from the text, or from an earlier one."""
         match = self.text.recent
         if match is None or match.length < self.threshold:
             return None
@@ -184,34 +180,34 @@ class Copying(Method):
         return Copy(match.length, nodes)
 
     def _first_match(self) -> Match:
-        """Where the longest match was first, or one that has more behind it."""
-        match = self.text.first(following=0 if self.alone else self.longest)
+        """Return the first occurrence of the longest match that enough tokens follow."""
+        match = self.text.first(following=0 if self.only_source else self.longest)
         assert match is not None
         return match
 
     def _retrieved(self, context: Context) -> Copy | None:
-        """From the corpus: what follows the first occurrence of the match; or step by step the most
-        frequent of what follows it, at up to OCCURRENCES of them."""
-        corpus, found = self.resources.corpus, self.retrieved.found if self.retrieved else None
-        if corpus is None or found is None or found.length < self.threshold + self.bias:
+        """Return a copy from the corpus: the tokens after the first occurrence of the match, or
+        token by token the most frequent continuation of up to OCCURRENCES of them."""
+        corpus, match = self.resources.corpus, self.retrieved.match if self.retrieved else None
+        if corpus is None or match is None or match.length < self.threshold + self.bias:
             return None
-        length, rank = self._length(found.length, context), found.length - self.bias
-        origin = Provenance(Source.CORPUS, step=context.step, match=found.length)
-        if self.first and self.alone:
-            continuations = corpus.continuations(found, length, COUNTED)
+        length, rank = self._length(match.length, context), match.length - self.bias
+        origin = Provenance(Source.CORPUS, step=context.step, match=match.length)
+        if self.first and self.only_source:
+            continuations = corpus.continuations(match, length, COUNTED)
             return self._most_frequent(continuations, length, rank, origin)
         if self.first:
-            tokens: Sequence[int] = corpus.first_continuation(found, length)
+            tokens: Sequence[int] = corpus.first_continuation(match, length)
         else:
-            tokens = most_followed(corpus.continuations(found, length, OCCURRENCES))
+            tokens = most_followed(corpus.continuations(match, length, OCCURRENCES))
         return Copy(rank, [(token, origin) for token in tokens])
 
     def _most_frequent(
         self, continuations: Sequence[Sequence[int]], size: int, rank: int, origin: Provenance
     ) -> Copy:
-        """A tree of so many nodes of what follows a match, the most frequent first."""
-        whole = (until_stop(tokens, self.resources.stop_tokens) for tokens in continuations)
-        shape = most_frequent(whole, size, WIDTH)
+        """Return a tree of `size` nodes, the most frequent continuations of a match."""
+        cut = (until_stop(tokens, self.resources.stop_tokens) for tokens in continuations)
+        shape = most_frequent(cut, size, WIDTH)
         siblings: Counter[int] = Counter()
         nodes = []
         for token, parent in shape:

@@ -1,4 +1,4 @@
-"""What a method may need besides the target, and what to do where it is missing."""
+"""Needs of methods besides the target, and remedies for a missing one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import StrEnum
 
 
 class Need(StrEnum):
-    """What a method may need or use besides the target."""
+    """A resource that a method may need or use besides the target."""
 
     DRAFT_MODEL = "draft model"
-    HEAD = "EAGLE head"
+    EAGLE = "EAGLE head"
     MEDUSA = "Medusa heads"
     GLIDE = "GliDe draft"
     PARALLEL = "parallel drafter"
@@ -25,12 +25,12 @@ class Need(StrEnum):
 
     @property
     def flag(self) -> str:
-        """The command-line option for it."""
+        """Return the command-line option for it."""
         return _FLAGS[self]
 
     @property
     def phrase(self) -> str:
-        """The name with its article, if it is one thing."""
+        """Return the name with its article, or the plural."""
         if self.value.endswith("heads"):
             return self.value
         return f"{'an' if self.value[0] in 'AEIOUe' else 'a'} {self.value}"
@@ -38,7 +38,7 @@ class Need(StrEnum):
 
 _FLAGS = {
     Need.DRAFT_MODEL: "--draft",
-    Need.HEAD: "--head",
+    Need.EAGLE: "--head",
     Need.MEDUSA: "--head",
     Need.GLIDE: "--head",
     Need.PARALLEL: "--head",
@@ -54,7 +54,7 @@ _FLAGS = {
 }
 REMEDIES = {
     Need.DRAFT_MODEL: "name one with --draft",
-    Need.HEAD: "one trained for this target: name one with --head, train one (train eagle)",
+    Need.EAGLE: "one trained for this target: name one with --head, train one (train eagle)",
     Need.MEDUSA: "name a folder with --head, train some for this target (train medusa)",
     Need.GLIDE: "name its folder with --head, train one for this target (train glide)",
     Need.PARALLEL: "name its folder with --head, train one for this target (train parallel)",
@@ -66,11 +66,15 @@ REMEDIES = {
     Need.TRANSLATED: "name one with --draft",
     Need.CANDIDATES: "in Python, give ouroboros_core.generate one as candidate_generator",
 }
-"""What to do where one is missing."""
+"""Remedies for a missing resource."""
 
-TRAINED = {Need.MEDUSA: "medusa", Need.GLIDE: "glide", Need.PARALLEL: "parallel"}
-"""Of what is trained for one target, beside the EAGLE head, the kind, as its folder says it."""
-
+HEAD_KINDS = {
+    Need.EAGLE: "eagle",
+    Need.MEDUSA: "medusa",
+    Need.GLIDE: "glide",
+    Need.PARALLEL: "parallel",
+}
+"""The kind of head that meets a need, by the name in the head's folder."""
 
 ASSISTED = {
     Need.GENERATE: "prompt_lookup",
@@ -79,7 +83,7 @@ ASSISTED = {
     Need.TRANSLATED: "universal",
     Need.CANDIDATES: "candidates",
 }
-"""Of transformers' own candidate generators, one that is there if the need is met."""
+"""The candidate generator of transformers that meets a need."""
 
 SHARING = {Need.DRAFT_MODEL, Need.HF_DRAFT}
-"""What a draft model with a vocabulary of its own cannot be."""
+"""Needs that a draft model with a different vocabulary does not meet."""

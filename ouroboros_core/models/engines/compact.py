@@ -1,7 +1,7 @@
 """A compact forward pass for the Llama family: Llama, Mistral, Qwen2, Qwen3.
 
-The arithmetic is that of transformers' models; what is left out is the time between the matrix
-products. Queries, keys and values are one product, gate and up are one product, weights are laid
+The arithmetic is the same as in transformers' models, with less time between the matrix products.
+Queries, keys and values are one product, gate and up are one product, weights are laid
 out beforehand for the CPU's matrix kernels (oneDNN), keys and values are written in place, heads
 that share keys and values are rows of one attention, and the output matrix can be a part of the
 model's own.
@@ -10,6 +10,7 @@ model's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,35 @@ Block = tuple[int, int, torch.Tensor | None]
 them."""
 
 
+States = tuple[torch.Tensor, list[torch.Tensor]]
+"""Normalised last hidden states [rows, width], and those after some layers."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one pass, which a decoder appends to a cache.
+
+    x          embeddings [rows, width]
+    positions  [rows], all below `longest`
+    sees       [rows, above + rows]: visibility among the last `above` cached rows and the new ones;
+               a new row sees all earlier cached rows. None: a row sees all rows before it
+    depths     numbers of layers after which the hidden states are returned, too
+    beside     [rows, any width]: stands before the normalised hidden states in the input of the
+               product for queries, keys and values, whose weight is wider by that much
+    without    sublayers to skip; a skipped attention appends no rows
+    """
+
+    x: torch.Tensor
+    positions: torch.Tensor
+    longest: int
+    sees: npt.NDArray[np.bool_] | None = None
+    depths: Sequence[int] = ()
+    beside: torch.Tensor | None = None
+    without: Skips = NOTHING
+
+
 def fits(model: Any) -> bool:
-    """Whether a transformers model is of the family, in the one form that is computed here."""
+    """Return whether a transformers model is of the family, in the form that is computed here."""
     config = model.config
     rope = getattr(config, "rope_parameters", None) or {}
     return (
@@ -51,8 +79,8 @@ def fits(model: Any) -> bool:
 
 
 def product(weight: torch.Tensor, bias: torch.Tensor | None = None) -> Product:
-    """x [rows, in] -> x @ weight.T + bias [rows, out]; on a CPU in bfloat16 with the weight laid
-    out for its kernels."""
+    """Return the product x [rows, in] -> x @ weight.T + bias [rows, out]; on a CPU in bfloat16 with
+    the weight laid out for its kernels."""
     weight = weight.detach()
     if (
         weight.device.type == "cpu"
@@ -66,10 +94,10 @@ def product(weight: torch.Tensor, bias: torch.Tensor | None = None) -> Product:
 
 
 def norm(weight: torch.Tensor, eps: float) -> Product:
-    """x [rows, width] -> x / sqrt(mean of squares + eps) * weight.
+    """Return the norm x [rows, width] -> x / sqrt(mean of squares + eps) * weight.
 
-    On a CPU as the layer norm of [x, -x], whose mean is 0 and whose variance is the mean of
-    squares: one kernel for seven.
+    On a CPU it is the layer norm of [x, -x], which has mean 0 and the mean of squares as variance:
+    one kernel instead of seven.
     """
     weight = weight.detach()
     width = len(weight)
@@ -80,7 +108,7 @@ def norm(weight: torch.Tensor, eps: float) -> Product:
 
 
 def norm_of(module: Any) -> Product:
-    """A norm of transformers' Llama family; an Identity in its place leaves rows as they are."""
+    """Return a norm of transformers' Llama family; an Identity in its place changes nothing."""
     if isinstance(module, torch.nn.Identity):
         return lambda x: x
     return norm(module.weight, float(module.variance_epsilon))
@@ -115,21 +143,21 @@ class _Layer:
         past: int,
         beside: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """x [rows, model width] after the attention; keys, values [1, shared heads, capacity,
-        width], written at past..past+rows. blocks: all rows, in order
+        """Return x [rows, model width] after the attention; write keys and values [1, shared heads,
+        capacity, width] at past..past+rows. blocks: all rows, in order
 
-        cos, sin [rows, heads + 2 shared heads, width]: values are turned by nothing, so that one
-        product does for all. beside: as for `FusedDecoder.run`
+        cos, sin [rows, heads + 2 shared heads, width]: values are rotated by 0, so one product does
+        for all. beside: as in `Rows`
         """
         rows = len(x)
         q, k, v = self.heads_of(x, cos, sin, beside)
         keys.narrow(2, past, rows).copy_(k)
         values.narrow(2, past, rows).copy_(v)
-        parts = []
+        mixed = []
         for start, stop, mask in blocks:
-            held = keys.narrow(2, 0, past + stop), values.narrow(2, 0, past + stop)
-            parts.append(self._found(q[:, :, start:stop], *held, mask))
-        return self._joined(x, parts[0] if len(parts) == 1 else torch.cat(parts, 1))
+            cached = keys.narrow(2, 0, past + stop), values.narrow(2, 0, past + stop)
+            mixed.append(self._attention(q[:, :, start:stop], *cached, mask))
+        return self._joined(x, mixed[0] if len(mixed) == 1 else torch.cat(mixed, 1))
 
     def heads_of(
         self,
@@ -138,13 +166,13 @@ class _Layer:
         sin: torch.Tensor,
         beside: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Queries [shared heads, heads / shared heads, rows, width], keys and values [shared heads,
-        rows, width]; arguments are those of `attend`."""
+        """Return queries [shared heads, heads / shared heads, rows, width], keys and values [shared
+        heads, rows, width]; arguments as in `attend`."""
         rows, heads, shared, width = len(x), self.heads, self.shared, self.width
-        given = self.norm_in(x)
+        states = self.norm_in(x)
         if beside is not None:
-            given = torch.cat([beside, given], -1)
-        qkv = self.qkv(given).view(rows, heads + 2 * shared, width)
+            states = torch.cat([beside, states], -1)
+        qkv = self.qkv(states).view(rows, heads + 2 * shared, width)
         if self.norm_q is not None and self.norm_k is not None:
             q = F.rms_norm(qkv[:, :heads], self.norm_q.shape, self.norm_q, self.eps)
             k = F.rms_norm(qkv[:, heads : heads + shared], self.norm_k.shape, self.norm_k, self.eps)
@@ -161,34 +189,35 @@ class _Layer:
         values: torch.Tensor,
         mask: torch.Tensor | None,
     ) -> torch.Tensor:
-        """x [rows, model width] with what the queries of `heads_of` find in keys and values [1,
-        shared heads, held, width] through a mask [1, 1, heads / shared heads * rows, held]."""
-        return self._joined(x, self._found(q, keys, values, mask))
+        """Return x [rows, model width] plus the attention of the queries of `heads_of` to keys and
+        values [1, shared heads, cached, width], with a mask [1, 1, heads / shared heads * rows,
+        cached]."""
+        return self._joined(x, self._attention(q, keys, values, mask))
 
-    def _found(
+    def _attention(
         self,
         q: torch.Tensor,
         keys: torch.Tensor,
         values: torch.Tensor,
         mask: torch.Tensor | None,
     ) -> torch.Tensor:
-        """Weighted values [heads, rows, width] of queries [shared heads, heads / shared heads,
-        rows, width]."""
+        """Return weighted values [heads, rows, width] for queries [shared heads, heads / shared
+        heads, rows, width]."""
         rows = q.shape[2]
-        # Query rows of heads that share keys lie behind one another: [1, shared heads, heads /
-        # shared heads * rows, width].
-        asked = q.reshape(1, self.shared, -1, self.width)
-        found = F.scaled_dot_product_attention(
-            asked, keys, values, attn_mask=mask, scale=self.scale
+        # Query rows of heads with the same keys are stacked: [1, shared heads, heads / shared heads
+        # * rows, width].
+        queries = q.reshape(1, self.shared, -1, self.width)
+        mixed = F.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=mask, scale=self.scale
         )
-        return found.reshape(self.heads, rows, self.width)
+        return mixed.reshape(self.heads, rows, self.width)
 
-    def _joined(self, x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-        """x [rows, model width] with the values [heads, rows, width] of all heads."""
-        return x + self.out(found.transpose(0, 1).reshape(len(x), self.heads * self.width))
+    def _joined(self, x: torch.Tensor, mixed: torch.Tensor) -> torch.Tensor:
+        """Return x [rows, model width] plus the output of weighted values [heads, rows, width]."""
+        return x + self.out(mixed.transpose(0, 1).reshape(len(x), self.heads * self.width))
 
     def feed(self, x: torch.Tensor) -> torch.Tensor:
-        """x [rows, model width] after the MLP."""
+        """Return x [rows, model width] after the MLP."""
         gate, up = self.gate_up(self.norm_mid(x)).chunk(2, -1)
         return x + self.down(F.silu(gate) * up)
 
@@ -198,8 +227,7 @@ class FusedDecoder:
     matrix."""
 
     def __init__(self, body: Any) -> None:
-        """body: the transformers base model (`model.base_model`); its weights are read once, later
-        changes do not show."""
+        """body: the transformers base model (`model.base_model`); its weights are read once."""
         config: Any = body.config
         heads, shared, width = attention_shape(config)
         self.layers = [_Layer(layer, heads, shared, width) for layer in body.layers]
@@ -212,14 +240,14 @@ class FusedDecoder:
         self._heads = heads + 2 * shared
 
     def _turn(self, positions: torch.Tensor, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cosines and signed sines [rows, heads + 2 shared heads, width] of positions below
+        """Return cosines and signed sines [rows, heads + 2 shared heads, width] of positions below
         `longest`; 1 and 0 for values."""
         turns = self._angles(positions, longest)[:, :, None].repeat(1, 1, self._heads, 1)
         turns[0, :, -self.shared :], turns[1, :, -self.shared :] = 1, 0
         return turns[0], turns[1]
 
     def _angles(self, positions: torch.Tensor, longest: int) -> torch.Tensor:
-        """Cosines and signed sines [2, rows, width] of positions below `longest`."""
+        """Return cosines and signed sines [2, rows, width] of positions below `longest`."""
         if longest > self._tables.shape[1]:
             every = torch.arange(
                 max(longest, 2 * self._tables.shape[1], 512), device=self._like.device
@@ -228,41 +256,21 @@ class FusedDecoder:
             sign = torch.ones_like(sin[0])
             sign[:, : sin.shape[-1] // 2] = -1
             self._tables = torch.stack([cos[0], sin[0] * sign])
-        found: torch.Tensor = self._tables[:, positions]
-        return found
+        angles: torch.Tensor = self._tables[:, positions]
+        return angles
 
-    def run(
-        self,
-        x: torch.Tensor,
-        positions: torch.Tensor,
-        longest: int,
-        sees: npt.NDArray[np.bool_] | None,
-        cache: TreeCache,
-        depths: Sequence[int] = (),
-        *,
-        beside: torch.Tensor | None = None,
-        without: Skips = NOTHING,
-    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Normalised last hidden states [rows, width] of rows appended to the cache, and the states
-        [rows, width] after the numbers of layers in `depths`.
-
-        x          embeddings [rows, width]
-        positions  [rows], all below `longest`
-        sees       [rows, more + rows]: which of the new rows, and of the last `more` that are
-                   cached, a row sees beside the earlier ones, all of which it sees; None: a row
-                   sees all before it
-        beside     [rows, any width]: goes before the normalised hidden states into the queries',
-                   keys' and values' product, which must be so much wider
-        without    sublayers that are skipped; a skipped attention appends no rows
-        """
-        cos, sin = self._turn(positions, longest)
-        mask = additive(without.rows(cache), len(x), sees, x)
+    def run(self, rows: Rows, cache: TreeCache) -> States:
+        """Append rows to the cache; return their normalised last hidden states and those after
+        `rows.depths`."""
+        x, depths, without = rows.x, rows.depths, rows.without
+        cos, sin = self._turn(rows.positions, rows.longest)
+        mask = additive(without.rows(cache), len(x), rows.sees, x)
         blocks = blocks_of(len(x), mask, self.groups)
         states: dict[int, torch.Tensor] = {}
         for index, layer in enumerate(self.layers):
             if index not in without.attention:
                 keys, values, past = cache.append(index, len(x), layer.shared, layer.width, x)
-                x = layer.attend(x, cos, sin, blocks, keys, values, past, beside)
+                x = layer.attend(x, cos, sin, blocks, keys, values, past, rows.beside)
             if index not in without.mlp:
                 x = layer.feed(x)
             states |= {index + 1: x} if index + 1 in depths else {}
@@ -270,26 +278,25 @@ class FusedDecoder:
 
 
 def blocks_of(rows: int, mask: torch.Tensor | None, groups: int) -> list[Block]:
-    """The rows of a pass in blocks, a mask [rows, past + rows] repeated for so many `groups` of
-    heads. No row sees a later one, so that a block's keys end with its last row; on a GPU, and of
-    few rows, there is one block."""
+    """Return the rows of a pass in blocks, with the mask [rows, past + rows] repeated for `groups`
+    groups of heads. No row sees a later one, so the keys of a block end with its last row. On a
+    GPU, and for few rows, there is one block."""
     if mask is None:
         return [(0, rows, None)]
     at_once = BLOCK if mask.device.type == "cpu" and rows >= 2 * BLOCK else rows
     past = mask.shape[1] - rows
-    found: list[Block] = []
+    blocks: list[Block] = []
     for start in range(0, rows, at_once):
         stop = min(start + at_once, rows)
-        part = mask[start:stop, : past + stop]
-        found.append((start, stop, part.repeat(groups, 1)[None, None]))
-    return found
+        visible = mask[start:stop, : past + stop]
+        blocks.append((start, stop, visible.repeat(groups, 1)[None, None]))
+    return blocks
 
 
 def additive(
     past: int, rows: int, sees: npt.NDArray[np.bool_] | None, like: torch.Tensor
 ) -> torch.Tensor | None:
-    """The mask [rows, past + rows] of what `FusedDecoder.run` is told; None where a single row sees
-    everything."""
+    """Return the mask [rows, past + rows] for `Rows.sees`; None if a single row sees everything."""
     if sees is None:
         if rows == 1:
             return None

@@ -1,23 +1,20 @@
-"""What computes the passes of a model: C++ compiled here, torch, or transformers' own code."""
+"""Engines of a model's passes: C++ compiled here, torch, or transformers' code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from ouroboros_core.models.engines import compact as fused
 from ouroboros_core.models.engines import static
 from ouroboros_core.models.engines.native import decoder as native
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.skips import NOTHING, Skips
 
 Engine = Literal["native", "compact", "static", "transformers"]
-"""native: `native.decoder`; compact: `fused`; static: `static`, on a GPU or where it is asked for;
-transformers: the model's own forward."""
+"""native: `native.decoder`; compact: `compact`; static: `static`, on a GPU or on request;
+transformers: the model's forward."""
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 
@@ -25,22 +22,11 @@ Product = Callable[[torch.Tensor], torch.Tensor]
 class Decoder(Protocol):
     """The layers and the last norm of a model, see `FusedDecoder`."""
 
-    def run(
-        self,
-        x: torch.Tensor,
-        positions: torch.Tensor,
-        longest: int,
-        sees: npt.NDArray[np.bool_] | None,
-        cache: TreeCache,
-        depths: Sequence[int] = (),
-        *,
-        beside: torch.Tensor | None = None,
-        without: Skips = NOTHING,
-    ) -> tuple[torch.Tensor, list[torch.Tensor]]: ...
+    def run(self, rows: fused.Rows, cache: TreeCache) -> fused.States: ...
 
 
 def engines(model: Any) -> list[Engine]:
-    """What may compute a model's passes here, the fastest first."""
+    """Return the engines that can compute a model's passes here, the fastest first."""
     if not fused.fits(model):
         return ["transformers"]
     compact: list[Engine] = ["compact", "transformers"]
@@ -51,14 +37,14 @@ def engines(model: Any) -> list[Engine]:
 
 
 def product(engine: Engine, weight: torch.Tensor, bias: torch.Tensor | None = None) -> Product:
-    """x [rows, in] -> x @ weight.T + bias [rows, out]."""
+    """Return the product x [rows, in] -> x @ weight.T + bias [rows, out]."""
     if engine == "native" and native.exact(weight):
         return native.NativeProduct(weight, bias)
     return fused.product(weight, bias)
 
 
 def decoder(engine: Engine, body: Any) -> Decoder:
-    """The layers of a transformers base model."""
+    """Return the decoder of a transformers base model."""
     if engine == "native" and native.fits(body):
         return native.NativeDecoder(body)
     if engine == "static":

@@ -18,43 +18,40 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ouroboros_core.models.engines.compact import FusedDecoder
+from ouroboros_core.models.engines.compact import FusedDecoder, Rows, States
 from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.skips import NOTHING, Skips
+from ouroboros_core.models.skips import NOTHING
 
 BUCKETS = (1, 2, 4, 8, 16, 32, 64)
-"""Rows of the passes that are computed in fixed shapes; longer ones are the compact pass's."""
+"""Rows of passes in fixed shapes; the compact pass computes longer ones."""
 
 WARM_UPS = 3
-"""Passes before a capture, in which libraries allocate what they need."""
+"""Passes before a capture, in which libraries allocate their memory."""
 
 Held = Sequence[tuple[torch.Tensor, torch.Tensor]]
 """Keys and values [1, heads, capacity, width] of every layer."""
 
-States = tuple[torch.Tensor, list[torch.Tensor]]
-"""What `FusedDecoder.run` gives."""
-
 
 def bucket(rows: int) -> int | None:
-    """The smallest bucket that holds so many rows; None where there is none."""
+    """Return the smallest bucket for `rows` rows, or None."""
     return next((size for size in BUCKETS if size >= rows), None)
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What one bucket computes from; written anew for each pass, in place.
+    """Inputs of a bucket, which every pass overwrites in place.
 
     x         embeddings [size, width]
     turns     cosines and sines [2, size, heads + 2 shared heads, width of a head]
     mask      [size, capacity], additive
-    places    [size], the rows of the cache that are written
-    values    how many of the heads, the last ones, hold values, which are turned by nothing
+    slots     [size], rows of the cache that are written
+    values    number of the last heads, which hold values and are rotated by 0
     """
 
     x: torch.Tensor
     turns: torch.Tensor
     mask: torch.Tensor
-    places: torch.Tensor
+    slots: torch.Tensor
     values: int
 
     def fill(
@@ -64,9 +61,9 @@ class Inputs:
         sees: npt.NDArray[np.bool_],
         past: int,
     ) -> None:
-        """Arguments are those of `FusedDecoder.run`, behind `past` cached rows; angles [2, rows,
-        width of a head]. The rows of padding hold zeros, are turned somehow, see nothing, and are
-        written behind the others, where nobody looks."""
+        """x and sees: as in `Rows`, after `past` cached rows; angles [2, rows, width of a head].
+        Rows of padding are zeros with any rotation. They see nothing, and are written after the
+        others, where no row reads."""
         rows = len(x)
         self.x[:rows] = x
         self.x[rows:] = 0
@@ -75,9 +72,9 @@ class Inputs:
         self.mask.fill_(torch.finfo(self.mask.dtype).min)
         all_see = past + rows - sees.shape[1]
         self.mask[:rows, :all_see] = 0
-        seen = torch.from_numpy(sees).to(x.device)
-        self.mask[:rows, all_see : past + rows].masked_fill_(seen, 0)
-        torch.arange(past, past + len(self.places), out=self.places)
+        visible = torch.from_numpy(sees).to(x.device)
+        self.mask[:rows, all_see : past + rows].masked_fill_(visible, 0)
+        torch.arange(past, past + len(self.slots), out=self.slots)
 
 
 class StaticDecoder(FusedDecoder):
@@ -89,53 +86,40 @@ class StaticDecoder(FusedDecoder):
         self._inputs: dict[int, Inputs] = {}
         self._graphs: dict[tuple[int, tuple[int, ...]], Callable[[], States]] = {}
 
-    def run(
-        self,
-        x: torch.Tensor,
-        positions: torch.Tensor,
-        longest: int,
-        sees: npt.NDArray[np.bool_] | None,
-        cache: TreeCache,
-        depths: Sequence[int] = (),
-        *,
-        beside: torch.Tensor | None = None,
-        without: Skips = NOTHING,
-    ) -> States:
-        """As the compact pass does, which computes what does not fit a bucket, what is only a part
-        of the model, and what is behind a cache that is not `zeroed`."""
-        rows, size = len(x), bucket(len(x))
-        whole = beside is None and without == NOTHING and cache.zeroed
-        if size is None or not whole:
-            return super().run(
-                x, positions, longest, sees, cache, depths, beside=beside, without=without
-            )
+    def run(self, rows: Rows, cache: TreeCache) -> States:
+        """Compute like the compact pass. That computes passes that fit no bucket, passes without
+        some sublayers or with `beside`, and passes over a cache that is not `zeroed`."""
+        x, count, size = rows.x, len(rows.x), bucket(len(rows.x))
+        plain = rows.beside is None and rows.without == NOTHING and cache.zeroed
+        if size is None or not plain:
+            return super().run(rows, cache)
         past = cache.get_seq_length()
         cache.reserve(past + size)
         appended = [
-            cache.append(index, rows, layer.shared, layer.width, x)
+            cache.append(index, count, layer.shared, layer.width, x)
             for index, layer in enumerate(self.layers)
         ]
         held = [(keys, values) for keys, values, _ in appended]
         inputs = self._inputs_of(size, x, held)
-        seen = np.tri(rows, dtype=np.bool_) if sees is None else sees
-        inputs.fill(x, self._angles(positions, longest), seen, past)
-        hidden, states = self._pass_of(size, inputs, held, tuple(depths))()
-        return hidden[:rows], [one[:rows] for one in states]
+        sees = np.tri(count, dtype=np.bool_) if rows.sees is None else rows.sees
+        inputs.fill(x, self._angles(rows.positions, rows.longest), sees, past)
+        hidden, states = self._pass_of(size, inputs, held, tuple(rows.depths))()
+        return hidden[:count], [state[:count] for state in states]
 
     def compute(self, inputs: Inputs, held: Held, depths: tuple[int, ...]) -> States:
-        """The pass itself: the same operations on the same tensors, whatever is in them."""
+        """Compute the pass: always the same operations on the same tensors."""
         x, states = inputs.x, []
         mask = inputs.mask.repeat(self.groups, 1)[None, None]
         for number, (layer, (keys, values)) in enumerate(zip(self.layers, held, strict=True), 1):
             q, k, v = layer.heads_of(x, inputs.turns[0], inputs.turns[1])
-            keys[0].index_copy_(1, inputs.places, k)
-            values[0].index_copy_(1, inputs.places, v)
+            keys[0].index_copy_(1, inputs.slots, k)
+            values[0].index_copy_(1, inputs.slots, v)
             x = layer.feed(layer.mix(x, q, keys, values, mask))
             states += [x] if number in depths else []
         return self.norm(x), states
 
     def _inputs_of(self, size: int, x: torch.Tensor, held: Held) -> Inputs:
-        """The tensors of a bucket; all are made anew where the cache has moved."""
+        """Return the tensors of a bucket; make all buckets again if the cache has moved."""
         keys = held[0][0]
         if keys is not self._first:
             self._first = keys
@@ -145,15 +129,15 @@ class StaticDecoder(FusedDecoder):
             turns = x.new_zeros(2, size, self._heads, self._tables.shape[2])
             turns[0] = 1
             mask = x.new_zeros(size, keys.shape[2])
-            places = torch.zeros(size, dtype=torch.long, device=x.device)
-            own = x.new_zeros(size, x.shape[1])
-            self._inputs[size] = Inputs(own, turns, mask, places, self.shared)
+            slots = torch.zeros(size, dtype=torch.long, device=x.device)
+            embeddings = x.new_zeros(size, x.shape[1])
+            self._inputs[size] = Inputs(embeddings, turns, mask, slots, self.shared)
         return self._inputs[size]
 
     def _pass_of(
         self, size: int, inputs: Inputs, held: Held, depths: tuple[int, ...]
     ) -> Callable[[], States]:
-        """What computes a bucket: its graph where there is CUDA."""
+        """Return the computation of a bucket: on CUDA its graph."""
 
         def compute() -> States:
             return self.compute(inputs, held, depths)
@@ -166,26 +150,26 @@ class StaticDecoder(FusedDecoder):
 
 
 def replayed(device: torch.device) -> bool:
-    """Whether buckets are captured there, so that this is the fastest pass."""
+    """Return whether buckets are captured on a device, which makes this the fastest pass."""
     return device.type == "cuda"
 
 
 _planning = threading.Lock()
-"""Held while the process may plan attention: one capture at a time."""
+"""Lock for the time in which the process may plan attention: one capture at a time."""
 
 
 def plan_no_attention() -> None:
-    """From now on no pass of this process is computed by cuDNN's attention, but those that are
-    captured. It plans anew for every number of keys, which took an H200 59 ms each; PyTorch's other
-    kernels plan nothing (docs/gpu.md)."""
+    """Switch cuDNN's attention off for this process, except in captures. It plans again for every
+    number of keys, which took 59 ms each on an H200; PyTorch's other kernels plan nothing
+    (docs/gpu.md)."""
     with _planning:
         torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 @contextmanager
 def attention_planned() -> Iterator[None]:
-    """Allow cuDNN's attention, the faster one once it has planned: a captured pass has one
-    shape."""
+    """Allow cuDNN's attention for a while: for a captured pass, which has one shape, it is
+    faster."""
     with _planning:
         before = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
         torch.backends.cuda.enable_cudnn_sdp(True)
@@ -196,8 +180,8 @@ def attention_planned() -> Iterator[None]:
 
 
 def captured(compute: Callable[[], States], device: torch.device) -> Callable[[], States]:
-    """A pass as a CUDA graph: what replays it, and gives the tensors that it writes to. Meanwhile
-    other threads may use the GPU; passes of theirs that are not captured may take longer."""
+    """Capture a pass as a CUDA graph; return a function that replays it and returns its output
+    tensors. Other threads may use the GPU during a capture; their other passes may take longer."""
     with torch.cuda.device(device), attention_planned():
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
@@ -207,11 +191,11 @@ def captured(compute: Callable[[], States], device: torch.device) -> Callable[[]
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-            found = compute()
+            states = compute()
 
     def replay() -> States:
         with torch.cuda.device(device):
             graph.replay()
-        return found
+        return states
 
     return replay

@@ -3,61 +3,51 @@ drafts.
 
 A feature is the target's last hidden state at a position, from which its output matrix makes
 logits. The head takes the feature at position i and the token at i + 1, and guesses the feature at
-i + 1 (EAGLE, arXiv 2401.15077, section 4.1); embeddings and output matrix are the target's. From
-its guesses it goes on by itself, and grows a tree whose nodes are chosen by cumulative probability
-(EAGLE-2, arXiv 2406.16858, section 4). A feature can also hold states from between the target's
-layers, which a matrix of the head adds to the last one (EAGLE-3, arXiv 2503.01840, section 3.1).
+i + 1 (EAGLE, arXiv 2401.15077, section 4.1); embeddings and output matrix are the target's. It
+continues from its own guesses, and grows a tree from the nodes of the highest cumulative
+probability (EAGLE-2, arXiv 2406.16858, section 4). A feature can also hold states from between the
+target's layers, which a matrix of the head adds to the last one (EAGLE-3, arXiv 2503.01840, section
+3.1).
 
-That is the head as it is trained here. What published heads have otherwise is a `Layout`.
+Heads that are trained here are built like this. A `Layout` describes published heads.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import SafetensorError
 from torch import nn
 from torch.nn import functional as F
-from transformers import LlamaConfig, LlamaModel, PreTrainedModel
+from transformers import LlamaConfig, LlamaModel
 
-from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
-from ouroboros_core.interfaces import Evaluation
-from ouroboros_core.models import rounding
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
-from ouroboros_core.models.engines.compact import Product, norm
+from ouroboros_core.models.engines.compact import Product, Rows, norm
 from ouroboros_core.models.engines.passes import decoder, product
-from ouroboros_core.models.evaluation import TorchEvaluation
-from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.tree import TokenTree, TreeBuilder
-
-FILE = "head.safetensors"
+from ouroboros_core.models.forward import TorchEvaluation
+from ouroboros_core.models.heads.head import Head, HeadConfig, HeadDrafter, check_context
+from ouroboros_core.models.heads.recipes import EagleRecipe
+from ouroboros_core.tree import Evaluation, TokenTree, TreeBuilder
 
 
 @dataclass(frozen=True)
-class HeadConfig:
-    """What the head is made of, and for whom.
+class EagleConfig(HeadConfig):
+    """Sizes of an EAGLE head.
 
-    width        of the target's features; embedding: of its token embeddings
-    target       the target's name, for messages
-    signature    some of the target's weights: a head fits no other target
-    eps          of the norms
-    depths       layers of the target behind which its states are read, beside the last one's
+    embedding  width of the target's token embeddings
+    eps        of the norms
+    depths     layers of the target after which the head reads its states, beside the last layer
     """
 
-    width: int
     embedding: int
     intermediate: int
     heads: int
     key_value_heads: int
-    target: str
-    signature: tuple[float, ...]
     rope_theta: float = 10_000.0
     eps: float = 1e-6
     depths: tuple[int, ...] = ()
@@ -65,25 +55,25 @@ class HeadConfig:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a head has otherwise than those that are trained here; the defaults are these.
+    """The modules of a head. The defaults describe the heads that are trained here.
 
-    beside           no matrix joins state and embedding: each has a norm of its own, and the
-                     layer's queries, keys and values are made of both, the embedding first.
-                     What it reads of the target is what a matrix makes of the states from between
-                     the layers, without the last one (EAGLE-3)
-    between          width of each of these states, where it is not the head's own
-    input_norm       whether a norm stands before the layer's attention
-    last_norm        what the norm behind the layer is for: what the head goes on from and the
-                     logits made of it, the logits alone, or there is none
-    bias             of the matrix that joins, or of the one over the states
+    separate         no matrix joins state and embedding: each has its own norm, and the layer's
+                     queries, keys and values are made of both, the embedding first. The head
+                     reads a matrix product of the states from between the target's layers,
+                     without the last state (EAGLE-3)
+    between          width of each of these states, if it is not the head's width
+    input_norm       whether there is a norm before the layer's attention
+    last_norm        use of the norm after the layer: for the guessed features and the logits, for
+                     the logits only, or there is no norm
+    bias             of the joining matrix, or of the matrix over the states
     attention_bias   of queries, keys and values
-    attention_width  of one of the layer's attention heads, where it is not width / heads
-    rope             transformers' `rope_parameters`, where more than the base is to be said
-    own_outputs      whether the head has an output matrix of its own, of as many rows as outputs
-    own_tokens       rows of the head's own embedding matrix; 0: it is the target's
+    attention_width  of one of the layer's attention heads, if it is not width / heads
+    rope             transformers' `rope_parameters`, if they have more than a base
+    own_outputs      whether the head has its own output matrix, with a row for each output
+    own_tokens       rows of the head's own embedding matrix; 0: it is the target's matrix
     """
 
-    beside: bool = False
+    separate: bool = False
     between: int | None = None
     input_norm: bool = True
     last_norm: Literal["features", "logits", "none"] = "features"
@@ -99,19 +89,8 @@ OWN = Layout()
 """The layout of the heads that are trained here."""
 
 
-def signature(target: PreTrainedModel) -> tuple[float, ...]:
-    """Some weights of a model, from its first matrices to its last; the same in every dtype up to
-    rounding."""
-    matrices = [p for p in target.parameters() if p.dim() == 2]
-    chosen = [matrices[round(n * (len(matrices) - 1) / 7)] for n in range(8)]
-    places = [
-        m[(len(m) // 3 + n) % len(m), (5 * n + 3) % m.shape[1]] for m in chosen for n in range(8)
-    ]
-    return tuple(round(float(value.detach()), 7) for value in places)
-
-
-def _body(config: HeadConfig, layout: Layout) -> LlamaConfig:
-    """The configuration of the one layer."""
+def _body(config: EagleConfig, layout: Layout) -> LlamaConfig:
+    """Return the configuration of the layer."""
     return LlamaConfig(
         vocab_size=1,
         hidden_size=config.width,
@@ -130,33 +109,27 @@ def _body(config: HeadConfig, layout: Layout) -> LlamaConfig:
     )
 
 
-def _alike(a: Sequence[float], b: Sequence[float]) -> bool:
-    return len(a) == len(b) and all(
-        abs(x - y) <= 0.01 * max(abs(x), abs(y)) + 1e-4 for x, y in zip(a, b, strict=True)
-    )
+class EagleHead(Head):
+    """A matrix that joins feature and embedding, and one Llama layer with its norm; or the modules
+    of another layout."""
 
+    Recipe, Config = EagleRecipe, EagleConfig
+    config: EagleConfig
 
-class EagleHead(nn.Module):
-    """The weights: a matrix that joins feature and embedding, and one Llama layer with its norm; or
-    what a layout says."""
-
-    outputs: torch.Tensor
-
-    def __init__(self, config: HeadConfig, outputs: Sequence[int], layout: Layout = OWN) -> None:
+    def __init__(self, config: EagleConfig, outputs: Sequence[int], layout: Layout = OWN) -> None:
         """outputs: the token ids that the head can draft."""
-        super().__init__()
-        self.config, self.layout = config, layout
+        super().__init__(config, outputs)
+        self.layout = layout
         width, states = config.width, len(config.depths) * (layout.between or config.width)
         self.join: nn.Linear | None = None
-        if not layout.beside:
+        if not layout.separate:
             self.join = nn.Linear(width + config.embedding, width, bias=layout.bias)
         self.deeper: nn.Linear | None = None
         if config.depths:
-            self.deeper = nn.Linear(states, width, bias=layout.bias and layout.beside)
+            self.deeper = nn.Linear(states, width, bias=layout.bias and layout.separate)
             nn.init.zeros_(self.deeper.weight)
-        self.register_buffer("outputs", torch.tensor(sorted(outputs), dtype=torch.int32))
         self.body = LlamaModel(_body(config, layout))
-        self.body.embed_tokens.requires_grad_(False)  # it is never used: the joined vectors go in
+        self.body.embed_tokens.requires_grad_(False)  # never used: inputs are vectors
         self.embedding_norm: nn.RMSNorm | None = None
         self.last_norm: nn.RMSNorm | None = None
         self.output: nn.Linear | None = None
@@ -166,12 +139,12 @@ class EagleHead(nn.Module):
 
     def _lay_out(self, width: int, outputs: int) -> None:
         layout, layer, eps = self.layout, self.body.layers[0], self.config.eps
-        if layout.beside or layout.attention_bias:
-            given = width + (self.config.embedding if layout.beside else 0)
+        if layout.separate or layout.attention_bias:
+            inputs = width + (self.config.embedding if layout.separate else 0)
             for name in ("q_proj", "k_proj", "v_proj"):
-                made = getattr(layer.self_attn, name).out_features
-                setattr(layer.self_attn, name, nn.Linear(given, made, bias=layout.attention_bias))
-        if layout.beside:
+                rows = getattr(layer.self_attn, name).out_features
+                setattr(layer.self_attn, name, nn.Linear(inputs, rows, bias=layout.attention_bias))
+        if layout.separate:
             self.embedding_norm = nn.RMSNorm(self.config.embedding, eps)
         if not layout.input_norm:
             layer.input_layernorm = nn.Identity()
@@ -185,62 +158,27 @@ class EagleHead(nn.Module):
             self.embedding = nn.Embedding(layout.own_tokens, self.config.embedding)
 
     @property
-    def device(self) -> torch.device:
-        return self.outputs.device
-
-    @property
-    def parts(self) -> dict[str, torch.Tensor]:
-        """The weights that are its own."""
+    def stored(self) -> dict[str, torch.Tensor]:
         return {
             name: value for name, value in self.state_dict().items() if "embed_tokens" not in name
         }
 
+    @property
+    def shape(self) -> str:
+        return f"one layer of width {self.config.width}, {super().shape}"
+
     def save(self, folder: Path, bits: int = 16) -> None:
-        """Write weights in bfloat16, or matrices in 8 bits, and what they are; of a head in this
-        project's layout."""
-        assert self.layout == OWN
-        folder.mkdir(parents=True, exist_ok=True)
-        rounding.write(self.parts, folder / FILE, bits)
-        (folder / "head.json").write_text(
-            json.dumps({"kind": "eagle", **asdict(self.config)}, indent=2) + "\n", encoding="utf-8"
-        )
-
-    @classmethod
-    def load(cls, folder: Path, target: PreTrainedModel) -> EagleHead:
-        """The head in a folder, in the target's dtype and on its device; refuses a target it was
-        not trained for.
-
-        Raises WeightsUnavailable where there is none, VocabularyMismatch for another target.
-        """
-        try:
-            data: dict[str, Any] = json.loads((folder / "head.json").read_text(encoding="utf-8"))
-            if data.pop("kind") != "eagle":
-                raise ValueError("it is no EAGLE head")
-            data |= {name: tuple(data.get(name, ())) for name in ("signature", "depths")}
-            config = HeadConfig(**data)
-            state = rounding.read(folder / FILE)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            raise WeightsUnavailable(f"{folder} holds no EAGLE head: {error}") from None
-        if not _alike(config.signature, signature(target)):
-            raise VocabularyMismatch(
-                f"the EAGLE head {folder.name} was trained for {config.target} and reads its "
-                "features, but this target is "
-                "another: train one for it: python -m ouroboros_core train eagle --target ... "
-                "--out ..."
-            )
-        head = cls(config, state["outputs"].tolist())
-        head.load_state_dict(state, strict=False)
-        weight = target.get_input_embeddings().weight
-        return head.to(device=weight.device, dtype=weight.dtype).eval()
+        assert self.layout == OWN, "published layouts are only read"
+        super().save(folder, bits)
 
 
 def head_input(
     features: torch.Tensor,
-    config: HeadConfig,
+    config: EagleConfig,
     deeper: Callable[[torch.Tensor], torch.Tensor] | None,
 ) -> torch.Tensor:
-    """What the head reads [..., width] of features [..., width * (1 + depths)]: the last hidden
-    state, and what `deeper` makes of the others, each divided by its own size first."""
+    """Return the input [..., width] of the head for features [..., width * (1 + depths)]: the sum
+    of the last hidden state and of `deeper` of the other states, each divided by its size."""
     last = features[..., : config.width]
     if deeper is None:
         return last
@@ -251,32 +189,34 @@ def head_input(
 
 
 class HeadEvaluation(TorchEvaluation):
-    """Also the features [nodes, width] that the head guesses after each node, and the nodes' rows
-    behind the context's in its cache, by which they can be extended."""
+    """Outputs after nodes that the head can extend: their rows follow the rows of the context in
+    the head's cache."""
 
     features: torch.Tensor
+    """[nodes, width], guessed after each node."""
 
 
-def _norm(module: nn.RMSNorm, config: HeadConfig) -> Product:
+def _norm(module: nn.RMSNorm, config: EagleConfig) -> Product:
     return norm(module.weight, config.eps)
 
 
-class EagleDrafter:
-    """The head of one target as a Drafter; remembers the rows of the context it has already
+class EagleDrafter(HeadDrafter):
+    """An EAGLE head of one target as a Drafter. It remembers the rows of the context that it has
     read."""
 
-    def __init__(self, head: EagleHead, target: CausalLM, name: str = "eagle") -> None:
+    weights = EagleHead
+
+    def __init__(self, head: EagleHead, target: CausalLM, name: str = EagleRecipe.kind) -> None:
+        super().__init__(head, target, name)
         target.keep_features(head.config.depths)
-        self.head, self.target, self.name = head, target, name
-        self.passes = self.rows = 0
+        self.head = head
         engine = target.engine
         self._ids = head.outputs.long()
         self._project = self._projection()
-        # Its frequencies are not weights: in half precision they would turn by the wrong angles.
+        # The frequencies are not weights: in half precision the angles would be wrong.
         rope = type(head.body.rotary_emb)(config=head.body.config)
         head.body.rotary_emb = rope.to(head.device)
-        mine, theirs = head.embedding, target.model.get_input_embeddings()
-        self._embed = theirs if mine is None else mine
+        self._embed = head.embedding or target.model.get_input_embeddings()
         self._join = (
             None if head.join is None else product(engine, head.join.weight, head.join.bias)
         )
@@ -288,60 +228,39 @@ class EagleDrafter:
         )
         self._body = decoder(engine, head.body)
         drafted = int((self._ids < self.vocabulary).sum())
-        self._drafted = slice(drafted)  # of the token ids that the target scores, too
+        self._drafted = slice(drafted)  # the token ids that the target also scores
         self._outputs = None if drafted == self.vocabulary else self._ids[:drafted]
-        self.reset()
 
     def _projection(self) -> Product:
-        """What the layer says [rows, width] to logits of the token ids that can be drafted."""
+        """Return the map of the layer's outputs [rows, width] to logits of the head's token ids."""
         head, engine = self.head, self.target.engine
         if head.output is not None:
             project = product(engine, head.output.weight)
         else:
             output = self.target.model.get_output_embeddings()
-            part: Any = self._ids.to(output.weight.device)
-            if len(part) == part[-1] + 1:  # the first ones, all of them: no copy
-                part = slice(len(part))
-            bias = None if output.bias is None else output.bias.detach()[part].to(head.device)
-            project = product(engine, output.weight.detach()[part].to(head.device), bias)
+            rows: Any = self._ids.to(output.weight.device)
+            if len(rows) == rows[-1] + 1:  # a slice of all first rows makes no copy
+                rows = slice(len(rows))
+            bias = None if output.bias is None else output.bias.detach()[rows].to(head.device)
+            project = product(engine, output.weight.detach()[rows].to(head.device), bias)
         if head.last_norm is None:
             return project
         last = _norm(head.last_norm, head.config)
         return lambda x: project(last(x))
 
     def _logits(self, guessed: torch.Tensor) -> torch.Tensor:
-        """Of what the layer says [rows, width], for the token ids that the target scores, too."""
+        """Return logits of the layer's outputs [rows, width], for token ids that the target also
+        scores."""
         return self._project(guessed)[:, self._drafted]
 
-    @property
-    def vocabulary(self) -> int:
-        vocabulary: int = self.target.vocabulary
-        return vocabulary
-
-    def reset(self) -> None:
-        """Forget every token and give the cache's memory back."""
-        self._cache = TreeCache(1)
-        self._tokens: tuple[int, ...] = ()
-        self._latest: HeadEvaluation | None = None
-
     def forget(self) -> None:
-        """Drop what is remembered of earlier texts; keeps the memory."""
-        self._tokens, self._latest = (), None
-        self._cache.keep(0)
-
-    def reserve(self, tokens: int) -> None:
-        self._cache.reserve(tokens)
+        super().forget()
+        self._latest: HeadEvaluation | None = None
 
     @torch.inference_mode()
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> HeadEvaluation:
-        """The head's outputs after every node; the context has at least two tokens, since the first
-        has no feature before it."""
         context = tuple(context)
-        if len(context) < 2 or tree.tokens[0] != context[-1]:
-            raise InvalidInput(
-                "the root of the tree must be the last token of the context, which must have two "
-                "tokens at least"
-            )
+        check_context(context, tree)
         root = TreeBuilder(context[-1]).build()
         guessed = self._read(context)
         self.rows += 1
@@ -353,8 +272,8 @@ class EagleDrafter:
 
     @torch.inference_mode()
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> HeadEvaluation:
-        """One pass for every level of new nodes: a node goes in with the feature that was guessed
-        after its parent."""
+        """Make one pass for each level of new nodes. The input of a node has the feature that was
+        guessed after its parent."""
         assert isinstance(evaluation, HeadEvaluation)
         assert tree.begins_with(evaluation.tree), (
             "an extended tree begins with the nodes of the one that was evaluated"
@@ -362,24 +281,24 @@ class EagleDrafter:
         if evaluation is not self._latest and len(tree) > len(evaluation.tree):
             return self.evaluate(evaluation.context, tree)
         while len(evaluation.tree) < len(tree):
-            known = len(evaluation.tree)
+            first = len(evaluation.tree)
             level = next(
-                (n for n in range(known, len(tree)) if tree.parents[n] >= known), len(tree)
+                (n for n in range(first, len(tree)) if tree.parents[n] >= first), len(tree)
             )
             evaluation = self._level(evaluation, tree.first(level))
         self._latest = evaluation
         return evaluation
 
     def _level(self, evaluation: HeadEvaluation, tree: TokenTree) -> HeadEvaluation:
-        """New nodes, each below one that was evaluated."""
-        base, known = len(evaluation.context) - 1, len(evaluation.tree)
-        fresh = list(range(known, len(tree)))
+        """Evaluate new nodes, which are children of evaluated ones."""
+        base, first = len(evaluation.context) - 1, len(evaluation.tree)
+        fresh = list(range(first, len(tree)))
         features = evaluation.features[[tree.parents[node] for node in fresh]]
-        # The root's row is the last one of the context; node n has row base + n - 1.
+        # The root has the last row of the context, node n row base + n - 1.
         positions = torch.tensor(
             [base + tree.depths[node] - 1 for node in fresh], device=features.device
         )
-        sees = tree.ancestors[known:, 1:]
+        sees = tree.ancestors[first:, 1:]
         guessed = self._pass(features, [tree.tokens[node] for node in fresh], positions, sees)
         self.rows += len(fresh)
         extended = HeadEvaluation(
@@ -394,28 +313,23 @@ class EagleDrafter:
         return extended
 
     def _read(self, tokens: tuple[int, ...]) -> torch.Tensor:
-        """Bring the head's cache up to the context; the feature [1, width] it guesses for the last
-        token."""
+        """Read the context, and return the feature [1, width] that the head guesses after it."""
         features = self.target.features(tokens).to(self.head.device)
-        pairs = zip(tokens, self._tokens, strict=False)
-        agreed = next(
-            (n for n, (a, b) in enumerate(pairs) if a != b), min(len(tokens), len(self._tokens))
-        )
-        held = min(max(0, agreed - 1), len(tokens) - 2)
-        self._cache.keep(held)
+        start_row = min(max(0, self._common_length(tokens) - 1), len(tokens) - 2)
+        self._cache.keep(start_row)
         self._tokens, self._latest = (), None
         guessed = features[:0]
-        for start in range(held, len(tokens) - 1, PREFILL_CHUNK):
+        for start in range(start_row, len(tokens) - 1, PREFILL_CHUNK):
             stop = min(start + PREFILL_CHUNK, len(tokens) - 1)
             positions = torch.arange(start, stop, device=features.device)
-            given = self._given(features[start:stop])
-            guessed = self._pass(given, list(tokens[start + 1 : stop + 1]), positions, None)
+            inputs = self._inputs(features[start:stop])
+            guessed = self._pass(inputs, list(tokens[start + 1 : stop + 1]), positions, None)
         self._tokens = tokens
         return guessed[-1:]
 
-    def _given(self, features: torch.Tensor) -> torch.Tensor:
-        """What the head reads [rows, width] of the target's features."""
-        if not self.head.layout.beside:
+    def _inputs(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the head's inputs [rows, width] for the target's features."""
+        if not self.head.layout.separate:
             return head_input(features, self.head.config, self._deeper)
         assert self.head.deeper is not None and self._deeper is not None
         return self._deeper(features[:, -self.head.deeper.in_features :])
@@ -430,12 +344,13 @@ class EagleDrafter:
         self._cache.reserve(self._cache.get_seq_length() + len(tokens))
         embedded = self._embed(torch.tensor(tokens, device=features.device))
         self.passes += 1
-        beside = None
+        normed = None
         if self._join is not None:
             features = self._join(torch.cat([features, embedded], dim=-1))
         else:
             assert self._norm_embedding is not None
-            beside = self._norm_embedding(embedded)
+            normed = self._norm_embedding(embedded)
         capacity = self._cache.capacity
-        guessed, _ = self._body.run(features, positions, capacity, sees, self._cache, beside=beside)
+        rows = Rows(features, positions, capacity, sees, beside=normed)
+        guessed, _ = self._body.run(rows, self._cache)
         return guessed

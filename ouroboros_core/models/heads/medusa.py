@@ -2,8 +2,8 @@
 2401.10774, section 2.1).
 
 Head k is one residual block, x + SiLU(W x + b), on the target's last hidden state, and an output
-matrix. The paper trains an output matrix for each head, which begins as the target's; here all
-heads share the target's own, so that five heads take the bytes of five blocks.
+matrix. The paper trains an output matrix for each head, which begins as the target's. Here all
+heads share the target's matrix, so that five heads take the bytes of five blocks.
 """
 
 from __future__ import annotations
@@ -17,29 +17,30 @@ from torch.nn import functional as F
 
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.passes import product
-from ouroboros_core.models.heads.trained import DepthDrafter, TrainedConfig, TrainedHead
+from ouroboros_core.models.heads.head import DepthDrafter, Head, HeadConfig
+from ouroboros_core.models.heads.recipes import MedusaRecipe
 
 RANKS = 10
-"""Likeliest tokens of a head that may be in a tree, as in the authors' code."""
+"""Number of a head's likeliest tokens that may be in a tree, as in the authors' code."""
 
 
 @dataclass(frozen=True)
-class MedusaConfig(TrainedConfig):
-    """What the heads are.
+class MedusaConfig(HeadConfig):
+    """Sizes and measured accuracies.
 
-    heads       how many
-    accuracies  of each head, how often its i-th likeliest token is the target's choice, on texts
-                that were held out; empty where that was not measured
+    heads       number of heads
+    accuracies  of each head, the share of held-out positions where its i-th likeliest token is
+                the target's choice; empty if it was not measured
     """
 
     heads: int
     accuracies: tuple[tuple[float, ...], ...] = ()
 
 
-class MedusaHeads(TrainedHead):
+class MedusaHeads(Head):
     """The residual blocks, which begin as the identity (section 2.1)."""
 
-    kind, called, Config = "medusa", "a set of Medusa heads", MedusaConfig
+    Recipe, Config = MedusaRecipe, MedusaConfig
     config: MedusaConfig
 
     def __init__(self, config: MedusaConfig, outputs: Sequence[int]) -> None:
@@ -47,15 +48,25 @@ class MedusaHeads(TrainedHead):
         self.weight = nn.Parameter(torch.zeros(config.heads, config.width, config.width))
         self.bias = nn.Parameter(torch.zeros(config.heads, config.width))
 
+    @property
+    def shape(self) -> str:
+        return (
+            f"{self.config.heads} residual blocks of width {self.config.width}, {super().shape}; "
+            "the output matrix is the target's"
+        )
+
     def block(self, index: int, hidden: torch.Tensor) -> torch.Tensor:
-        """Hidden states [rows, width] after the block of one head."""
+        """Return hidden states [rows, width] after the block of one head."""
         return hidden + F.silu(F.linear(hidden, self.weight[index], self.bias[index]))
 
 
 class MedusaDrafter(DepthDrafter):
-    """The heads of one target as a RankedDrafter: after a node of depth d speaks head d + 1."""
+    """The heads of one target as a RankedDrafter: head d + 1 has the outputs after a node of depth
+    d."""
 
-    def __init__(self, head: MedusaHeads, target: CausalLM, name: str = "medusa") -> None:
+    weights = MedusaHeads
+
+    def __init__(self, head: MedusaHeads, target: CausalLM, name: str = MedusaRecipe.kind) -> None:
         super().__init__(head, target, name)
         target.keep_features()
         self._heads, self._width = head.config.heads, head.config.width
@@ -74,8 +85,8 @@ class MedusaDrafter(DepthDrafter):
 
 
 def assumed(heads: int) -> tuple[tuple[float, ...], ...]:
-    """Accuracies of heads that were not measured: round numbers that fall with the place by a fifth
-    each time, and with the square of the rank."""
+    """Return accuracies of heads that were not measured: round numbers that fall by a fifth with
+    each head, and with the square of the rank."""
     return tuple(
-        tuple(0.5 * 0.8**place / rank**2 for rank in range(1, RANKS + 1)) for place in range(heads)
+        tuple(0.5 * 0.8**index / rank**2 for rank in range(1, RANKS + 1)) for index in range(heads)
     )

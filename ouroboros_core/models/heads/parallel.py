@@ -1,10 +1,10 @@
-"""A parallel drafter: one layer says several tokens in one pass, from mask tokens (ParallelSpec,
+"""A parallel drafter: one layer guesses several tokens in one pass, from mask tokens (ParallelSpec,
 arXiv 2410.05589, section 3).
 
 It reads the target like an EAGLE head: the last hidden state at a position and the embedding of the
-token behind it, joined by a matrix. Behind the last of these stand mask tokens, learned vectors of
-which each has its place: the first row says the next token, the first mask the one after it, and so
-on. A mask sees the text and the masks before it, never what was drafted.
+next token, joined by a matrix. Mask tokens follow the last of these rows. They are learned vectors,
+one for each further place: the last row guesses the next token, the first mask the token after it.
+A mask sees the text and the masks before it, never a drafted token.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import torch
 from torch import nn
 
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
-from ouroboros_core.models.heads.trained import DepthDrafter
-from ouroboros_core.models.kv_cache import TreeCache
-from ouroboros_core.models.layer import LayerConfig, OneLayer, Rows, matrix, own_rows, states
+from ouroboros_core.models.heads.head import DepthDrafter
+from ouroboros_core.models.heads.layer import LayerConfig, OneLayer, Rows, matrix, own_rows, states
+from ouroboros_core.models.heads.recipes import ParallelRecipe
 
 
 @dataclass(frozen=True)
 class ParallelConfig(LayerConfig):
-    """What the drafter is made of.
+    """Sizes of the drafter.
 
-    group  tokens of one pass: one mask fewer
+    group  tokens of one pass, one more than masks
     """
 
     group: int
@@ -45,13 +45,13 @@ EAGLE_NAMES = {
     "norm_last": "body.norm",
     "join": "join",
 }
-"""What each part is called in an EAGLE head."""
+"""The name of each module in an EAGLE head."""
 
 
 class ParallelHead(OneLayer):
     """The weights of the layer, the joining matrix, and the masks."""
 
-    kind, called, Config = "parallel", "a parallel drafter", ParallelConfig
+    Recipe, Config = ParallelRecipe, ParallelConfig
     config: ParallelConfig
 
     def __init__(self, config: ParallelConfig, outputs: Sequence[int]) -> None:
@@ -59,37 +59,38 @@ class ParallelHead(OneLayer):
         self.join = matrix(config.width + config.embedding, config.width)
         self.masks = nn.Parameter(0.02 * torch.randn(config.group - 1, config.width))
 
+    @property
+    def shape(self) -> str:
+        return (
+            f"one layer of width {self.config.width}, {self.config.group} tokens in one pass, "
+            f"{super().shape}; embeddings and output matrix are the target's"
+        )
+
     def renamed(self, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """An EAGLE head is a parallel drafter of one token: the masks stay as they are."""
+        """Rename the weights of an EAGLE head, which is a parallel drafter of one token. The masks
+        stay as they are."""
         if EAGLE_NAMES["join"] + ".weight" not in state or "masks" in state:
             return state
-        here = {f"{theirs}.weight": f"{ours}.weight" for ours, theirs in EAGLE_NAMES.items()}
-        found = {here.get(name, name): weight for name, weight in state.items()}
-        return {**found, "masks": self.masks.detach()}
+        names = {f"{eagle}.weight": f"{name}.weight" for name, eagle in EAGLE_NAMES.items()}
+        weights = {names.get(name, name): weight for name, weight in state.items()}
+        return {**weights, "masks": self.masks.detach()}
 
 
 class ParallelDrafter(DepthDrafter):
-    """The drafter of one target: outputs after a node depend on its depth alone, since no row sees
-    what was drafted. Remembers its keys and values of the text."""
+    """The drafter of one target. Outputs after a node depend on its depth only, because no row sees
+    a drafted token. It remembers its keys and values of the text."""
 
-    def __init__(self, head: ParallelHead, target: CausalLM, name: str = "parallel") -> None:
+    weights = ParallelHead
+
+    def __init__(
+        self, head: ParallelHead, target: CausalLM, name: str = ParallelRecipe.kind
+    ) -> None:
         super().__init__(head, target, name)
         target.keep_features()
         self.group = head.config.group
         self._config, self._maps = head.config, head.products(target.engine)
         self._masks = head.masks.detach()
         self._embed = target.model.get_input_embeddings()
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget every token and give the cache's memory back."""
-        self._cache = TreeCache(1)
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop what is remembered of earlier texts; keeps the memory."""
-        self._tokens: tuple[int, ...] = ()
-        self._cache.keep(0)
 
     def reserve(self, tokens: int) -> None:
         self._cache.reserve(tokens + self.group)
@@ -98,34 +99,31 @@ class ParallelDrafter(DepthDrafter):
     def guesses(self, context: tuple[int, ...], levels: int) -> torch.Tensor:
         hidden = self.target.features(context)[:, : self._config.width]
         hidden = hidden.to(self._masks.device)
-        pairs = zip(context, self._tokens, strict=False)
-        short = min(len(context), len(self._tokens))
-        agreed = next((n for n, (a, b) in enumerate(pairs) if a != b), short)
-        # Row n is made of the hidden state of token n and of token n + 1.
+        # Row n joins the hidden state of token n and the embedding of token n + 1.
         last = len(context) - 2
-        held = min(max(0, agreed - 1), self._cache.get_seq_length(), last)
+        first = min(max(0, self._common_length(context) - 1), self._cache.get_seq_length(), last)
         self._tokens = ()
-        self._cache.keep(held)
-        while last - held > PREFILL_CHUNK:
-            stop = held + PREFILL_CHUNK
-            self._append(self._joined(hidden, context, held, stop), held)
-            held = stop
+        self._cache.keep(first)
+        while last - first > PREFILL_CHUNK:
+            stop = first + PREFILL_CHUNK
+            self._append(self._joined(hidden, context, first, stop), first)
+            first = stop
         masks = self._masks[: min(levels, self.group) - 1]
-        x = torch.cat([self._joined(hidden, context, held, last + 1), masks[None]], 1)
-        own, x = self._append(x, held), x[:, last - held :]
-        rows = torch.arange(last + x.shape[1], device=x.device)
-        sees = None if x.shape[1] == 1 else rows[None, :] <= rows[last:, None]
+        x = torch.cat([self._joined(hidden, context, first, last + 1), masks[None]], 1)
+        rows, x = self._append(x, first), x[:, last - first :]
+        positions = torch.arange(last + x.shape[1], device=x.device)
+        sees = None if x.shape[1] == 1 else positions[None, :] <= positions[last:, None]
         self.passes += 1
         self.rows += x.shape[1]
-        found = states(self._config, self._maps, x, rows[last:], own, sees)
+        drafted = states(self._config, self._maps, x, positions[last:], rows, sees)
         self._cache.keep(last)
         self._tokens = context
-        return found[0]
+        return drafted[0]
 
     def _joined(
         self, hidden: torch.Tensor, context: tuple[int, ...], start: int, stop: int
     ) -> torch.Tensor:
-        """What the layer reads [1, rows, width] at some positions."""
+        """Return the layer's inputs [1, rows, width] from position `start` to `stop`."""
         tokens = torch.tensor([context[start + 1 : stop + 1]], device=self._embed.weight.device)
         embedded = self._embed(tokens).to(hidden.device)
         joined: torch.Tensor = self._maps["join"](
@@ -134,7 +132,8 @@ class ParallelDrafter(DepthDrafter):
         return joined
 
     def _append(self, x: torch.Tensor, start: int) -> Rows:
-        """Add the rows of what the layer reads, from a position on, to the cache; all rows."""
+        """Add the rows of the layer's inputs, from position `start` on, to the cache, and return
+        all rows."""
         self._cache.reserve(self._cache.get_seq_length() + x.shape[1])
         positions = torch.arange(start, start + x.shape[1], device=x.device)
         held: Rows = self._cache.layers[0].update(*own_rows(self._config, self._maps, x, positions))

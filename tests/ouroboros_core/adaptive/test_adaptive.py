@@ -24,11 +24,12 @@ from ouroboros_core.adaptive.controller import (
 from ouroboros_core.adaptive.cost_model import TYPICAL, Costs, PassCosts
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.lookup.lookahead_window import WIDEST, columns_within
 from ouroboros_core.methods.lookahead import LONG_ENOUGH
-from ouroboros_core.methods.parts.adjustable import NO_DRAFT, NO_WINDOW, Adjustable
 from ouroboros_core.methods.parts.base import (
+    NO_DRAFT,
+    NO_WINDOW,
+    Adjustable,
     Context,
     Method,
     Resources,
@@ -40,6 +41,7 @@ from ouroboros_core.methods.parts.drafting import DraftModel
 from ouroboros_core.methods.union import Union
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.settings import AUTO
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.tree import AnnotatedTree, Learned, Notes, Provenance, TokenTree, TreeBuilder
@@ -49,8 +51,12 @@ from tests.tiny import emitted, new_memory, plain, prompt, run, writer
 from tests.traces import make_trace
 
 SETTABLE = [m.id for m in methods.available().values() if m.Hyperparameters.fixed()]
-DEAR = Costs(PassCosts((1, 2), (1.0, 30.0)), PassCosts((1,), (40.0,)), PassCosts((1,), (40.0,)))
-FREE = Costs(PassCosts((1, 64), (1.0, 1.0001)), PassCosts((1,), (1e-6,)), PassCosts((1,), (1e-6,)))
+DEAR = Costs(
+    PassCosts((1, 2), (1.0, 30.0)), PassCosts((1,), (40.0,)), {"eagle": PassCosts((1,), (40.0,))}
+)
+FREE = Costs(
+    PassCosts((1, 64), (1.0, 1.0001)), PassCosts((1,), (1e-6,)), {"eagle": PassCosts((1,), (1e-6,))}
+)
 
 costs_ = st.lists(st.floats(0.0, 0.5), min_size=9, max_size=9).map(
     lambda steps: PassCosts(tuple(range(1, 11)), tuple(1.0 + sum(steps[:n]) for n in range(10)))
@@ -229,9 +235,9 @@ def test_what_is_left_out_is_the_least_likely_and_the_window_stays() -> None:
     kept = controller.propose(Context((3, 1), 9, 0))
     assert [kept.tokens[n] for n in kept.proposals] == [4, 9, 5]
     assert kept.parents[:4] == (-1, 0, 1, 0) and kept.tokens[4:] == (7,)
-    assert controller.decision is not None and (
-        controller.decision.offered,
-        controller.decision.size,
+    assert controller.notes.decision is not None and (
+        controller.notes.decision.offered,
+        controller.notes.decision.size,
     ) == (6, 3)
 
 
@@ -345,8 +351,8 @@ def test_what_is_not_worth_it_is_tried_now_and_then_beside_a_window_too(columns:
     for number in range(100):
         context = Context((1,) * (number + 1), 200 - number, number)
         tree = controller.propose(context)
-        assert controller.decision is not None
-        reasons.append(controller.decision.reason)
+        assert controller.notes.decision is not None
+        reasons.append(controller.notes.decision.reason)
         unread: Any = None
         controller.learn(VerificationResult.whole_step(context, tree, unread, (), 7))
     assert reasons.count("trial") == 100 // (TRIAL + 1)
@@ -590,7 +596,8 @@ def test_union_does_without_the_draft_where_a_copy_is_sure() -> None:
     models = tiny.pair("llama", "sdpa")
     text = prompt(seed=5)
     whole = plain(models[0].model, text, 200)
-    costs = Costs(PassCosts((1, 64), (1.0, 1.2)), PassCosts((1,), (0.3,)), PassCosts((1,), (0.3,)))
+    cheap = PassCosts((1,), (0.3,))
+    costs = Costs(PassCosts((1, 64), (1.0, 1.2)), cheap, {"eagle": cheap})
     with_copies = run(models, "union", [*text, *whole[:150]], 50, automatic=True, costs=costs)
     without = run(models, "speculative", [*text, *whole[:150]], 50, automatic=True, costs=costs)
     assert emitted(with_copies) == emitted(without)
@@ -607,9 +614,9 @@ def test_a_heads_pass_is_timed_without_the_targets() -> None:
     made: list[int] = []
     forward = target._forward
 
-    def counted(tokens: Any, *more: Any) -> Any:
-        made.append(len(tokens))
-        return forward(tokens, *more)
+    def counted(rows: Any, *more: Any) -> Any:
+        made.append(len(rows.tokens))
+        return forward(rows, *more)
 
     target._forward = counted  # type: ignore[assignment]
     for rows in (1, 4):
@@ -645,13 +652,12 @@ def test_a_drafters_pass_is_timed_behind_the_first_one_of_a_step(
 ) -> None:
     target: Any = Clock(monkeypatch, lambda rows: 0.005)
     draft: Any = Follower(target)
-    head: Any = Follower(target)
-    heads: Any = {"medusa": Follower(target)}
-    costs = profiler.measure(target, draft, head, heads)
-    assert costs.draft is not None and costs.head is not None
+    heads: Any = {"eagle": Follower(target), "medusa": Follower(target)}
+    costs = profiler.measure(target, draft, heads)
+    assert costs.draft is not None
     assert costs.draft.seconds == pytest.approx((0.002,) * len(profiler.DRAFT_ROWS))
-    assert costs.head.seconds == pytest.approx((0.0014, 0.0018))
-    assert costs.heads["medusa"].seconds == pytest.approx(costs.head.seconds)
+    for kind in heads:
+        assert costs.heads[kind].seconds == pytest.approx((0.0014, 0.0018))
 
 
 def test_the_least_time_of_a_pass_counts_and_fewer_rows_never_count_as_dearer(
@@ -659,7 +665,7 @@ def test_the_least_time_of_a_pass_counts_and_fewer_rows_never_count_as_dearer(
 ) -> None:
     """As where passes over 2 rows were timed while the machine was busy."""
     model: Any = Clock(monkeypatch, lambda rows: 0.001 + 0.0001 * rows if rows != 2 else 0.02)
-    costs = profiler.measure(model, None, None)
-    assert costs.target.of(16) == pytest.approx(0.0026) and costs.draft is costs.head is None
+    costs = profiler.measure(model, None)
+    assert costs.target.of(16) == pytest.approx(0.0026) and costs.draft is None and not costs.heads
     assert costs.target.of(2) == costs.target.of(4) == pytest.approx(0.0014)
     assert model.passes == 0

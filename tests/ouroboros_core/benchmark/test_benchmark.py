@@ -8,7 +8,6 @@ import io
 import itertools
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,10 +22,10 @@ import torch
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
-from ouroboros_core.benchmark import entrants, peers, prompts, report, store
+from ouroboros_core.benchmark import entrants, peers, prompts, report
 from ouroboros_core.benchmark.entrants import MethodEntrant, Outcome
 from ouroboros_core.benchmark.runner import Runner, stretch
-from ouroboros_core.benchmark.store import Measurement, Settings, Share, Store
+from ouroboros_core.benchmark.store import Measurement, Settings, Store
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair, load_pair
@@ -35,8 +34,7 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.trace import Seconds, Trace
-from scripts import copies
-from scripts.profile_steps import profile, table
+from scripts.measure.steps import profile, table
 from tests import ROOT
 from tests.commands import Ask, running
 from tests.folders import save
@@ -140,7 +138,7 @@ def test_only_who_can_use_an_expected_text_is_given_it(pair: Pair, tmp_path: Pat
         entrant.trace = partial(_expecting, told[entrant.label], entrant.trace)  # type: ignore[method-assign]
     names = [spec.text for spec in specs]
     store_ = Store(make_settings(methods=names, questions=1, repeats=1))
-    runner = Runner(pair, field, [question], store_, Share())
+    runner = Runner(pair, field, [question], store_)
     assert len(list(runner.run())) == 1
     assert told == {"autoregressive": ["", "", ""], "ngram": ["", "", ""]} | {
         "sam": ["", question.prediction, ""]
@@ -299,18 +297,15 @@ def make_settings(**more: Any) -> Settings:
     return Settings(**values | more)
 
 
-def make_runner(
-    pair: Pair, path: Path | None, folder: Path, *, resume: bool = False, mine: Share | None = None
-) -> Runner:
-    mine, settings = mine or Share(), make_settings()
+def make_runner(pair: Pair, path: Path | None, folder: Path, *, resume: bool = False) -> Runner:
+    settings = make_settings()
     specs = entrants.parse(",".join(settings.methods), Sampling())
-    store = mine.open(settings, path, resume=resume)
+    store = Store.open(settings, path, resume=resume)
     return Runner(
         pair,
         [MethodEntrant(pair, spec) for spec in specs],
         prompts.read(write_prompts(folder / "p.jsonl")),
         store,
-        mine,
     )
 
 
@@ -365,8 +360,8 @@ def test_every_kind_of_memory_is_kept_over_an_interruption(
         settings = make_settings(methods=names, questions=2, turns=False, max_new_tokens=16)
         field = [MethodEntrant(pair, spec) for spec in entrants.parse(",".join(names), Sampling())]
         questions = prompts.read(write_prompts(tmp_path / "p.jsonl", 2))
-        opened = Share().open(settings, path, resume=resume)
-        return Runner(pair, field, questions, opened, Share())
+        opened = Store.open(settings, path, resume=resume)
+        return Runner(pair, field, questions, opened)
 
     whole, path = runner(None), tmp_path / "out.json"
     assert len(list(whole.run())) == 4
@@ -465,43 +460,12 @@ def test_the_order_is_mixed_so_that_none_always_follows_the_same_one(
     assert len({unit[0] for unit in units}) > 1 and len(before) > 1
 
 
-def test_shares_cover_the_work_once_and_merge(pair: Pair, tmp_path: Path) -> None:
-    """Two shares, each in its own file; the main one is begun anew with --resume and then all is
-    there."""
-    without_history(pair)
-    path = tmp_path / "out.json"
-    halves = [make_runner(pair, path, tmp_path, mine=Share(rank, 2)) for rank in (0, 1)]
-    for half in halves:
-        list(half.run())
-    assert sorted(u for half in halves for u in half.store.units) == sorted(
-        (r, q) for r in (0, 1) for q in range(6)
-    )
-    stray = tmp_path / "out.json.part1.writing"
-    stray.touch()
-    with pytest.raises(
-        InvalidInput, match=r"out\.json\.part1 is left of an interrupted benchmark: add --resume"
-    ):
-        make_runner(pair, path, tmp_path)
-    for _ in range(2):  # interrupted again before the parts were merged
-        alone = make_runner(pair, path, tmp_path, resume=True)
-        assert alone.left == []
-        assert len(alone.store.measurements) == 12 * 2 * 4
-        alone.store.save({})
-    store.gather(alone.store)
-    assert len(alone.store.measurements) == 12 * 2 * 4
-    store.remove_parts(path, Share())
-    assert stray.exists()
-    assert not (tmp_path / "out.json.part1").exists()
-    again = make_runner(pair, path, tmp_path, resume=True, mine=Share(1, 2))
-    assert again.left == []
-
-
 def test_a_question_that_cannot_run_is_named_before_any_work(pair: Pair, tmp_path: Path) -> None:
     without_history(pair)
     entrants_ = [MethodEntrant(pair, spec) for spec in entrants.parse("", Sampling())]
     long = [prompts.Question("x", "qa", ("the cat " * 200,))]
     with pytest.raises(InvalidInput, match=r"question x, turn 1: the prompt has \d+ tokens"):
-        Runner(pair, entrants_, long, Store(make_settings()), Share())
+        Runner(pair, entrants_, long, Store(make_settings()))
     template, pair.tokenizer.chat_template = pair.tokenizer.chat_template, None
     with pytest.raises(
         InvalidInput, match="no chat template, which later turns need: leave --turns out"
@@ -511,7 +475,6 @@ def test_a_question_that_cannot_run_is_named_before_any_work(pair: Pair, tmp_pat
             entrants_,
             [prompts.Question(1, "qa", ("a", "b"))],
             Store(make_settings()),
-            Share(),
         )
     pair.tokenizer.chat_template = template
 
@@ -541,7 +504,7 @@ def test_what_one_method_cannot_run_is_left_out_for_all_and_stays_out(
     field: list[Any] = [plain, other, Choosy(other, "bad"), Choosy(other, "worse")]
     path, settings = tmp_path / "a.json", make_settings(repeats=2, max_new_tokens=3)
     measured = Store(settings, path)
-    first = Runner(pair, field, asked, measured, Share())
+    first = Runner(pair, field, asked, measured)
     list(first.run())
     assert [(one.question, one.turn) for one in measured.left_out] == [("d", 0), ("b", 0), ("c", 1)]
     assert measured.lines[0].startswith("3 questions were left out, or the later turns")
@@ -553,7 +516,7 @@ def test_what_one_method_cannot_run_is_left_out_for_all_and_stays_out(
         assert {(run.question, run.turn) for run in runs} == able and len(runs) == 6
     alone = Store(make_settings(repeats=2, max_new_tokens=3))
     fit = [prompts.Question("a", "qa", ("x", "y")), prompts.Question("c", "qa", ("z",))]
-    list(Runner(pair, [plain, other], fit, alone, Share()).run())
+    list(Runner(pair, [plain, other], fit, alone).run())
     both = [
         {(row.method, row.group): (row.questions, row.tokens) for row in report.rows(runs)}
         for runs in (measured.fair, alone.measurements)
@@ -564,10 +527,8 @@ def test_what_one_method_cannot_run_is_left_out_for_all_and_stays_out(
         measured.save({})
         again = Store.open(settings, path, resume=True)
         assert again.left_out == measured.left_out
-        assert Runner(pair, field, asked, again, Share()).left == []
-    taken = Store(settings)
-    taken.adopt(again)
-    assert taken.left_out == measured.left_out and len(taken.fair) == len(measured.fair)
+        assert Runner(pair, field, asked, again).left == []
+        assert len(again.fair) == len(measured.fair)
 
 
 @pytest.mark.parametrize("why", ["too long", "the template refuses"])
@@ -829,15 +790,9 @@ def options(folders: tuple[str, str], *arguments: str) -> list[str]:
     return [*pair, "--dtype", "float32", "--device", "cpu", "--max-new-tokens", "24", *arguments]
 
 
-def bench(folders: tuple[str, str], *arguments: str, launch: tuple[str, ...] = ()) -> list[str]:
+def bench(folders: tuple[str, str], *arguments: str) -> list[str]:
     """The command in a process of its own."""
-    return [sys.executable, *launch, "-m", "ouroboros_core", *options(folders, *arguments)]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return [sys.executable, "-m", "ouroboros_core", *options(folders, *arguments)]
 
 
 def result_of(command: list[str]) -> subprocess.CompletedProcess[str]:
@@ -941,41 +896,6 @@ def test_two_limits_have_a_table_each_of_the_same_runs(
 
 
 @pytest.mark.slow
-def test_two_processes_measure_what_one_does(
-    ouroboros: Ask, folders: tuple[str, str], tmp_path: Path
-) -> None:
-    """The real launcher; the oracle is the command in this process."""
-    common = ("--prompts", str(write_prompts(tmp_path / "p.jsonl")), *FIELD)
-    alone = ouroboros(*options(folders, *common, "--json", str(tmp_path / "a.json")))
-    assert alone.returncode == 0, alone.stderr
-    launch: tuple[str, ...] = (
-        "-m",
-        "accelerate.commands.launch",
-        "--multi_gpu",
-        "--num_processes",
-        "2",
-        "--num_machines",
-        "1",
-    )
-    launch += (
-        "--mixed_precision",
-        "no",
-        "--dynamo_backend",
-        "no",
-        "--main_process_port",
-        str(free_port()),
-    )
-    both = result_of(bench(folders, *common, "--json", str(tmp_path / "b.json"), launch=launch))
-    assert both.returncode == 0, both.stderr
-    assert (
-        json.loads((tmp_path / "b.json").read_text(encoding="utf-8"))["environment"]["processes"]
-        == 2
-    )
-    assert facts(tmp_path / "b.json")[1] == facts(tmp_path / "a.json")[1]
-    assert not list(tmp_path.glob("*.part*"))
-
-
-@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
     ouroboros: Ask, folders: tuple[str, str], tmp_path: Path
 ) -> None:
@@ -1012,7 +932,7 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
     assert (refused.returncode, "add --resume" in refused.stderr) == (2, True)
     resumed = ouroboros(*asked, "--resume")
     assert resumed.returncode == 0, resumed.stderr
-    assert f"going on after {done} of 12 questions" in resumed.stderr
+    assert f"continuing after {done} of 12 questions" in resumed.stderr
     whole = ouroboros(*asked[:-1], str(tmp_path / "b.json"))
     assert whole.returncode == 0
     assert facts(tmp_path / "a.json") == facts(tmp_path / "b.json")
@@ -1074,7 +994,7 @@ def test_a_vocabulary_of_a_few_letters_runs_with_every_method_that_needs_no_trai
             "peers must be among hf-greedy, hf-assisted, hf-prompt-lookup, llama.cpp, got hf-magic",
         ),
         (["--prompts", "nowhere.jsonl"], "there is no file nowhere.jsonl"),
-        (["--resume"], "--resume goes on with what is in a file: name it with --json"),
+        (["--resume"], "--resume continues with the results in a file: name it with --json"),
         (
             ["--json", "no/such/folder.json"],
             "the folder of no/such/folder.json does not exist: make it first",
@@ -1148,12 +1068,3 @@ def test_transformers_own_sampling_has_a_seed_for_each_prompt(pair: Pair) -> Non
         seeds.append(torch.initial_seed())
     assert (texts[0], seeds[0]) == (texts[2], seeds[2])
     assert seeds[0] != seeds[1]
-
-
-def test_what_could_be_copied_is_counted_by_hand() -> None:
-    """The worked example, and a text of one repeated token."""
-    assert copies.copyable([1, 2, 3], [1, 2, 3], 2) == 1
-    assert copies.copyable([1, 2, 3], [1, 2, 3], 1) == 2
-    assert copies.copyable([1, 2, 3], [3, 2, 1], 2) == 0
-    assert copies.copyable([7, 7, 7], [7, 7], 1) == 2
-    assert "| rag | 50% | 25% | 0% | 0% |" in copies.table({"rag": [4, 2, 1, 0, 0]})

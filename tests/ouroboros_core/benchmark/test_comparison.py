@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from ouroboros_core.benchmark import entrants
 from ouroboros_core.benchmark.comparison import Comparison
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.integrations import notebook_tables
 from ouroboros_core.integrations.notebook import safe
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.methods import get
@@ -103,7 +103,7 @@ def test_a_text_that_is_another_one_is_told(pair: Pair) -> None:
     told = compare(PROMPT, "draft_only", pair=pair, max_new_tokens=12, rounds=1)
     assert told["draft_only"].identical is None
     wrong = replace(told["draft_only"], identical=False, difference="token 3 <differs>")
-    page = replace(told, lanes=(told.baseline, wrong))._repr_html_()
+    page = notebook_tables.comparison_html(replace(told, lanes=(told.baseline, wrong)))
     assert "DIFFERS" in page and "token 3 &lt;differs&gt;" in page
 
 
@@ -127,7 +127,7 @@ def test_what_cannot_be_compared_is_refused(
 
 
 def test_the_race_shows_every_lane_its_numbers_and_its_tokens_in_time(found: Comparison) -> None:
-    page = found._repr_html_()
+    page = notebook_tables.comparison_html(found)
     shown = Read(page)
     assert [name for name in LANES if f"<strong>{name}</strong>" not in page] == []
     assert "script" not in {tag for tag, _ in shown.found}
@@ -141,9 +141,7 @@ def test_the_race_shows_every_lane_its_numbers_and_its_tokens_in_time(found: Com
 
 
 def test_in_letters_a_comparison_is_a_table(found: Comparison) -> None:
-    printed: list[str] = []
-    found._repr_pretty_(SimpleNamespace(text=printed.append), False)
-    lines = printed[0].splitlines()
+    lines = notebook_tables.comparison_text(found).splitlines()
     assert lines[0].startswith("medians of 3 rounds in turn; ")
     assert [line.split()[0] for line in lines[1:5]] == ["method", *LANES]
     assert "identical" in lines[3]
@@ -157,11 +155,9 @@ def test_a_sweep_by_one_call_has_a_row_for_each_value(pair: Pair) -> None:
     assert [row.coordinates for row in told.rows] == [(1,), (3,)]
     assert [(row.runs, row.equal) for row in told.rows] == [(6, 6), (6, 6)]
     assert told.best is not None and told.best.speedup == max(row.speedup for row in told.rows)
-    page = told._repr_html_()
+    page = notebook_tables.sweep_html(told)
     assert "Measured best" in page and Read(page) and 'scope="row">3</th>' in page
-    printed: list[str] = []
-    told._repr_pretty_(SimpleNamespace(text=printed.append), False)
-    assert "gamma=3" in printed[0]
+    assert "gamma=3" in notebook_tables.sweep_text(told)
 
 
 def test_two_settings_are_a_grid_and_the_others_stay(pair: Pair) -> None:
@@ -169,7 +165,7 @@ def test_two_settings_are_a_grid_and_the_others_stay(pair: Pair) -> None:
     told = sweep("speculative", varied, prompts=[PROMPT], pair=pair, max_new_tokens=4)
     single = sweep("speculative", {"gamma": [1]}, prompts=PROMPT, pair=pair, max_new_tokens=4)
     assert [row.runs for row in single.rows] == [3], "a text is one prompt, not one a letter"
-    page = told._repr_html_()
+    page = notebook_tables.sweep_html(told)
     assert page.count("<td>") == 4 and page.count("★") >= 1
     with pytest.raises(InvalidInput, match="gamma is varied and has a fixed value"):
         sweep("speculative", {"gamma": [1]}, settings={"gamma": 2}, pair=pair)

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from ouroboros_core.benchmark import protocol
-from ouroboros_core.benchmark.protocol import Measured, Round, Speedup, at_once, last, measure
+from ouroboros_core.benchmark.protocol import Measured, Round, at_once, last, measure
 from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Speedup
 from ouroboros_core.trace.trace import Seconds, Trace
 from tests.traces import typed_trace
 

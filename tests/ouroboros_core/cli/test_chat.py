@@ -79,7 +79,7 @@ def session(embedded_pair: Pair) -> Session:
 
 def tiny_pair(pair: Pair) -> Pair:
     """The target alone: no draft model, no head, no corpus."""
-    return replace(pair, draft=None, head=None, corpus=None)
+    return replace(pair, draft=None, heads={}, corpus=None)
 
 
 def asked(session: Session) -> list[str]:

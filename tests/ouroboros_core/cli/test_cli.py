@@ -328,7 +328,7 @@ def test_the_target_answers_prompts_for_a_corpus(
     found = Corpus.load(corpus, embedded_pair.fingerprint)
     assert found.documents == 2
     question = embedded_pair.encode("What is a heap in computer science?", chat=False)
-    occurs = found.cursor().extend(question).found
+    occurs = found.cursor().extend(question).match
     assert occurs is not None and occurs.length == len(question)
     assert len(found) > 2 * 8
 

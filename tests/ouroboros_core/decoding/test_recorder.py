@@ -11,7 +11,7 @@ import torch
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.recorder import TOP, Recorder
-from ouroboros_core.methods.parts.needs import TRAINED, Need
+from ouroboros_core.methods.parts.needs import HEAD_KINDS, Need
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.skips import without
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
@@ -26,7 +26,7 @@ OWN_PASSES = {Need.DRAFT_MODEL, Need.SELF_DRAFT}
 MIXED_ROWS = {"draft_only", "superposed"}
 DRAFTED = [m for m in METHODS if methods.get(m).needs & OWN_PASSES and m not in MIXED_ROWS]
 DRAFTED += ["union"]
-HEADS = [m for m in METHODS if methods.get(m).needs & {Need.HEAD, *TRAINED}]
+HEADS = [m for m in METHODS if methods.get(m).needs & HEAD_KINDS.keys()]
 RULES = {
     "greedy": Sampling(),
     "match": Sampling(temperature=0.8, top_k=12, top_p=0.95, seed=4),

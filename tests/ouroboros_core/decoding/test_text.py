@@ -21,7 +21,7 @@ from ouroboros_core.cli import display
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.text import BYTE_OF, BYTE_TOKEN, TextStream, decode_all, split_text
 from tests.folders import small_pair, tokenizer
-from visualize.server.compute import Live
+from visualize.watch.job import Live
 
 KINDS = ("bytes", "metaspace")
 TIBETAN = "བོད་ཡིག་ནི་བོད་མིའི་ཡི་གེ"

@@ -306,7 +306,7 @@ def test_window_and_guess_set_need_not_be_equal_and_the_draft_may_have_any_depth
         ),
         (
             lambda t, d: autoregressive_generate([1], t, logits_processor=Own()),
-            "Own has a __call__ of its own",
+            "Own has its own __call__",
         ),
         (lambda t, d: speculative_generate([], d, t), "the prompt has no tokens"),
         (

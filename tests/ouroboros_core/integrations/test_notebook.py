@@ -1,5 +1,4 @@
-"""What a run shows of itself in a notebook: the oracle is the trace, read back out of the HTML as a
-browser reads it."""
+"""A run in a notebook: the oracle is the trace, read back out of the HTML as a browser reads it."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ VOID = {"input", "rect", "path", "meta"}
 
 
 class Read(HTMLParser):
-    """The elements of a page: those that are open, and of each finished one (tag, attributes)."""
+    """The elements of a page: the open ones, and (tag, attributes) of each finished one."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -62,33 +61,31 @@ def test_the_text_is_that_of_the_run_and_every_token_has_its_look_and_its_card(
     make: Callable[[], Trace],
 ) -> None:
     trace = make()
-    shown = Read(trace._repr_html_())
-    assert trace.text in "".join(shown.told)
-    looks = [look for step in trace.steps for look in notebook.looks_of(step)]
-    assert [at["data-look"] for at in shown.tokens] == looks
-    for at, look in zip(shown.tokens, looks, strict=True):
+    read = Read(notebook.trace_html(trace))
+    assert trace.text in "".join(read.told)
+    looks = [at["data-look"] or "" for at in read.tokens]
+    assert tuple(looks) == trace.looks
+    for at, look in zip(read.tokens, looks, strict=True):
         assert (at["data-card"] or "").startswith(f"{LOOKS[look].glyph} {LOOKS[look].label} · ")
 
 
 def test_a_card_says_the_step_the_reason_and_the_probabilities() -> None:
     """By hand: the draft's second guess, 11, was refused, and 12 stands for it."""
-    shown = Read(typed_trace()._repr_html_())
-    first, correction, *_ = (at["data-card"] or "" for at in shown.tokens)
+    read = Read(notebook.trace_html(typed_trace()))
+    first, correction, *_ = (at["data-card"] or "" for at in read.tokens)
     assert "step 1" in first and "Accepted: the draft proposed it" in first
     assert "Corrected, the likeliest tokens differ: target wanted ‘#12’" in correction
-    marks = [
-        at["data-card"] or "" for tag, at in Read(typed_trace()._repr_html_()).found if tag == "b"
-    ]
+    marks = [at["data-card"] or "" for tag, at in read.found if tag == "b"]
     assert len(marks) == 1 and "Rejected: the target wanted ‘#12’; the draft said ‘#11’" in marks[0]
 
 
 def test_what_models_wrote_is_never_markup_nor_a_formula_and_nothing_is_fetched() -> None:
-    page = hostile()._repr_html_() + hostile().tree(1)._repr_html_()
-    shown = Read(page)
-    assert {tag for tag, _ in shown.found}.isdisjoint({"script", "link", "img", "iframe", "object"})
-    assert not [at for _, at in shown.found for name in at if name.startswith("on")]
-    assert all(at["data-card"] for at in shown.tokens)
-    assert "".join(shown.told).count("<script>alert(1)</script>${1+1}") > len(hostile().texts)
+    page = notebook.trace_html(hostile()) + notebook.tree_html(hostile().tree(1))
+    read = Read(page)
+    assert {tag for tag, _ in read.found}.isdisjoint({"script", "link", "img", "iframe", "object"})
+    assert not [at for _, at in read.found for name in at if name.startswith("on")]
+    assert all(at["data-card"] for at in read.tokens)
+    assert "".join(read.told).count("<script>alert(1)</script>${1+1}") > len(hostile().texts)
     assert not re.search("[\x00-\x08\x0b-\x1f]", page)
     assert set(re.findall(r"\w+://[^\s\"')]+", page)) == {"http://www.w3.org/2000/svg"}
     assert "url(" not in page and "@import" not in page
@@ -98,28 +95,28 @@ def test_what_models_wrote_is_never_markup_nor_a_formula_and_nothing_is_fetched(
 def test_a_long_run_has_its_whole_text_and_says_what_was_left_out() -> None:
     steps: list[Step] = [replace(typed_trace().steps[1], index=n) for n in range(200)]
     trace = make_trace(steps)
-    page = trace._repr_html_()
-    shown = Read(page)
-    assert trace.text in "".join(shown.told)
-    cards = sum("data-card" in at for at in shown.tokens)
-    assert notebook.CARDS <= cards <= notebook.CARDS + 3 and len(shown.tokens) == 600
+    page = notebook.trace_html(trace)
+    read = Read(page)
+    assert trace.text in "".join(read.told)
+    cards = sum("data-card" in at for at in read.tokens)
+    assert notebook.CARDS <= cards <= notebook.CARDS + 3 and len(read.tokens) == 600
     assert f"cards are those of the first {notebook.CARDS} of 600 tokens" in page
     assert f"the first {notebook.TREES} of 200" in page
     assert len(page) < 600_000
 
 
 def test_the_tree_of_a_step_has_every_proposed_token_and_the_targets_own() -> None:
-    """By hand: root, two guesses of which one was accepted, and the correction."""
-    found = typed_trace().tree(1)
-    assert found.title == "Step 1: 2 proposed, 1 accepted, then a correction"
-    assert found.svg.count("<rect") == 4 and len(re.findall("<rect.*dasharray", found.svg)) == 1
-    assert [line.strip() for line in found.text.splitlines()[1:]] == [
+    """By hand: the root, an accepted guess, a rejected one, and the correction."""
+    picture = notebook.tree_picture(typed_trace().tree(1))
+    assert picture.title == "Step 1: 2 proposed, 1 accepted, then a correction"
+    assert picture.svg.count("<rect") == 4 and len(re.findall("<rect.*dasharray", picture.svg)) == 1
+    assert [line.strip() for line in picture.text.splitlines()[1:]] == [
         "#2",
         "● #10 ✓",
         "● #11 ✗",
         "▲ #12 ✓",
     ]
-    assert len(found.reasons) == 2
+    assert len(picture.reasons) == 2
 
 
 @pytest.mark.parametrize("number", [0, 4, -1])
@@ -129,15 +126,15 @@ def test_a_step_that_there_is_not_is_refused(number: int) -> None:
 
 
 def test_a_run_without_steps_can_be_shown() -> None:
-    Read(make_trace([])._repr_html_())
+    Read(notebook.trace_html(make_trace([])))
     with pytest.raises(InvalidInput, match="there is no step"):
         make_trace([]).tree(1)
 
 
 def test_in_letters_the_sign_of_who_wrote_it_stands_before_each_stretch() -> None:
-    told = notebook.trace_text(typed_trace()).splitlines()
-    assert told[0].startswith(
+    lines = notebook.trace_text(typed_trace()).splitlines()
+    assert lines[0].startswith(
         "ouroboros: 7 tokens in 3 forward passes, 2.33 tokens per pass; 1.30 s"
     )
-    assert told[1] == "●t10 ▲t12 ●t20 ◆t21 ★t22 ●t30 t31 "
-    assert "● draft model" in told[2]
+    assert lines[1] == "●t10 ▲t12 ●t20 ◆t21 ★t22 ●t30 t31 "
+    assert "● draft model" in lines[2]

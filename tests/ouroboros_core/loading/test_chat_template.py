@@ -178,7 +178,7 @@ def test_harmless_contents_have_the_ids_of_the_chat_template(name: str, kind: st
     for contents in HARMLESS:
         oracle = templated(words, contents)
         assert template.ids(contents) == oracle
-        apart = template._told_apart(contents, template.render(contents))
+        apart = template._separated(contents, template.render(contents))
         assert template._encode(*apart) == oracle
 
 

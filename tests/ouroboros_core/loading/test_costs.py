@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ import pytest
 
 from ouroboros_core.adaptive.cost_model import Costs
 from ouroboros_core.environment import Environment
-from ouroboros_core.loading.costs import costs_of
+from ouroboros_core.loading import measured
+from ouroboros_core.loading.costs import costs_of, read_costs
 from tests.clocked import Clock, Follower
 
 ENVIRONMENT = Environment("cpu", "bfloat16", 2, "a processor", "3", "2", "5", "0")
@@ -24,9 +24,9 @@ def test_costs_are_measured_once_and_a_damaged_file_anew(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     model: Any = Clock(monkeypatch, lambda rows: 0.001)
-    first = costs_of(ENVIRONMENT, model, None, None, "x")
+    first = costs_of(ENVIRONMENT, model, None, {}, "x")
     made = model.made
-    assert costs_of(ENVIRONMENT, model, None, None, "x") == first and model.made == made
+    assert costs_of(ENVIRONMENT, model, None, {}, "x") == first and model.made == made
     (file,) = (tmp_path / "ouroboros" / "costs").glob("*.json")
     whole = json.loads(file.read_text(encoding="utf-8"))
     target = whole["target"]
@@ -40,21 +40,30 @@ def test_costs_are_measured_once_and_a_damaged_file_anew(
     )
     for damage in ("{", "[1]", *(json.dumps(whole | {"target": part}) for part in damaged)):
         file.write_text(damage, encoding="utf-8")
-        assert costs_of(ENVIRONMENT, model, None, None, "x").target.rows == first.target.rows
+        assert costs_of(ENVIRONMENT, model, None, {}, "x").target.rows == first.target.rows
         assert model.made > made
         made = model.made
-    costs_of(ENVIRONMENT, model, None, None, "another way of computing")
+    costs_of(ENVIRONMENT, model, None, {}, "another way of computing")
     assert model.made > made
 
     def full(*_: Any, **__: Any) -> Any:
         raise OSError("no room")
 
-    monkeypatch.setattr(tempfile, "NamedTemporaryFile", full)
-    assert costs_of(ENVIRONMENT, model, None, None, "y").target.rows == first.target.rows
+    monkeypatch.setattr(measured, "write_atomically", full)
+    assert costs_of(ENVIRONMENT, model, None, {}, "y").target.rows == first.target.rows
     assert "no room" in caplog.text
 
 
-@pytest.mark.parametrize("kind", ["target", "draft", "head", "medusa"])
+def test_a_costs_file_of_an_older_version_has_the_eagle_head_apart_and_is_read() -> None:
+    """The oracle is the file itself, with the EAGLE head's costs beside those of other heads."""
+    costs = {"rows": [1, 4], "seconds": [0.1, 0.2]}
+    older = {"target": costs, "draft": None, "head": costs, "heads": {"medusa": costs}}
+    newer = {"target": costs, "draft": None, "heads": {"eagle": costs, "medusa": costs}}
+    assert read_costs(older) == read_costs(newer)
+    assert not read_costs({**older, "head": None, "heads": {}}).heads
+
+
+@pytest.mark.parametrize("kind", ["target", "draft", "eagle", "medusa"])
 def test_what_was_timed_on_a_busy_machine_is_timed_again(
     kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -65,11 +74,11 @@ def test_what_was_timed_on_a_busy_machine_is_timed_again(
     def timed(factor: float) -> tuple[Costs, int]:
         slower = {kind: factor}
         target: Any = Clock(monkeypatch, lambda rows: 0.002 * slower.get("target", 1))
-        draft, head, medusa = (
+        draft, eagle, medusa = (
             Follower(target, slower.get("target", slower.get(one, 1)))
-            for one in ("draft", "head", "medusa")
+            for one in ("draft", "eagle", "medusa")
         )
-        pair: Any = (target, draft, head, "x", {"medusa": medusa})
+        pair: Any = (target, draft, {"eagle": eagle, "medusa": medusa}, "x")
         found = costs_of(ENVIRONMENT, *pair)
         for file in (tmp_path / "ouroboros" / "costs").glob("*.json"):
             os.utime(file, (0, 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -18,7 +19,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.methods.parts.needs import TRAINED, Need
+from ouroboros_core.methods.parts.needs import HEAD_KINDS, Need
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.native import build
 from ouroboros_core.sampling import Sampler, Sampling
@@ -26,7 +27,7 @@ from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Step
 from ouroboros_core.tree import Learned
-from scripts import phrases, record
+from scripts import record
 from tests import tiny
 from visualize.gallery import runs as gallery
 
@@ -37,7 +38,7 @@ ABLE = tuple(
     method.id
     for method in methods.available().values()
     if Need.CANDIDATES not in method.needs
-    and all(embedded.head_folder(TRAINED[n]).exists() for n in method.needs if n in TRAINED)
+    and all(embedded.head_folder(HEAD_KINDS[n]).exists() for n in method.needs if n in HEAD_KINDS)
 )
 """The methods that can run with what ships; a candidate generator comes from a script of one's own."""
 TEXTS = tuple(
@@ -150,18 +151,31 @@ def fast_pair() -> Pair:
     return load_pair(device="cpu")
 
 
+def run_ouroboros(pair: Pair, pool: PhrasePool | None = None) -> tuple[Counter[Learned], float]:
+    """Return accepted suffix tokens by origin, and draft passes per draft token, on four prompts."""
+    kind = methods.get("ouroboros")
+    # Short drafts are often accepted whole.
+    settings = kind.Hyperparameters.parse(kind.Hyperparameters.fixed(gamma=2, ngram_size=5))
+    suffixes, draft_passes, drafted = Counter[Learned](), 0, 0
+    for question in own_prompts(4):
+        task = Task(question.turns[0], kind.id, settings, max_new_tokens=64)
+        trace = Generation(pair, task, pool).run()
+        suffixes += metrics.accepted_by_learned(trace)
+        draft_passes += sum(step.draft_passes for step in trace.steps)
+        drafted += metrics.proposed_by_source(trace)[Source.DRAFT]
+    return suffixes, draft_passes / drafted
+
+
 def test_phrases_from_every_source_are_accepted_and_make_drafting_cheaper(fast_pair: Pair) -> None:
-    """Four prompts: suffixes learned from lookahead and from verification cold, from history
-    warm."""
-    questions = own_prompts(4)
-    short: dict[str, Any] = {"gamma": 2, "ngram_size": 5}  # drafts that are often accepted whole
-    cold = phrases.tally(fast_pair, questions, 64, **short)
-    assert cold.suffixes[Learned.LOOKAHEAD] > 0
-    assert cold.suffixes[Learned.VERIFICATION] > 0
-    assert cold.draft_passes_per_draft_token < 1
-    again = phrases.warm_tally(fast_pair, questions, 64, **short)
-    assert again.suffixes[Learned.HISTORY] > 0
-    assert again.draft_passes_per_draft_token < cold.draft_passes_per_draft_token
+    """Suffixes are learned from lookahead and from verification cold, from history warm."""
+    suffixes, cold_passes = run_ouroboros(fast_pair)
+    assert suffixes[Learned.LOOKAHEAD] > 0 and suffixes[Learned.VERIFICATION] > 0
+    assert cold_passes < 1
+    guesses = methods.get("ouroboros").Hyperparameters().model_dump()["guess_set_size"]
+    pool = PhrasePool(5, guesses, fingerprint=fast_pair.fingerprint)
+    run_ouroboros(fast_pair, pool)
+    suffixes, warm_passes = run_ouroboros(fast_pair, pool)
+    assert suffixes[Learned.HISTORY] > 0 and warm_passes < cold_passes
 
 
 def test_the_papers_example_shows_all_three_origins(fast_pair: Pair) -> None:

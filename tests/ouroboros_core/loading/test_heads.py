@@ -339,7 +339,7 @@ def test_what_cannot_be_drafted_has_no_chance_under_rejection_sampling(tmp_path:
     text = tiny.prompt(15)
     evaluation = drafter.evaluate(text, TreeBuilder(text[-1]).build())
     sampler = Sampler(sampling, tiny.VOCABULARY)
-    drawn = Resources(sampler, head=drafter).drawn_from(evaluation, 0)
+    drawn = Resources(sampler, heads={"eagle": drafter}).drawn_from(evaluation, 0)
     assert drawn is not None
     wanted = torch.from_numpy(expected(head, model, text, []) / 0.8).softmax(-1).numpy()
     got = [float(q) for q in drawn]
@@ -362,7 +362,7 @@ def test_eagle2_writes_the_targets_text_with_a_published_head(
     sampler = Sampler(sampling, tiny.VOCABULARY)
     kind = methods.get("eagle2")
     chosen = kind.Hyperparameters.parse({"tree_depth": 3, "tree_width": 6, "tree_size": 24})
-    method = methods.create(kind, chosen, Resources(sampler, head=drafter))
+    method = methods.create(kind, chosen, Resources(sampler, heads={"eagle": drafter}))
     steps = list(decode(wrapper, method, text, sampler=sampler, max_new_tokens=40))
     assert tiny.emitted(steps) == tiny.plain(model, text, 40, sampling)
     assert any(step.path for step in steps) and any(not step.path for step in steps)

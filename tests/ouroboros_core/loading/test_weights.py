@@ -371,7 +371,7 @@ def test_a_damaged_folder_is_said_and_made_anew(
     assert embedded.ensure_target() == folder
     said = capsys.readouterr().err
     found = re.search(
-        r"^The weights in (.*) are damaged \((.*)\): they have to be converted again\.$",
+        r"^The weights in (.*) are damaged \((.*)\): they must be converted again\.$",
         said,
         re.MULTILINE,
     )

@@ -30,7 +30,7 @@ def positions(documents: Sequence[Sequence[int]], pattern: Sequence[int]) -> lis
 
 
 def length(corpus: Corpus, text: Sequence[int], longest: int = DEPTH) -> int:
-    found = corpus.cursor(longest).extend(text).found
+    found = corpus.cursor(longest).extend(text).match
     return found.length if found else 0
 
 
@@ -54,7 +54,7 @@ def test_lookups_and_continuations_are_those_of_a_scan() -> None:
             if any(end < len(documents[d]) for d, end in positions(documents, text[-n:]))
         ]
         longest = max(goes_on, default=0)
-        found = corpus.cursor().extend(text).found
+        found = corpus.cursor().extend(text).match
         assert (found.length if found else 0) == longest
         if found is None:
             continue
@@ -92,7 +92,7 @@ def test_the_successor_of_a_token_is_what_follows_it_most_often_in_a_document() 
 
 def test_no_match_and_no_continuation_crosses_the_end_of_a_document() -> None:
     corpus = Corpus.build([[1, 2, 3], [4, 5]])
-    found = corpus.cursor().extend([3, 4]).found
+    found = corpus.cursor().extend([3, 4]).match
     assert found is not None and found.length == 1
     assert corpus.continuations(found, 5, 9) == [(5,)]
     assert corpus.documents == 2

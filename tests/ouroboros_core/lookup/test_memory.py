@@ -5,14 +5,22 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ouroboros_core import lookup
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.lookup.memories import Memories, load_memory, read_memory
-from ouroboros_core.lookup.memory import LARGEST_FILE, Memory
+from ouroboros_core.lookup.memory import (
+    LARGEST_FILE,
+    Memories,
+    Memory,
+    kinds,
+    load_memory,
+    read_memory,
+)
 from ouroboros_core.lookup.ngrams import Occurrences
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.lookup.session_text import SessionText
@@ -127,6 +135,34 @@ def test_a_file_says_by_itself_what_it_holds(tmp_path: Path) -> None:
             load_memory(tmp_path / "memory.json", "other")
 
 
+ONE_FILE = """
+from ouroboros_core.lookup.memory import Memory
+
+class Nothing(Memory):
+    FORMAT, holds = "ouroboros-nothing", "memory of nothing"
+    token_ids = content = lambda self: {}
+    of_content = classmethod(lambda cls, data: cls())
+"""
+
+
+def test_a_new_kind_of_memory_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {kind.__name__ for kind in kinds().values()} == {
+        "Memories",
+        "PhrasePool",
+        "SessionText",
+        "Successors",
+    }
+    (tmp_path / "nothing.py").write_text(ONE_FILE, encoding="utf-8")
+    monkeypatch.setattr(lookup, "__path__", [*lookup.__path__, str(tmp_path)])
+    kinds.cache_clear()
+    try:
+        memory = kinds()["ouroboros-nothing"]("mine")
+        assert type(read_memory(memory.to_json(), "mine")) is type(memory)
+    finally:
+        kinds.cache_clear()
+        sys.modules.pop("ouroboros_core.lookup.nothing", None)
+
+
 def changed(memory: Memory, **values: Any) -> str:
     return json.dumps({**memory.to_data(), **values})
 
@@ -137,7 +173,7 @@ def changed(memory: Memory, **values: Any) -> str:
         ("", "not a memory of a method written by to_json"),
         ("[" * 100_000, "not a memory of a method written by to_json"),
         ("[]", "not a memory of a method"),
-        ('{"format": "tar"}', "its format must be one of ouroboros-phrase-pool, .*, got tar"),
+        ('{"format": "tar"}', "its format must be one of .*ouroboros-memories, .*, got tar"),
         (changed(Successors(2), version=2), "not a matrix of candidates of version 1"),
         (changed(Successors(2), width=65), "width must be between 1 and 64, got 65"),
         (changed(Successors(2), rows=[[1, [-2]]]), "its token ids are out of range"),

@@ -63,7 +63,7 @@ def test_a_cursor_knows_the_longest_end_and_all_its_places_at_every_token() -> N
         longest = rng.choice((DEPTH, DEPTH, 3, 1))
         cursor, text = Cursor(tree, longest), some_text(rng, documents)
         for size, token in enumerate(text, 1):
-            found = cursor.extend([token]).found
+            found = cursor.extend([token]).match
             length = longest_end(tokens, text[:size], longest)
             assert (found.length if found else 0) == length
             if found is not None:

@@ -12,7 +12,7 @@ from ouroboros_core import methods
 from ouroboros_core.methods.cape import BINS, PUBLISHED, candidates
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling, softmax
-from tests.told import ToldModel
+from tests.seeded_models import SeededModel
 
 KIND = methods.get("cape")
 TEXT = (0, 1)
@@ -20,7 +20,7 @@ SIZE = 12
 
 
 def method(sampling: Sampling, **settings: Any) -> Any:
-    resources = Resources(Sampler(sampling, SIZE), ToldModel(5, SIZE, noise=0.7))
+    resources = Resources(Sampler(sampling, SIZE), SeededModel(5, SIZE, noise=0.7))
     made = KIND(KIND.Hyperparameters.parse({"gamma": 4, **settings}), resources)
     made.start(TokenizedPrompt(TEXT), 50)
     return made
@@ -66,7 +66,7 @@ def test_the_chain_is_the_drafts_greedy_text_and_siblings_are_its_next_choices(
 def test_with_one_candidate_it_is_a_greedy_chain() -> None:
     """The oracle is speculative decoding."""
     kind = methods.get("speculative")
-    resources = Resources(draft_model=ToldModel(5, SIZE, noise=0.7))
+    resources = Resources(draft_model=SeededModel(5, SIZE, noise=0.7))
     other = kind(kind.Hyperparameters.parse({"gamma": 4}), resources)
     other.start(TokenizedPrompt(TEXT), 50)
     made = method(Sampling(), max_candidates=1)

@@ -21,18 +21,18 @@ import torch
 from ouroboros_core import methods
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.lookup.corpus import Corpus
-from ouroboros_core.lookup.memories import Memories
-from ouroboros_core.lookup.memory import Memory
+from ouroboros_core.lookup.memory import Memories, Memory
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.lookup.successors import Successors
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
-from ouroboros_core.methods.parts.needs import ASSISTED, TRAINED, Need
+from ouroboros_core.methods.parts.needs import ASSISTED, HEAD_KINDS, Need
 from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.rules.rejection import Rejection
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
-from ouroboros_core.verify import rejection_sampling
 from tests import tiny
+from tests.seeded_models import target
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ class Written:
         best = np.argsort(-Q)[:2]
         return [(int(token), float(softmax(Q)[token])) for token in best]
 
-    def told(self, *_: Any) -> None: ...
+    def report(self, *_: Any) -> None: ...
 
 
 P = np.array([1.2, 0.3, -0.5, 2.0, 0.0, 1.0])
@@ -103,8 +103,8 @@ class Table:
     def confidence(self, _: int, token: int) -> float:
         return float(softmax(self._logits)[token])
 
-    def confidences(self, asked: Sequence[tuple[int, int]]) -> list[float]:
-        return [self.confidence(node, token) for node, token in asked]
+    def confidences(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
+        return [self.confidence(node, token) for node, token in pairs]
 
     def logits(self, _: int) -> Any:
         return self._logits
@@ -183,11 +183,10 @@ def test_every_slot_follows_the_targets_distribution(
     settings |= UNENDED.get(method, {})
     chosen = kind.Hyperparameters.parse(settings)
     has_draft = Need.DRAFT_MODEL in methods.needed(kind, chosen)
-    heads = {kind: Ranked(Q) for kind in TRAINED.values()}
+    heads: dict[str, Any] = {kind: Ranked(Q) for kind in HEAD_KINDS.values()} | {"eagle": Bush()}
     given = Resources(
         sampler,
         draft if has_draft else None,
-        head=Bush(),
         corpus=CORPUS,
         heads=heads,
         self_draft=Table(Q),
@@ -325,7 +324,7 @@ def test_rejection_over_several_candidates_follows_p(drawn: tuple[bool, bool]) -
             token = int(random.choice(len(q), p=q)) if is_drawn else fixed
             builder.add(token, 0, Provenance(Source.DRAFT), q if is_drawn else None)
         tree = builder.build()
-        path, target_token = rejection_sampling(tree, lambda _: p, lambda _: random)
+        path, target_token = Rejection().judge(tree, target(lambda _: p, lambda _: random))
         counts[tree.tokens[path[0]] if path else target_token] += 1
     expected = 20_000 * p
     chi = float(((np.array([counts[t] for t in range(len(p))]) - expected) ** 2 / expected).sum())

@@ -17,7 +17,7 @@ from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampler, Sampling, softmax
 from tests import tiny
 from tests.folders import small_pair
-from tests.told import CHI_SQUARE, ToldModel, chi_square
+from tests.seeded_models import CHI_SQUARE, SeededModel, chi_square
 
 KIND = methods.get("draft_verify")
 TEXT = (0, 1)
@@ -28,7 +28,7 @@ SIZE = 3
 def method(
     sampling: Sampling, stop: frozenset[int] = frozenset(), size: int = 6, **settings: Any
 ) -> Any:
-    draft: Any = ToldModel(5, size, noise=0.7)
+    draft: Any = SeededModel(5, size, noise=0.7)
     draft.share = 0.5
     resources = Resources(Sampler(sampling, size), stop_tokens=stop, self_draft=draft)
     made = KIND(KIND.Hyperparameters.parse({"gamma": 12, **settings}), resources)
@@ -109,7 +109,7 @@ def test_drafted_corrected_and_bonus_tokens_follow_the_target(rule: str) -> None
     """Counts by place in the step and by the two tokens before, which are all that the target's
     probabilities depend on. The draft ends where it is unsure, and the threshold moves."""
     sampling = Sampling(temperature=1.0, seed=4, acceptance=rule)
-    target, sampler = ToldModel(5, SIZE), Sampler(sampling, SIZE)
+    target, sampler = SeededModel(5, SIZE), Sampler(sampling, SIZE)
     made = method(sampling, size=SIZE, threshold=0.5, acceptance_goal=0.6)
     counts: dict[tuple[str, tuple[int, ...]], Counter[int]] = {}
     text = [0, 1]
@@ -153,7 +153,7 @@ def test_a_target_whose_layers_cannot_be_skipped_is_told_and_what_helps() -> Non
 
 
 def test_the_controller_prices_its_passes_by_the_weights_that_they_read() -> None:
-    half = TYPICAL.target.part(0.5)
+    half = TYPICAL.target.scaled(0.5)
     assert half.rows == TYPICAL.target.rows
     for rows in (1, 9, 40):
         assert 2 * half.of(rows) == pytest.approx(TYPICAL.target.of(rows))

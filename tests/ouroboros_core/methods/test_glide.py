@@ -10,7 +10,7 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
-from tests.told import ToldModel, check_places
+from tests.seeded_models import SeededModel, check_places
 
 KIND = methods.get("glide")
 TEXT = (0, 1)
@@ -20,7 +20,7 @@ RULES = [Sampling(), Sampling(temperature=0.8, seed=3), REJECTING]
 
 def method(sampling: Sampling, stop: frozenset[int] = frozenset(), gamma: int = 4) -> Any:
     resources = Resources(
-        Sampler(sampling, 6), stop_tokens=stop, heads={"glide": ToldModel(5, noise=0.7)}
+        Sampler(sampling, 6), stop_tokens=stop, heads={"glide": SeededModel(5, noise=0.7)}
     )
     made = KIND(KIND.Hyperparameters.parse({"gamma": gamma}), resources)
     made.start(TokenizedPrompt(TEXT), 50)
@@ -31,7 +31,7 @@ def method(sampling: Sampling, stop: frozenset[int] = frozenset(), gamma: int = 
 def test_it_writes_what_speculative_decoding_would_with_the_same_draft(sampling: Sampling) -> None:
     """The oracle asks about each longer text anew; q is the draft's at every place."""
     made, kind = method(sampling), methods.get("speculative")
-    draft = ToldModel(5, noise=0.7)
+    draft = SeededModel(5, noise=0.7)
     other = kind(kind.Hyperparameters.parse({"gamma": 4}), Resources(Sampler(sampling, 6), draft))
     other.start(TokenizedPrompt(TEXT), 50)
     for step in range(12):
@@ -40,7 +40,7 @@ def test_it_writes_what_speculative_decoding_would_with_the_same_draft(sampling:
         assert tree.tokens == wanted.tokens and tree.parents == wanted.parents
         for node in range(1, len(tree)):
             q = tree.drawn_from(node)
-            assert (q is None) == (not sampling.rejects)
+            assert (q is None) == (not sampling.rule.needs_probabilities)
             if q is not None:
                 text = (*context.tokens, *(tree.tokens[n] for n in range(1, node)))
                 assert np.allclose(q, softmax(process(draft.after(text), sampling)))

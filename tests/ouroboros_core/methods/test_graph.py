@@ -19,7 +19,7 @@ from ouroboros_core.sampling import Sampler, Sampling, likely, softmax, without
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.tree import TokenTree
 from tests import tiny
-from tests.told import CHI_SQUARE, ToldModel, chi_square
+from tests.seeded_models import CHI_SQUARE, SeededModel, chi_square
 from tests.traces import make_trace
 
 KIND = methods.get("graph")
@@ -28,7 +28,7 @@ EVERYTHING = {"sibling_threshold": 0.0, "prob_threshold": 0.0, "tree_size": 128}
 REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
 
 
-class Counted(ToldModel):
+class Counted(SeededModel):
     """Counts the rows that it computes."""
 
     rows = 0
@@ -73,10 +73,10 @@ def test_merging_saves_rows_and_loses_nothing_where_the_last_tokens_decide(
             method(sampling, vocabulary, merge_tokens=count, **EVERYTHING) for count in (0, 2)
         )
         trees = [one.propose(Context(text, 50, seed)) for one in (whole, merged)]
-        assert whole.draft_rows_saved == 0
-        saved += merged.draft_rows_saved
+        assert whole.notes.draft_rows_saved == 0
+        saved += merged.notes.draft_rows_saved
         rows = whole.draft.model.rows - merged.draft.model.rows
-        assert rows >= merged.draft_rows_saved
+        assert rows >= merged.notes.draft_rows_saved
         if not sampling.temperature:
             assert set(texts(trees[0]).values()) <= set(texts(trees[1]).values())
         assert whole.draft.model.passes >= merged.draft.model.passes
@@ -173,7 +173,7 @@ def test_drafted_corrected_and_bonus_tokens_follow_the_target(rule: str, merged:
     """Counts by place in the step and by the two tokens before, which are all that the target's
     probabilities depend on; copies are counted by themselves."""
     sampling = REJECTING.model_copy(update={"acceptance": rule})
-    target, sampler = ToldModel(5, 4), Sampler(sampling, 4)
+    target, sampler = SeededModel(5, 4), Sampler(sampling, 4)
     counts: dict[tuple[str, tuple[int, ...]], Counter[int]] = {}
     text = list(TEXT)
     made = method(

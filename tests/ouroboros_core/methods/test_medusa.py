@@ -12,7 +12,7 @@ from ouroboros_core import methods
 from ouroboros_core.methods.medusa import Ranks, sparse_tree
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling
-from tests.told import ToldHeads, check_places
+from tests.seeded_models import SeededHeads, check_places
 
 KIND = methods.get("medusa")
 TEXT = (0, 1)
@@ -21,7 +21,7 @@ REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
 
 def method(sampling: Sampling, stop: frozenset[int] = frozenset(), **settings: Any) -> Any:
     resources = Resources(
-        Sampler(sampling, 6), stop_tokens=stop, heads={"medusa": ToldHeads(5, noise=0.7)}
+        Sampler(sampling, 6), stop_tokens=stop, heads={"medusa": SeededHeads(5, noise=0.7)}
     )
     made = KIND(KIND.Hyperparameters.parse({"tree_size": 8, **settings}), resources)
     made.start(TokenizedPrompt(TEXT), 50)
@@ -66,7 +66,7 @@ def test_each_node_is_the_token_of_its_rank_by_the_head_of_its_depth(sampling: S
     heads = made.heads
     tree = made.propose(Context(TEXT, 50, 0))
     wanted = set()
-    for path in sparse_tree(ToldHeads.accuracies, 8):
+    for path in sparse_tree(SeededHeads.accuracies, 8):
         best = [np.argsort(-heads.after((TEXT[-1], 100 + depth))) for depth in range(len(path))]
         wanted.add(tuple(int(best[depth][rank]) for depth, rank in enumerate(path)))
     found = {tuple(tree.tokens[n] for n in tree.path_to(node)) for node in range(1, len(tree))}

@@ -9,21 +9,23 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ouroboros_core import hyperparameters, methods
+from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
 from ouroboros_core.adaptive.cost_model import TYPICAL
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading.trained import KINDS
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.parts.base import Context, Method, Resources, VerificationResult
+from ouroboros_core.models.heads.recipes import HEADS
 from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.settings import Hyperparameters as Settings
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Step
 from ouroboros_core.tree import ROOT, WINDOW, Provenance, TokenTree, TreeBuilder
@@ -202,7 +204,6 @@ def test_runs_do_not_touch_each_other(method: str) -> None:
         resources = Resources(
             sampler,
             models[1],
-            head=head,
             heads=heads,
             corpus=tiny.corpus("llama"),
             self_draft=tiny.self_draft(models[0]),
@@ -219,8 +220,7 @@ def test_runs_do_not_touch_each_other(method: str) -> None:
         ]
 
     models = tiny.pair("llama", "sdpa")
-    head = tiny.drafter(models[0])
-    heads = tiny.drafters(models[0], KINDS)
+    heads = tiny.drafters(models[0], HEADS)
     alone = [facts(list(begin(models, seed))) for seed in (5, 6)]
     together: list[list[Step]] = [[], []]
     for steps in itertools.zip_longest(begin(models, 5), begin(models, 6)):
@@ -279,7 +279,7 @@ class Adversary(Method):
     """Proposes whatever it is told to."""
 
     name = "Adversary"
-    Hyperparameters = hyperparameters.Hyperparameters
+    Hyperparameters = Settings
 
     def __init__(self, resources: Resources, make: Callable[[Context], TokenTree]) -> None:
         super().__init__(None, resources)
@@ -357,3 +357,11 @@ def test_a_token_outside_the_vocabulary_is_a_bug_that_shows() -> None:
                 sampler=sampler,
             )
         )
+
+
+def test_every_file_beside_the_parts_is_one_method() -> None:
+    """Oracle: the names of the files; what several methods share is in `parts`."""
+    folder = Path(methods.__file__).parent
+    files = {f"{methods.__name__}.{file.stem}" for file in folder.glob("[!_]*.py")}
+    defined = [method.__module__ for method in methods.available().values()]
+    assert sorted(defined) == sorted(files)

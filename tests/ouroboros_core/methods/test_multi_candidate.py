@@ -11,14 +11,23 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import read_settings
 from ouroboros_core.methods.multi_candidate import PUBLISHED
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.rules.parts.base import Judgement
+from ouroboros_core.rules.rejection import Rejection
 from ouroboros_core.sampling import Sampler, Sampling, softmax, without
+from ouroboros_core.settings import read_settings
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TreeBuilder
-from ouroboros_core.verify import Judgement, rejection_sampling
-from tests.told import CHI_SQUARE, ToldModel, check_places, chi_square, distribution, fixed
+from tests.seeded_models import (
+    CHI_SQUARE,
+    SeededModel,
+    check_places,
+    chi_square,
+    distribution,
+    fixed,
+    target,
+)
 
 KIND = methods.get("multi_candidate")
 HIGH = float(np.nextafter(1.0, 0.0))
@@ -27,7 +36,7 @@ REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
 
 
 def method(sampling: Sampling, config: str, stop: frozenset[int] = frozenset()) -> Any:
-    resources = Resources(Sampler(sampling, 6), ToldModel(5, noise=0.7), stop)
+    resources = Resources(Sampler(sampling, 6), SeededModel(5, noise=0.7), stop)
     made = KIND(KIND.Hyperparameters.parse({"k_config": config}), resources)
     made.start(TokenizedPrompt(TEXT), 50)
     return made
@@ -107,7 +116,7 @@ def test_the_emitted_token_has_exactly_the_targets_probability(seed: int, count:
             builder.add(token, 0, Provenance(Source.DRAFT), rest)
             chance, rest = chance * float(rest[token]), without(rest, token)
         tree, seen, numbers = builder.build(), Seen(), [HIGH] * count
-        rejection_sampling(tree, lambda _: p, fixed(*numbers), seen)
+        Rejection().judge(tree, target(lambda _: p, fixed(*numbers)), seen)
         for node, kept in seen.chances:
             emitted[tree.tokens[node]] += chance * kept
             accepted += chance * kept

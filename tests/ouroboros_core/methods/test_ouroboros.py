@@ -66,8 +66,8 @@ class Said:
     def confidence(self, node: int, token: int) -> float:
         return float(self.said[node] == token)
 
-    def confidences(self, asked: Any) -> list[float]:
-        return [self.confidence(node, token) for node, token in asked]
+    def confidences(self, pairs: Any) -> list[float]:
+        return [self.confidence(node, token) for node, token in pairs]
 
     def likeliest(self, k: int) -> Any:
         return {node: [token] for node, token in enumerate(self.said)}

@@ -10,7 +10,7 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
-from tests.told import ToldHeads, check_places
+from tests.seeded_models import SeededHeads, check_places
 
 KIND = methods.get("parallel_spec")
 TEXT = (0, 1)
@@ -20,7 +20,7 @@ RULES = [Sampling(), Sampling(temperature=0.8, seed=3), REJECTING]
 
 def method(sampling: Sampling, stop: frozenset[int] = frozenset(), gamma: int = 3) -> Any:
     resources = Resources(
-        Sampler(sampling, 6), stop_tokens=stop, heads={"parallel": ToldHeads(5, noise=0.7)}
+        Sampler(sampling, 6), stop_tokens=stop, heads={"parallel": SeededHeads(5, noise=0.7)}
     )
     made = KIND(KIND.Hyperparameters.parse({"gamma": gamma}), resources)
     made.start(TokenizedPrompt(TEXT), 50)
@@ -42,7 +42,7 @@ def test_each_token_is_chosen_by_what_the_drafter_says_at_its_place(sampling: Sa
             token, q = tree.tokens[place + 1], tree.drawn_from(place + 1)
             if sampling.temperature == 0:
                 assert token == logits.argmax() and q is None
-            elif sampling.rejects:
+            elif sampling.rule.needs_probabilities:
                 assert q is not None and np.allclose(q, softmax(process(logits, sampling)))
             else:
                 noise = Sampler(sampling, 6).noise(len(text) + place)
@@ -50,7 +50,7 @@ def test_each_token_is_chosen_by_what_the_drafter_says_at_its_place(sampling: Sa
 
 
 def test_a_draft_is_no_longer_than_a_group_and_ends_with_the_text_or_a_stop_token() -> None:
-    assert len(method(Sampling(), gamma=9).propose(Context(TEXT, 50, 0))) == 1 + ToldHeads.group
+    assert len(method(Sampling(), gamma=9).propose(Context(TEXT, 50, 0))) == 1 + SeededHeads.group
     whole = method(Sampling()).propose(Context(TEXT, 50, 0))
     tree = method(Sampling(), frozenset({whole.tokens[2]})).propose(Context(TEXT, 50, 0))
     assert tree.tokens == whole.tokens[:3]

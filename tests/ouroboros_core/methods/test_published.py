@@ -11,10 +11,10 @@ from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.benchmark.entrants import parse, read_spec
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import AUTO
 from ouroboros_core.lookup.ngrams import Occurrences
 from ouroboros_core.methods.lookahead import LONG_ENOUGH
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import AUTO
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Step
 from ouroboros_core.tree import Learned

@@ -10,11 +10,13 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.rules.parts.base import Judgement
+from ouroboros_core.rules.parts.candidates import k_seq_residual, k_seq_rho
+from ouroboros_core.rules.rejection import Rejection
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Notes, Provenance, TokenTree, TreeBuilder
-from ouroboros_core.verify import Judgement, k_seq_residual, k_seq_rho, rejection_sampling
-from tests.told import ToldModel, check_places, distribution, fixed
+from tests.seeded_models import SeededModel, check_places, distribution, fixed, target
 
 DRAFT = Provenance(Source.DRAFT)
 HIGH = float(np.nextafter(1.0, 0.0))
@@ -49,7 +51,7 @@ def test_the_emitted_token_has_exactly_the_targets_probability(seed: int, draws:
     for tokens in itertools.product(range(size), repeat=draws):
         tree, seen = drawn(tokens, q), Seen()
         numbers = [HIGH] * draws
-        rejection_sampling(tree, lambda _: p, fixed(*numbers), seen)
+        Rejection().judge(tree, target(lambda _: p, fixed(*numbers)), seen)
         chance = float(np.prod(q[list(tokens)]))
         for node, kept in seen.chances:
             emitted[tree.tokens[node]] += chance * kept
@@ -99,7 +101,8 @@ def test_more_draws_are_accepted_at_least_as_often_as_one() -> None:
         assert all(low < high + 1e-9 for low, high in itertools.pairwise(rates))
     random, runs = np.random.default_rng(1), 5000
     trees = (drawn(random.choice(6, size=3, p=q), q) for _ in range(runs))
-    kept = sum(len(rejection_sampling(tree, lambda _: p, lambda _: random)[0]) for tree in trees)
+    answers = target(lambda _: p, lambda _: random)
+    kept = sum(len(Rejection().judge(tree, answers)[0]) for tree in trees)
     rate = np.minimum(p, k_seq_rho(p, q, 3) * q).sum()
     assert abs(kept / runs - rate) < 4 * (rate * (1 - rate) / runs) ** 0.5
 
@@ -133,14 +136,14 @@ def test_tokens_per_pass_are_at_least_those_of_one_chain() -> None:
             def after(node: int, tree: TokenTree = tree) -> Any:
                 return p(tuple(tree.tokens[one] for one in tree.path_to(node)))
 
-            path, _ = rejection_sampling(tree, after, lambda _: random)
+            path, _ = Rejection().judge(tree, target(after, lambda _: random))
             together, alone = together + len(path) * (n == 0), alone + len(path) * (n == 1)
     assert together > alone * 1.1
 
 
 def method(sampling: Sampling, **settings: Any) -> Any:
     kind = methods.get("spectr")
-    resources = Resources(Sampler(sampling, 6), ToldModel(5, noise=0.7))
+    resources = Resources(Sampler(sampling, 6), SeededModel(5, noise=0.7))
     return kind(kind.Hyperparameters.parse({"gamma": 3, **settings}), resources)
 
 
@@ -183,7 +186,7 @@ def test_greedy_all_chains_are_one() -> None:
     """The oracle is speculative decoding."""
     kind = methods.get("speculative")
     other = kind(
-        kind.Hyperparameters.parse({"gamma": 3}), Resources(draft_model=ToldModel(5, noise=0.7))
+        kind.Hyperparameters.parse({"gamma": 3}), Resources(draft_model=SeededModel(5, noise=0.7))
     )
     one = method(Sampling())
     for drafter in (one, other):

@@ -15,7 +15,7 @@ from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPromp
 from ouroboros_core.methods.superposed import WEIGHTS
 from ouroboros_core.sampling import Sampler, Sampling, softmax
 from ouroboros_core.tree import TokenTree
-from tests.told import ToldModel, check_places
+from tests.seeded_models import SeededModel, check_places
 
 KIND = methods.get("superposed")
 TEXT = (0, 1, 3, 0, 1, 2, 3, 0, 1)
@@ -25,7 +25,7 @@ REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
 def method(
     vocabulary: int = 6, stop: frozenset[int] = frozenset(), sampling: Any = None, **settings: Any
 ) -> Any:
-    draft = ToldModel(5, vocabulary, noise=0.7)
+    draft = SeededModel(5, vocabulary, noise=0.7)
     made = KIND(
         KIND.Hyperparameters.parse({"gamma": 4, **settings}),
         Resources(Sampler(sampling or Sampling(), vocabulary), draft, stop),
@@ -40,7 +40,7 @@ def leaves(tree: TokenTree) -> list[list[int]]:
     return [[tree.tokens[one] for one in tree.path_to(node)] for node in ends]
 
 
-def beam(draft: ToldModel, count: int, gamma: int, alpha: float, heat: float) -> list[list[int]]:
+def beam(draft: SeededModel, count: int, gamma: int, alpha: float, heat: float) -> list[list[int]]:
     """The oracle: all drafts with all tokens, place by place, as section 3 of the paper says."""
     ngrams = Interpolation(WEIGHTS)
     ngrams.extend(TEXT)
@@ -85,7 +85,7 @@ def test_one_draft_without_ngrams_is_the_drafts_greedy_text() -> None:
     kind = methods.get("speculative")
     other = kind(
         kind.Hyperparameters.parse({"gamma": 4}),
-        Resources(draft_model=ToldModel(5, 6, noise=0.7)),
+        Resources(draft_model=SeededModel(5, 6, noise=0.7)),
     )
     other.start(TokenizedPrompt(TEXT), 50)
     trees = [one.propose(Context(TEXT, 50, 0)) for one in (method(drafts=1, alpha=0.0), other)]

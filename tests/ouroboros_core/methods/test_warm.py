@@ -10,8 +10,7 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.lookup.memories import Memories, read_memory
-from ouroboros_core.lookup.memory import Memory
+from ouroboros_core.lookup.memory import Memories, Memory, read_memory
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.lookup.session_text import SessionText
 from ouroboros_core.lookup.successors import Successors

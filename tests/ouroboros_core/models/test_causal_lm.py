@@ -22,6 +22,8 @@ from ouroboros_core.errors import InvalidInput, UnsupportedModel
 from ouroboros_core.loading.check import check_tree_support
 from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.models.causal_lm import PACKED_CONTEXT, PREFILL_CHUNK, TREE_ROOM, CausalLM
+from ouroboros_core.models.forward import TokenRows
+from ouroboros_core.models.skips import ReducedModel
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
@@ -71,22 +73,22 @@ def test_a_tree_that_grows_level_by_level_is_scored_as_if_it_had_been_there_at_o
     finds its cache in order."""
     rng, text = random.Random(7), tiny.prompt(20)
     model = CausalLM(tiny.target(architecture, attention), architecture)
-    rows: list[int] = []
+    counts: list[int] = []
     forward = model._forward
 
-    def counted(tokens: Sequence[int], *more: Any, **named: Any) -> torch.Tensor:
-        rows.append(len(tokens))
-        return forward(tokens, *more, **named)
+    def counted(rows: TokenRows, reduced: ReducedModel | None = None) -> torch.Tensor:
+        counts.append(len(rows.tokens))
+        return forward(rows, reduced)
 
     model._forward = counted
     for window in (0, 3):
         tree = random_tree(rng, text[-1], 14, window)
         model.forget()
         evaluation = model.evaluate(text, tree.first(1))
-        rows.clear()
+        counts.clear()
         for size in (2, 6, 7, len(tree)):
             evaluation = model.extend(evaluation, tree.first(size))
-        assert sum(rows) == len(tree) - 1 and len(rows) == 4
+        assert sum(counts) == len(tree) - 1 and len(counts) == 4
         for node in set(range(len(tree))) - tree.silent:
             expected = plain_logits(model, [*text, *(tree.tokens[n] for n in tree.path_to(node))])
             np.testing.assert_allclose(evaluation.logits(node), expected, rtol=1e-5, atol=1e-5)

@@ -18,7 +18,7 @@ from ouroboros_core.models.engines.passes import Engine
 from ouroboros_core.models.engines.static import BUCKETS, StaticDecoder
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
-from tests import pretended, tiny
+from tests import simulated_gpu, tiny
 from tests.ouroboros_core.models.engines.test_compact import model
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
@@ -43,9 +43,8 @@ def branches(root: int) -> TokenTree:
 
 @pytest.fixture(autouse=True)
 def _drafters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `pretended.run` puts into `tiny` does not outlive a test."""
-    for name in ("drafter", "drafters"):
-        monkeypatch.setattr(tiny, name, getattr(tiny, name))
+    """What `simulated_gpu.run` puts into `tiny` does not outlive a test."""
+    monkeypatch.setattr(tiny, "drafter", tiny.drafter)
 
 
 @pytest.mark.parametrize("method", sorted(methods.available()))
@@ -53,8 +52,8 @@ def _drafters(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_method_writes_there_what_it_writes_on_the_processor(method: str, engine: str) -> None:
     """Greedy, and sampled by both rules, in single precision."""
     for way in SINGLE:
-        here = tiny.emitted(pretended.run("compact", way, method, lambda one: one, 24))
-        there = tiny.emitted(pretended.run(engine, way, method, moved, 24))
+        here = tiny.emitted(simulated_gpu.run("compact", way, method, lambda one: one, 24))
+        there = tiny.emitted(simulated_gpu.run(engine, way, method, moved, 24))
         assert there == here, way
 
 
@@ -62,7 +61,7 @@ def test_a_method_writes_there_what_it_writes_on_the_processor(method: str, engi
 def test_a_method_runs_there_in_half_precision(method: str) -> None:
     """What it writes may fall the other way at a tie, so it is only as long as it has to be."""
     for engine in ("compact", "static"):
-        assert len(tiny.emitted(pretended.run(engine, "half", method, moved, 24))) == 24
+        assert len(tiny.emitted(simulated_gpu.run(engine, "half", method, moved, 24))) == 24
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])

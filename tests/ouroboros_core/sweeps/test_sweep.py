@@ -15,15 +15,13 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
-from ouroboros_core.benchmark import store
 from ouroboros_core.benchmark.prompts import Question, read
 from ouroboros_core.benchmark.report import equality
-from ouroboros_core.benchmark.store import Share
 from ouroboros_core.cli import main
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import Value
 from ouroboros_core.loading.pairs import Pair, load_pair, with_draft
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import Value
 from ouroboros_core.sweeps import cells
 from ouroboros_core.sweeps.cells import CellRow, Ideal
 from ouroboros_core.sweeps.grid import Axis, Grid, read_axis
@@ -370,19 +368,6 @@ def test_what_cannot_run_is_named_before_anything_runs(pair: Pair) -> None:
         Sweep(pair, grid_of("gamma=1"), [])
 
 
-def test_two_processes_do_every_run_once(pair: Pair, tmp_path: Path) -> None:
-    grid, path = grid_of("gamma=1,2"), tmp_path / "out.json"
-    halves = [Sweep(pair, grid, QUESTIONS, 2, 6, path, mine=Share(rank, 2)) for rank in (0, 1)]
-    for half in halves:
-        assert len(list(half.run())) == half.total == half.done == 6
-    done = sorted(point.unit for half in halves for point in half.points)
-    assert done == sorted(product(range(2), range(3), range(2)))
-    alone = Sweep(pair, grid, QUESTIONS, 2, 6, path, resume=True)
-    assert (alone.done, list(alone.run())) == (12, [])
-    store.gather(alone.store)
-    assert sorted(point.unit for point in alone.points) == done
-
-
 def test_the_estimate_counts_every_run_as_plain_decoding(pair: Pair) -> None:
     """By hand: 3 cells at 2 temperatures, so 3 runs and 2 plain ones, of a prompt's pass and 10
     passes over one row."""
@@ -714,13 +699,13 @@ def test_the_command_prints_writes_and_resumes(
         assert main(command(folders, *mine, *files)) == 130
     out = capsys.readouterr()
     assert "12 runs of up to 8 tokens, and plain decoding beside them" in out.err
-    assert f"stopped after 4 of 12 runs; {paths['json']} keeps them: --resume goes on" in out.err
+    assert f"stopped after 4 of 12 runs; {paths['json']} keeps them: --resume continues" in out.err
     assert "Measured best" in out.out
     assert main(command(folders, *mine, *files)) == 2
     assert "add --resume" in capsys.readouterr().err
     assert main(command(folders, *mine, *files, "--resume")) == 0
     out = capsys.readouterr()
-    assert "going on after 4 of 12 runs" in out.err
+    assert "continuing after 4 of 12 runs" in out.err
     data = json.loads(paths["json"].read_text(encoding="utf-8"))
     assert (data["complete"], len(data["points"]), data["settings"]["grid"]) == (
         True,
@@ -794,7 +779,7 @@ def test_one_axis_is_a_list_and_without_prompts_six_of_the_own_are_read(
         (["--grid", "gamma=2", "--knobs", "gamma"], "expected setting=value, got gamma"),
         (
             ["--grid", "gamma=2", "--resume"],
-            "--resume goes on with what is in a file: name it with --json",
+            "--resume continues with the results in a file: name it with --json",
         ),
         (
             ["--grid", "gamma=2", "--csv", "no/such/folder.csv"],

@@ -24,11 +24,11 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import file as trace_io
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Trace
 from tests import tiny
 from tests.traces import make_trace, typed_trace
-from visualize.run import diagnosis as numbers
-from visualize.run import diff_figures, export, figures
+from visualize.run import diagnosis, diff_figures, export, figures
 from visualize.run import view as views
 from visualize.run.diff import diff, view
 
@@ -76,10 +76,10 @@ def java(name: str, steps: int) -> dict[str, Any]:
 
 
 def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
-    """All that the page computes of a trace; with `drawn`, the charts, too."""
-    found: list[Any] = [
-        views.run_view(trace, baseline, run="r", seq=1, badge_text=views.badge(trace)),
-        numbers.sections(trace, baseline),
+    """Compute everything that the page computes of a trace; with `drawn` also the charts."""
+    results: list[Any] = [
+        views.run_view(Summary(trace, baseline), run="r", seq=1, badge_text=views.badge(trace)),
+        diagnosis.sections(Summary(trace, baseline)),
         metrics.acceptance_by_position(trace),
         metrics.draft_passes_per_draft_token(trace),
         [
@@ -90,27 +90,30 @@ def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
         view(diff(trace, trace)),
     ]
     if baseline is not None:
-        found += [
-            views.lane_view("lane", trace, baseline, None),
+        results += [
+            views.lane_view("lane", Summary(trace, baseline)),
             metrics.draft_cost(trace, baseline),
         ]
     rows = list(csv.reader(io.StringIO(export.to_csv(trace, baseline))))[1:]
     assert [json.loads(row[2]) for row in rows] == list(trace.texts)
     if drawn:
-        found += [
+        results += [
             figures.acceptance_length(trace.steps),
             figures.choices(trace.steps),
             figures.pool_growth(trace.steps),
         ]
-        found += [
+        results += [
             figures.tokens_against_time(trace, baseline),
             figures.time_breakdown(trace, baseline),
         ]
-        found += [figures.acceptance_by_position(trace), figures.break_even(trace, baseline)]
-        found.append(diff_figures.steps_against_tokens(trace, trace))
+        results += [
+            figures.acceptance_by_position(trace),
+            figures.break_even(Summary(trace, baseline)),
+        ]
+        results.append(diff_figures.steps_against_tokens(trace, trace))
         if baseline is not None:
-            found.append(figures.speedup_by_token(trace, baseline))
-    json.dumps(found, allow_nan=False).encode()
+            results.append(figures.speedup_by_token(trace, baseline))
+    json.dumps(results, allow_nan=False).encode()
     assert read_trace(trace.to_json()) == trace
 
 
@@ -149,15 +152,15 @@ STRANGE: tuple[Any, ...] = (None, True, *NUMBERS, *WORDS, [], [0, 1], [[0]], {},
 
 
 def entries(
-    value: Any, path: str, found: dict[str, list[tuple[Any, Any]]]
+    value: Any, path: str, by_path: dict[str, list[tuple[Any, Any]]]
 ) -> dict[str, list[tuple[Any, Any]]]:
     """(container, key) of every value inside, by the path to it, numbers left out."""
     for key in value if isinstance(value, dict) else range(len(value)):
         name = path if isinstance(value, list) or path.endswith(".pieces") else f"{path}.{key}"
-        found.setdefault(name, []).append((value, key))
+        by_path.setdefault(name, []).append((value, key))
         if isinstance(value[key], dict | list):
-            entries(value[key], name + "[]" * isinstance(value[key], list), found)
-    return found
+            entries(value[key], name + "[]" * isinstance(value[key], list), by_path)
+    return by_path
 
 
 def random_entry(data: Any, chance: random.Random) -> tuple[Any, Any]:
@@ -290,21 +293,21 @@ def test_a_changed_file_is_refused_or_everything_computed_from_it_works(mutants:
     bases = [recorded(method, rule).to_json().encode() for method, rule in BASES]
     bases += [json.dumps(java("ouroboros", 12)).encode()]
     plain = read_trace(json.dumps(java("autoregressive", 12)))
-    others: list[Trace | None] = [None, plain]
-    said: list[str] = []
+    baselines: list[Trace | None] = [None, plain]
+    messages: list[str] = []
     worked = 0
     for _ in range(mutants):
         text = mutant(chance.choice(bases), chance)
         try:
             trace = read_trace(text)
         except InvalidInput as error:
-            said.append(str(error))
+            messages.append(str(error))
             continue
         worked += 1
-        compute(trace, chance.choice(others), drawn=worked % 12 == 0)
-        others = [None, plain, trace]
-    assert min(worked, len(said)) > mutants / 4, worked
-    assert all(len(message) < 400 and not {*"<>$&\x00\n"} & {*message} for message in said)
+        compute(trace, chance.choice(baselines), drawn=worked % 12 == 0)
+        baselines = [None, plain, trace]
+    assert min(worked, len(messages)) > mutants / 4, worked
+    assert all(len(message) < 400 and not {*"<>$&\x00\n"} & {*message} for message in messages)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -346,12 +349,12 @@ def test_hostile_text_is_text() -> None:
     data["prompt"]["text"] = data["environment"]["processor"] = HOSTILE
     data["hyperparameters"] = {HOSTILE: HOSTILE}
     trace = read_trace(json.dumps(data))
-    shown = json.loads(
-        json.dumps(views.run_view(trace, None, run="r", seq=1, badge_text=views.badge(trace)))
+    run_view = json.loads(
+        json.dumps(views.run_view(Summary(trace), run="r", seq=1, badge_text=views.badge(trace)))
     )
-    assert [token["text"] for step in shown["steps"] for token in step["tokens"]] == texts
-    assert shown["steps"][0]["nodes"][1]["text"] == shown["prompt"] == HOSTILE
-    assert HOSTILE in shown["title"] and HOSTILE in shown["badge"]
+    assert [token["text"] for step in run_view["steps"] for token in step["tokens"]] == texts
+    assert run_view["steps"][0]["nodes"][1]["text"] == run_view["prompt"] == HOSTILE
+    assert HOSTILE in run_view["title"] and HOSTILE in run_view["badge"]
     compute(trace, typed_trace(), drawn=True)
 
 
@@ -616,9 +619,11 @@ def test_a_message_holds_no_markup_of_the_file() -> None:
         (("sampling", HOSTILE), HOSTILE),
         (("hyperparameters", HOSTILE), []),
     ):
-        with pytest.raises(InvalidInput) as found:
+        with pytest.raises(InvalidInput) as caught:
             read_trace(changed(*where, value=value))
-        assert not {*"<>$`{}&[]\x00\n\u202e"} & {*str(found.value)} and len(str(found.value)) < 400
+        assert (
+            not {*"<>$`{}&[]\x00\n\u202e"} & {*str(caught.value)} and len(str(caught.value)) < 400
+        )
     with pytest.raises(
         InvalidInput,
         match=r"schema version '·img src=x.*; this program reads version 1: open it with",
@@ -637,7 +642,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_parsed() -> None:
 
 
 def test_a_list_of_a_million_errors_is_refused_at_its_first() -> None:
-    """Each would be an object of its own: gigabytes."""
+    """Each would be a separate object: gigabytes."""
     began = time.process_time()
     with pytest.raises(
         InvalidInput, match=r"steps\.0: Input should be a dictionary or an instance of Step, got 7"
@@ -721,8 +726,7 @@ def test_fields_of_another_program_are_left_out() -> None:
 
 
 def test_a_file_may_hold_the_plain_run_too_under_the_same_bounds() -> None:
-    """Programs that know nothing of it read the run as before; what is wrong with it is said of
-    it."""
+    """Older programs read the run as before; a message about the plain run names it."""
     trace = typed_trace()
     plain = replace(trace, method="autoregressive")
     text = trace.to_json(plain)

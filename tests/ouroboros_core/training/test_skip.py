@@ -92,7 +92,7 @@ def test_the_command_writes_where_the_method_looks(
     words = ["--prompts", str(tmp_path / "prompts.jsonl"), "--max-new-tokens", "4"]
     assert cli.main(["train", "skip", "--seconds", "5", *words]) == 0
     said = capsys.readouterr().out
-    assert f"{pair.target.name} {files.kept(pair.target)}: " in said
+    assert f"{pair.target.name} {files.saved(pair.target)}: " in said
     assert re.search(r"tokens/s, plain .*, the fastest of \d choices in \d s: ", said)
     assert str(files.skips_file(pair.target)) in said
 

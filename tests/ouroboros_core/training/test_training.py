@@ -22,20 +22,14 @@ from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch
 from ouroboros_core.loading.pairs import load_pair
 from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.heads.recipes import RECIPES, EagleRecipe, Recipe, choose_layers
 from ouroboros_core.sources import Source
 from ouroboros_core.training.corpus import Conversations, join, plain_texts
-from ouroboros_core.training.draft import choose_layers, make_student
+from ouroboros_core.training.draft import make_student
 from ouroboros_core.training.folder import joined_note
-from ouroboros_core.training.loop import (
-    Columns,
-    Recipe,
-    learning_rate,
-    output_vocabulary,
-    soft_cross_entropy,
-    spent,
-)
-from ouroboros_core.training.session import RECIPES
+from ouroboros_core.training.loop import learning_rate, output_vocabulary, spent
 from ouroboros_core.training.session import make_student as begin
+from ouroboros_core.training.student import Columns, soft_cross_entropy
 from ouroboros_core.tree import Provenance, TreeBuilder
 from tests import ROOT, tiny
 from tests.folders import save
@@ -359,8 +353,7 @@ def test_a_parallel_drafter_that_begins_as_an_eagle_head_guesses_the_next_token_
     assert weights(parallel)["query.weight"].dtype == torch.int8
     assert "stored in 8 bits a weight" in (parallel / "README.md").read_text(encoding="utf-8")
     pair = load_pair(target, "none", [str(eagle), str(parallel)], device="cpu", dtype="float32")
-    head, drafter = pair.head, pair.heads["parallel"]
-    assert head is not None
+    head, drafter = pair.heads["eagle"], pair.heads["parallel"]
     context = tuple(pair.encode("What is a dog?", chat=True))
     root = TreeBuilder(context[-1]).build()
     pair.target.evaluate(context, root)
@@ -492,7 +485,7 @@ def test_a_head_refuses_another_target(target: str, written: Path, tmp_path: Pat
     other = save(tmp_path / "other", seed=9)
     with pytest.raises(
         VocabularyMismatch,
-        match="head was trained for target and reads its features, but this target is another",
+        match="an EAGLE head, was trained for target and reads its states, but this target is another",
     ):
         load_pair(other, head=str(out), device="cpu", dtype="float32")
 
@@ -544,7 +537,7 @@ def test_a_head_refuses_another_target(target: str, written: Path, tmp_path: Pat
         ),
         (
             ["eagle", "--data", "DATA", "--noise", "-1"],
-            "noise must be a number from 0 to 100, got -1",
+            "noise must be between 0 and 100, got -1",
         ),
         (
             ["eagle", "--data", "DATA", "--depths", "1,99"],
@@ -682,15 +675,15 @@ def test_conversations_survive_a_file_and_batches_hold_each_once(tmp_path: Path)
 
 
 def test_the_learning_rate_warms_up_stays_and_falls() -> None:
-    recipe = Recipe("t", (), learning_rate=1.0, warmup_steps=10, cooldown=0.5)
+    recipe = Recipe(target="t", learning_rate=1.0, warmup_steps=10, cooldown=0.5)
     shares = ((0, 0.0), (9, 0.1), (50, 0.5), (75, 0.75), (100, 1.0))
     assert [learning_rate(recipe, *one) for one in shares] == [0.1, 1.0, 1.0, 0.5, 0.0]
 
 
 def test_a_training_is_over_when_its_tokens_or_its_minutes_are() -> None:
-    by_tokens = Recipe("t", (), tokens=1000)
+    by_tokens = Recipe(target="t", tokens=1000)
     assert [spent(by_tokens, 250, 1e9), spent(by_tokens, 1000, 0.0)] == [0.25, 1.0]
-    by_time = Recipe("t", (), tokens=1000, within=2)
+    by_time = Recipe(target="t", tokens=1000, within=2)
     assert [spent(by_time, 250, 90.0), spent(by_time, 500, 30.0)] == [0.75, 0.5]
 
 
@@ -747,7 +740,7 @@ def test_what_a_head_learns_to_do_is_what_it_does_when_it_drafts(
 
     In half precision, too, where the frequencies of rotary positions must not be rounded.
     """
-    from ouroboros_core.training.eagle import EagleRecipe, EagleStudent
+    from ouroboros_core.training.eagle import EagleStudent
     from ouroboros_core.training.teacher import Teacher
 
     model = tiny.target("llama", "sdpa", dtype)
@@ -755,7 +748,7 @@ def test_what_a_head_learns_to_do_is_what_it_does_when_it_drafts(
     data = Conversations(np.concatenate(texts), np.array([0, 200, 400]), np.array([4, 4]))
     head = tiny.drafter(CausalLM(model, "llama"), depths)
     teacher = Teacher(model, [data], features=True, depths=depths)
-    recipe = EagleRecipe("llama", (), outputs=0, depths=depths)
+    recipe = EagleRecipe(target="llama", outputs=0, depths=depths)
     student = EagleStudent(model, teacher, recipe, range(tiny.VOCABULARY))
     student.head.load_state_dict(tiny.head("llama", depths).state_dict())
     teacher.ask(np.array([0, 1]))
@@ -802,7 +795,7 @@ def test_a_student_learns_in_its_targets_precision_and_to_the_same_end(
         target = tiny.target("llama", "sdpa", torch.bfloat16).to(dtype)
         data = tiny.written("llama", kind)[0]
         more: dict[str, Any] = {"layers": (0, 1)} if kind == "draft" else {}
-        recipe = RECIPES[kind]("llama", (), outputs=0, held_out=8, **more)
+        recipe = RECIPES[kind](target="llama", outputs=0, held_out=8, **more)
         student: Any = begin(target, [data], recipe, tmp_path, Accelerator(cpu=True), stored=False)
         student.prepare()
         student.teacher.ask(np.arange(6))

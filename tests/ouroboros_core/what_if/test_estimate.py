@@ -22,13 +22,15 @@ from ouroboros_core.what_if.estimate import (
     Measured,
     ModelSize,
     Roofline,
+    by_head,
     price,
     sized,
+    skipping,
     work_of,
 )
-from scripts import check_prices
 from tests import ROOT
 from tests.commands import Ask
+from tests.ouroboros_core.what_if import recorded
 from tests.traces import make_trace
 from visualize.gallery import runs as gallery
 
@@ -160,18 +162,13 @@ def test_every_number_of_a_machine_has_a_source() -> None:
         assert {"bandwidth", "flops"} <= set(sheet.numbers)
         for number in sheet.numbers.values():
             document, address = sheets.sources[number.source]
-            assert address.startswith("https://") or "python -m scripts." in document
+            assert address.startswith("https://") or "at commit " in document
     assert all(model.source[0] for model in sheets.models.values())
 
 
-def test_the_cpus_are_what_the_runs_recorded_on_them_say() -> None:
-    for line in check_prices.fit():
-        name, bandwidth, flops = re.match(  # type: ignore[union-attr]
-            r"(\w+): bandwidth (\S+) bytes/s, FLOPS (\S+)/s", line
-        ).groups()
-        cpu = machines.machine(name)
-        fitted = (float(bandwidth), float(flops))
-        assert (cpu.bandwidth, cpu.flops) == pytest.approx(fitted, rel=0.05)
+def test_the_cpu_has_the_numbers_that_the_runs_recorded_on_it_give() -> None:
+    cpu = machines.machine(recorded.FITTED)
+    assert (cpu.bandwidth, cpu.flops) == pytest.approx(recorded.fit(), rel=0.05)
 
 
 def test_the_h200_is_what_the_passes_measured_there_say() -> None:
@@ -186,18 +183,18 @@ def test_two_numbers_of_a_processor_tell_the_seconds_of_its_runs_roughly() -> No
     """The larger of reading and computing is too little where both take long, a head's part of the
     output matrix is counted whole, and drawing tokens at random is not in it at all.
     docs/what-if.md has each run's error."""
-    found = [check_prices.check(name) for name in check_prices.recorded()]
-    off = [one.sheet_error for one in found if one.sheet_error is not None]
-    assert len(off) > 30 and median(map(abs, off)) < 0.2
-    assert all(-0.6 < one < 0.4 for one in off)
+    runs = [recorded.price_run(name) for name in recorded.names()]
+    errors = [run.sheet_error for run in runs if run.sheet_error is not None]
+    assert len(errors) > 30 and median(map(abs, errors)) < 0.2
+    assert all(-0.6 < error < 0.4 for error in errors)
 
 
 def test_recorded_runs_are_reproduced_within_a_tenth() -> None:
     """By what passes cost in their minute, which was timed apart from them. One in ten may be
     further off: a machine that is shared has slower seconds."""
-    errors = {name: abs(check_prices.check(name).error) for name in check_prices.recorded()}
-    far = {name: error for name, error in errors.items() if error > check_prices.GOAL}
-    assert len(far) <= len(errors) / 10 and max(far.values(), default=0) < 2 * check_prices.GOAL
+    errors = [abs(recorded.price_run(name).error) for name in recorded.names()]
+    large = [error for error in errors if error > 0.1]
+    assert len(large) <= len(errors) / 10 and max(large, default=0) < 0.2
 
 
 @pytest.mark.parametrize("name", ["fibonacci-speculative", "sampled-match", "java-ouroboros"])
@@ -205,7 +202,7 @@ def test_a_recorded_run_is_not_priced_with_its_own_passes(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With passes ten times as slow, it has the same price."""
-    known, run = check_prices.check(name), gallery.trace(name)
+    expected, run = recorded.price_run(name), gallery.trace(name)
     slow = []
     for step in run.steps:
         draft = step.seconds.draft + (9 if step.draft_passes else 0)
@@ -213,9 +210,9 @@ def test_a_recorded_run_is_not_priced_with_its_own_passes(
         slow.append(replace(step, seconds=replace(step.seconds, verify=verify, draft=draft)))
     slower, trace = replace(run, steps=tuple(slow)), gallery.trace
     monkeypatch.setattr(gallery, "trace", lambda one: slower if one == name else trace(one))
-    found = check_prices.check(name)
-    assert found.modelled == pytest.approx(known.modelled)
-    assert found.measured > 10 * known.measured
+    priced = recorded.price_run(name)
+    assert priced.modelled == pytest.approx(expected.modelled)
+    assert priced.measured > 10 * expected.measured
 
 
 @pytest.mark.parametrize(
@@ -287,3 +284,23 @@ def test_a_number_that_cannot_be_set_is_refused(
     run, *more = name.split()
     answer = ouroboros("what-if", f"assets/traces/{run}.json", *more, "--set", numbers)
     assert answer.returncode and re.search(message, " ".join(answer.stderr.split()))
+
+
+@pytest.mark.parametrize(
+    ("method", "draft", "head", "layers"),
+    [
+        ("speculative", "tiny", False, False),
+        ("eagle2", "tiny-eagle", True, False),
+        ("medusa", "tiny-medusa", True, False),
+        ("union", "tiny-eagle", True, False),
+        ("union", "tiny", False, False),
+        ("union", None, False, False),
+        ("sam", "tiny-eagle", True, False),
+        ("draft_verify", "tiny, part of its layers", False, True),
+    ],
+)
+def test_what_drafted_follows_from_the_method_and_the_name_of_its_draft(
+    method: str, draft: str | None, head: bool, layers: bool
+) -> None:
+    run = replace(gallery.trace("java-speculative"), method=method, draft=draft)
+    assert (by_head(run), skipping(run)) == (head, layers)

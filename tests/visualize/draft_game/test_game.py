@@ -55,7 +55,7 @@ def test_the_score_is_the_mean_acceptance_length_on_the_same_positions() -> None
     ],
 )
 def test_what_became_of_a_guess_is_said(one: Round, said: str) -> None:
-    assert play.told(one).startswith(said)
+    assert play.outcome(one).startswith(said)
 
 
 def test_the_text_shows_what_was_accepted_what_was_struck_and_the_targets_own() -> None:
@@ -84,7 +84,7 @@ def guess(page: Any, words: str, number: int) -> None:
         page.locator("#play-guess textarea").fill(words)
         page.keyboard.press("Enter")
 
-    view = "document.querySelector('#play-view .ouro-play')"
+    view = "document.querySelector('#play-view .ouro-draft-game')"
     insist(page, send, f"{view}.dataset.rounds === '{number}'")
 
 
@@ -99,15 +99,17 @@ def test_a_game_on_a_phone_by_keyboard_writes_the_targets_own_text(page: Any, ur
     page.wait_for_url("**/#play")
     for number, words in enumerate(["takes", HOSTILE, *["the cat to the"] * 8], 1):
         guess(page, words, number)
-        has(page.locator(".ouro-play-table tr"), 4)
+        has(page.locator(".ouro-draft-game-table tr"), 4)
         places = [f"#play-{part}" for part in ("view", "guess", "score")]
         tops = [page.locator(place).bounding_box()["y"] for place in places]
         assert tops == sorted(tops) and 0 < tops[1] < 700, "the score stands below the box"
-    status = page.locator(".ouro-play-status").inner_text()
+    status = page.locator(".ouro-draft-game-status").inner_text()
     assert status.startswith("10 rounds, tokens per pass:") and "the draft model" in status
     assert "<img src=x" in page.locator("#play-view").inner_text(), "as text"
     assert page.locator("#play-view img").count() == 0
-    parts = page.locator(".ouro-play-text > :not(.ouro-play-struck)").all_text_contents()
+    parts = page.locator(
+        ".ouro-draft-game-text > :not(.ouro-draft-game-struck)"
+    ).all_text_contents()
     begun = Game().beginning
     how = {"chat": False, "max_new_tokens": 80, "compare": False, "api_name": "/generate"}
     text = begun + client(url).predict(begun, "autoregressive", **how)["text"]
@@ -116,4 +118,4 @@ def test_a_game_on_a_phone_by_keyboard_writes_the_targets_own_text(page: Any, ur
     page.locator("#play").click()
     page.get_by_text("this game is over").first.wait_for()
     page.locator("#play-again").press("Enter")
-    page.wait_for_selector('#play-view .ouro-play[data-rounds="0"]')
+    page.wait_for_selector('#play-view .ouro-draft-game[data-rounds="0"]')

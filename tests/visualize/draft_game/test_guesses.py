@@ -10,7 +10,7 @@ import pytest
 
 from ouroboros_core.errors import InvalidInput
 from tests import tiny
-from visualize.draft_game import guesses as guessing
+from visualize.draft_game import guesses
 
 MOST = 6
 
@@ -42,7 +42,7 @@ def test_every_player_is_accepted_as_far_as_greedy_decoding_says_the_same(
 ) -> None:
     wrong = (plain[2] + 1) % tiny.VOCABULARY
     typed = [(wrong, plain[1]), (plain[0], plain[1], wrong, plain[3])]
-    found = guessing.play(pair, context, typed, MOST)
+    found = guesses.play(pair, context, typed, MOST)
     assert set(found) == {"you", "speculative", "prompt_lookup"}
     for guess in found.values():
         assert guess.accepted == agreeing(guess.tokens, plain)
@@ -55,9 +55,9 @@ def test_every_player_is_accepted_as_far_as_greedy_decoding_says_the_same(
 def test_a_whole_guess_is_followed_by_a_bonus_and_a_wrong_one_by_a_correction(
     pair: Any, context: tuple[int, ...], plain: list[int]
 ) -> None:
-    whole = guessing.play(pair, context, [tuple(plain[:3])], MOST)["you"]
+    whole = guesses.play(pair, context, [tuple(plain[:3])], MOST)["you"]
     assert whole.accepted == 3 and whole.target_token == plain[3]
-    wrong = guessing.play(pair, context, [((plain[0] + 1) % tiny.VOCABULARY,)], MOST)["you"]
+    wrong = guesses.play(pair, context, [((plain[0] + 1) % tiny.VOCABULARY,)], MOST)["you"]
     assert wrong.accepted == 0 and wrong.emitted == (plain[0],)
 
 
@@ -65,13 +65,13 @@ def test_an_accepted_stop_token_ends_the_text_and_nothing_follows_it(
     pair: Any, context: tuple[int, ...], plain: list[int]
 ) -> None:
     pair.stop_tokens = frozenset({plain[1]})
-    guess = guessing.play(pair, context, [tuple(plain[:4])], MOST)["you"]
+    guess = guesses.play(pair, context, [tuple(plain[:4])], MOST)["you"]
     assert guess.emitted == tuple(plain[:2]) and guess.target_token is None
 
 
 def test_without_a_draft_model_its_row_is_missing(pair: Any, context: tuple[int, ...]) -> None:
     pair.draft = None
-    assert set(guessing.play(pair, context, [(1,)], MOST)) == {"you", "prompt_lookup"}
+    assert set(guesses.play(pair, context, [(1,)], MOST)) == {"you", "prompt_lookup"}
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_without_a_draft_model_its_row_is_missing(pair: Any, context: tuple[int,
 def test_a_space_that_was_left_out_is_tried_first(text: str, typed: str, read: list[str]) -> None:
     """Tokens of one character, at most eight."""
     tokenizer = lambda one, **_: SimpleNamespace(input_ids=[ord(sign) for sign in one])  # noqa: E731
-    found = guessing.spellings(SimpleNamespace(tokenizer=tokenizer), text, typed, 8)  # type: ignore[arg-type]
+    found = guesses.spellings(SimpleNamespace(tokenizer=tokenizer), text, typed, 8)  # type: ignore[arg-type]
     assert ["".join(map(chr, one)) for one in found] == read
 
 
 def test_what_cannot_be_a_guess_is_refused(pair: Any, context: tuple[int, ...]) -> None:
     for empty in ("", " \n "):
         with pytest.raises(InvalidInput, match="at least one word"):
-            guessing.spellings(pair, "Anna", empty, MOST)
+            guesses.spellings(pair, "Anna", empty, MOST)
     with pytest.raises(InvalidInput, match="beyond the vocabulary"):
-        guessing.play(pair, context, [(tiny.VOCABULARY + 5,)], MOST)
+        guesses.play(pair, context, [(tiny.VOCABULARY + 5,)], MOST)

@@ -15,6 +15,7 @@ from ouroboros_core.locations import assets
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Step, Trace
+from ouroboros_core.what_if.beside import PassesBeside, proposing
 from scripts import record
 from visualize.gallery import runs as gallery
 from visualize.watch.examples import EXAMPLES
@@ -203,12 +204,12 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
         def run(self) -> None:
             pass
 
-    nothing: dict[str, Any] = dict.fromkeys(("target", "draft", "head", "self_draft"))
+    nothing: dict[str, Any] = dict.fromkeys(("target", "draft", "self_draft"))
     pair: Any = type("Pair", (), {**nothing, "heads": {}})
     # seconds of a pass over one row before each round and after it
     sides = [(1.0, 1.0), (1.3, 1.3), (1.04, 1.06), (1.0, 1.2), (1.08, 1.12)]
     paces = [row * one for both in sides for one in both]
-    around = iter([{"target": record.PassesBeside((1,), (pace,))} for pace in paces])
+    around = iter([{"target": PassesBeside((1,), (pace,))} for pace in paces])
     monkeypatch.setattr(record, "record", recorded)
     monkeypatch.setattr(record, "costs_beside", lambda *_: next(around))
     monkeypatch.setattr(record, "Generation", Nothing)
@@ -221,14 +222,14 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
     assert [step.judged for step in seen.steps] == [step.judged for step in run.steps]
     with pytest.raises(RuntimeError, match="the steps of equal runs differ"):
         record.timed_as(seen, replace(timed, steps=timed.steps[:-1]))
-    assert beside == record.proposing(found[1].traces[record.METHOD], 0.25)
+    assert beside == proposing(found[1].traces[record.METHOD], 0.25)
     assert costs["target"].of(1) == pytest.approx(1.05 * row, rel=1e-3)
     paces_of = [record.plain_pass(one) / row for one in found]
     assert paces_of == pytest.approx([1.0, 1.05, 1.08])
     speedups = [one.speedup(record.METHOD) for one in found]
     assert speedups == sorted(speedups)
     paces[:] = [1.0, *[1.3] * record.ROUNDS]
-    around = iter([{"target": record.PassesBeside((1,), (row,))}] * 2 * record.ROUNDS)
+    around = iter([{"target": PassesBeside((1,), (row,))}] * 2 * record.ROUNDS)
     with pytest.raises(RuntimeError, match="the machine is busy"):
         record.repeats(pair, gallery.plan(), facts)
 

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from ouroboros_core import methods
+from ouroboros_core.messages import say
 from ouroboros_core.trace.file import read_trace
-from ouroboros_core.words import say
 from tests import ROOT
 from tests.visitor import DONE, chart, choose, open_settings, open_tab, set_count, tokens, watch
 from visualize.gallery import runs as gallery

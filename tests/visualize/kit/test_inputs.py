@@ -5,17 +5,26 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
+from typing import Any
+
+import gradio as gr
+import pytest
 
 from tests import ROOT
+from visualize.gallery.tab import TracesPanel
+from visualize.kit.inputs import learns
+from visualize.race import tab as race
+from visualize.sweep import tab as sweep
+from visualize.watch.session import Session
 
 ROUND_TRIPS = """
 import json
 from urllib.parse import parse_qsl
 import gradio as gr
 from visualize.gallery import runs as gallery
-from visualize.run import permalink
 from visualize.kit.inputs import RunInputs
-from visualize.run.saving import Saving
+from visualize.run import permalink, saving
 inputs = RunInputs(512, gallery.trace("bank-lookahead"))
 with gr.Blocks():
     for build in (
@@ -26,7 +35,7 @@ box = inputs.generation_config
 for value in (True, False):
     values = [value if one is box else one.value for one in inputs.gathered]
     task, _ = inputs.read(json.dumps(values))
-    link = Saving._link(task)["link"]
+    link = saving.link(task)["link"]
     back, _ = permalink.read(dict(parse_qsl(link[1:])))
     updates = inputs.write(back)
     written = updates[inputs.components.index(box)]["value"]
@@ -42,3 +51,12 @@ def test_a_link_switches_the_checkpoints_own_settings_off_as_the_page_does() -> 
     done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stderr
     assert [json.loads(line) for line in done.stdout.splitlines()] == [[True] * 5, [False] * 5]
+
+
+@pytest.mark.parametrize("name", [[], None, {"a": 1}, 3])
+def test_an_event_that_names_nothing_is_answered_with_words(name: Any) -> None:
+    shown, _ = TracesPanel._compare(name, "java-ouroboros", Session())
+    assert shown["problem"].startswith("Choose two runs to compare")
+    for answer in (race._help, learns, partial(sweep._names, optional=True)):
+        with pytest.raises(gr.Error, match="method must be one of"):
+            answer(name)

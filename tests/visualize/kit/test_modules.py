@@ -1,10 +1,12 @@
-"""The views' scripts are modules: how the page gets them, mounts them, and makes one script of
-them."""
+"""The views' scripts are modules: how the page gets and mounts them, and how a page without a
+server carries them."""
 
 from __future__ import annotations
 
+import html
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +15,30 @@ import pytest
 
 from tests import ROOT
 from tests.visitor import chart, watch
+from visualize.deploy.static_site import POLICY
 from visualize.gallery import runs as gallery
-from visualize.kit import markup
-from visualize.kit.bundle import bundle, exported
 from visualize.kit.json_html import mounting
-from visualize.kit.modules import imported, modules, modules_path, preloaded
-from visualize.learn import lessons as learn
+from visualize.kit.markup import Markup
+from visualize.kit.modules import carried, imported, modules, modules_path, preloaded
+from visualize.kit.plot_view import plot_markup
+from visualize.learn import lessons
+from visualize.learn.components import LEARN_VIEW
+from visualize.run.components import TOKEN_VIEW, save_buttons
 from visualize.run.view import legend
 
-VIEWS = [
-    *(view for view in vars(markup).values() if isinstance(view, markup.Markup)),
-    markup.plot_view("A chart", 200),
-    markup.save_buttons("link"),
-]
-STANDING = [view.module for view in VIEWS] + ["site", "replay"]
+
+def views() -> list[Markup]:
+    """Return every view that a module of the page declares."""
+    names = [
+        path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+        for path in sorted((ROOT / "visualize").glob("*/*.py"))
+        if re.search(r"= markup\(", path.read_text("utf-8"))
+    ]
+    declared = [one for name in names for one in vars(import_module(name)).values()]
+    return list(dict.fromkeys(one for one in declared if isinstance(one, Markup)))
+
+
+VIEWS = [*views(), plot_markup("A chart", 200), save_buttons("link")]
 
 LATE = """async (code) => {
   const heard = [], props = { value: "first" };
@@ -71,7 +83,7 @@ LENT = """(runs) => {
 }"""
 
 
-def mounted(page: Any, view: markup.Markup, props: dict[str, Any], more: str = "{}") -> None:
+def mounted(page: Any, view: Markup, props: dict[str, Any], more: str = "{}") -> None:
     """A view in an empty page that has an address; more: of its properties, an object in
     JavaScript."""
     blank = {"body": view.template, "content_type": "text/html; charset=utf-8"}
@@ -79,86 +91,55 @@ def mounted(page: Any, view: markup.Markup, props: dict[str, Any], more: str = "
     page.goto("http://127.0.0.1/")
     still = "() => {}"
     page.evaluate(
-        f"(props) => ({exported(view.module)}).mount(document.body, "
+        f"async (props) => (await {carried(view.module)}).mount(document.body, "
         f"{{...props, ...({more})}}, {still}, {still}, {{}})",
         props | {"looks": legend()},
     )
 
 
-def written(folder: Path, **sources: str) -> Path:
-    for name, source in sources.items():
-        (folder / f"{name}.js").write_text(source, encoding="utf-8")
-    return folder
-
-
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.module)
-def test_a_view_names_the_events_that_its_module_tells(view: markup.Markup) -> None:
-    source = modules()[f"{view.module}.js"]
+def test_a_view_names_the_events_that_its_module_tells(view: Markup) -> None:
+    source = modules()[view.module]
     assert re.search(r"^export function mount\(element, props\b", source, re.MULTILINE)
     assert set(view.events) == set(re.findall(r'trigger\("(\w+)"', source))
     assert all(f'"{event}"' in mounting(view) for event in view.events), "Gradio finds them there"
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ('import "./dom.js";', "one.js, line 1: write an import as"),
-        ('import * as dom from "./dom.js";', "write an import as"),
-        ('\nimport {\n  make,\n} from "./dom.js";', "line 2: write an import as"),
-        ('const dom = await import("./dom.js");', "write an import as"),
-        ('import { remake } from "./dom.js";', "dom.js does not export remake"),
-        ('import { make make } from "./dom.js";', "not names to import"),
-        ("export default class {}", "line 1: what may be exported"),
-        ("export let count = 0;", "what may be exported"),
-        ('export { make } from "./dom.js";', "what may be exported"),
-        ('import { a } from "./one.js";', "one imports one: modules may not import each other"),
-    ],
-)
-def test_a_bundle_refuses_what_it_does_not_understand(
-    source: str, said: str, tmp_path: Path
-) -> None:
-    written(tmp_path, one=source, dom="export const make = 1;")
-    with pytest.raises(ValueError, match=said):
-        bundle("one", tmp_path)
-
-
 @pytest.mark.browser
-def test_names_of_two_modules_never_meet_in_a_bundle(browser: Any, tmp_path: Path) -> None:
-    written(
-        tmp_path,
-        one='import { name as other, Box } from "./two.js";\nconst name = "one";\n'
-        "document.title = [name, other, new Box().name].join();",
-        two='const secret = "two";\nexport const name = secret;\n'
-        "export class Box {\n  get name() {\n    return secret;\n  }\n}",
-    )
-    (tmp_path / "page.html").write_text(
-        f"<script>{bundle('one', tmp_path)}</script>", encoding="utf-8"
-    )
-    page = browser.new_page()
-    page.goto(f"file://{tmp_path}/page.html")
-    assert page.title() == "one,two,two"
-    assert page.evaluate("typeof name + typeof secret + typeof Box") == "stringundefinedundefined"
-    page.close()
-
-
-@pytest.mark.browser
-def test_every_view_runs_as_one_script_that_is_opened_from_disk(
+def test_a_carried_module_needs_no_server_and_leaves_nothing_on_window(
     browser: Any, tmp_path: Path
 ) -> None:
+    """From disk, under the policy of a replay, in a frame without an address, and in one that may
+    do nothing but run scripts."""
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    code = f"{carried('kit/stepper.js')}.then((it) => (document.title = typeof it.stepper))"
+    inner = f"<meta charset=utf-8>{policy}<body><script>{code}</script>"
+    for page_html in (
+        inner,
+        f"<iframe srcdoc='{html.escape(inner)}'></iframe>",
+        f"<iframe sandbox=allow-scripts srcdoc='{html.escape(inner)}'></iframe>",
+    ):
+        (tmp_path / "page.html").write_text(page_html, encoding="utf-8")
+        page = browser.new_page()
+        faults, asked = watch(page)
+        page.goto((tmp_path / "page.html").as_uri())
+        frame = page.frames[-1]
+        frame.wait_for_function("document.title === 'function'")
+        assert frame.evaluate("typeof stepper + typeof make") == "undefinedundefined"
+        assert faults == []
+        assert {address.split(":")[0] for address in asked} <= {"file", "blob"}
+        page.close()
+
+
+@pytest.mark.browser
+def test_every_view_can_be_carried(browser: Any) -> None:
     page = browser.new_page()
     faults, asked = watch(page)
-    for name in STANDING:
-        file = tmp_path / f"{name}.html"
-        facts = '{"value": null, "looks": []}'
-        run = f'<div id="run">{markup.TOKEN_VIEW.template}</div>'
-        facts = f'<script type="application/json" id="facts">{facts}</script>'
-        file.write_text(
-            f"<meta charset=utf-8><body>{run}{facts}<script>{bundle(name)}</script>",
-            encoding="utf-8",
-        )
-        page.goto(f"file://{file}")
-        assert faults == [], name
-    assert all(address.startswith("file:") for address in asked)
+    page.goto("about:blank")
+    for view in VIEWS:
+        kinds = f"{carried(view.module)}.then(({{ mount }}) => typeof mount)"
+        assert page.evaluate(kinds) == "function", view.module
+    assert faults == [] and {address.split(":")[0] for address in asked} <= {"about", "blob"}
     page.close()
 
 
@@ -176,7 +157,7 @@ def test_a_run_that_is_taken_out_of_a_page_listens_to_it_no_more(browser: Any) -
     """Each listener outside of the view has a signal, which ends it."""
     page = browser.new_page()
     props = {"value": json.dumps(gallery.view("java-speculative")), "keep": True, "asks": True}
-    mounted(page, markup.TOKEN_VIEW, props, f"({OUTSIDE})()")
+    mounted(page, TOKEN_VIEW, props, f"({OUTSIDE})()")
     still = "outside.map(([name, signal]) => [name, !signal || signal.aborted])"
     before = page.evaluate(still)
     page.mouse.move(20, 20)
@@ -193,13 +174,13 @@ def test_who_reads_on_while_a_run_is_fetched_sees_the_moment_of_the_last_words(
     browser: Any,
 ) -> None:
     """One run is asked for once, whichever stops want it meanwhile."""
-    chapter = next(one for one in learn.chapters() if one["id"] == "copying")
+    chapter = next(one for one in lessons.chapters() if one["id"] == "copying")
     runs = {chapter["run"]: gallery.view(chapter["run"])}
     first, _, stop, *_ = chapter["stops"]
     assert first["at"]["step"] != stop["at"]["step"]
     page = browser.new_page()
     value = json.dumps({"chapters": [chapter], "questions": []})
-    mounted(page, markup.LEARN_VIEW, {"value": value}, f"{{load: ({LENT})({json.dumps(runs)})}}")
+    mounted(page, LEARN_VIEW, {"value": value}, f"{{load: ({LENT})({json.dumps(runs)})}}")
     for _ in range(2):
         page.evaluate("document.querySelector('.ouro-learn-next').click()")
     assert page.evaluate("asked") == [chapter["run"]]
@@ -224,7 +205,7 @@ def test_the_page_gets_every_module_once_and_nothing_else_of_the_folder(
             assert answer.text == source == (ROOT / "visualize" / name).read_text(encoding="utf-8")
             assert answer.headers["content-type"].startswith("text/javascript")
             assert "immutable" in answer.headers["cache-control"]
-        for name in ("none.js", "..%2Fcss%2Fpage.css", "%2Fetc%2Fpasswd", "dom.js%00", "dom"):
+        for name in ("none.js", "..%2Fkit%2Fbase.css", "%2Fetc%2Fpasswd", "dom.js%00", "dom"):
             assert client.get(f"/{modules_path()}/{name}").status_code == 404
         assert client.get(f"/{modules_path()[:-1]}x/dom.js").status_code == 404
     page = browser.new_page()
@@ -241,8 +222,9 @@ def test_the_page_gets_every_module_once_and_nothing_else_of_the_folder(
 
 
 def test_what_the_page_shows_first_is_fetched_with_all_that_it_imports() -> None:
-    links = re.findall(r'href="([^"]+)"', preloaded("token_view"))
+    links = re.findall(r'href="([^"]+)"', preloaded("run/token_view.js"))
     assert len(links) == len(set(links))
     names = {link.removeprefix(f"{modules_path()}/") for link in links}
-    assert {"token_view.js", "token_stage.js", "timeline.js", "player.js", "dom.js"} <= names
-    assert "learn_view.js" not in names
+    first = {"run/token_view.js", "run/token_stage.js", "run/timeline.js", "kit/player.js"}
+    assert first | {"kit/dom.js"} <= names
+    assert "learn/learn_view.js" not in names

@@ -9,7 +9,7 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.hyperparameters import AUTO
+from ouroboros_core.settings import AUTO
 from visualize.kit.settings_view import declaration, method_choice, of_link
 
 METHODS = list(methods.available())

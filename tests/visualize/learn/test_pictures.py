@@ -16,7 +16,7 @@ from tests import ROOT
 from tests.visitor import has, watch
 from visualize.deploy import static_site
 from visualize.gallery import runs as gallery
-from visualize.learn import lessons as learn
+from visualize.learn import lessons
 from visualize.learn import pictures as lesson_figures
 
 READ = """async ([module, cases]) => {
@@ -69,7 +69,7 @@ def test_the_automaton_in_the_browser_finds_what_the_one_in_python_finds(browser
 
 
 def test_a_window_is_drawn_as_it_was_recorded_and_as_wide_as_the_pass() -> None:
-    trace = gallery.trace(learn.WIDE)
+    trace = gallery.trace(lessons.WIDE)
     told = lesson_figures.window_figure(trace)
     rows = [sum(map(len, one["levels"])) for one in told["passes"]]
     assert rows == [step.width - len(step.tree) + 1 for step in trace.steps[: len(rows)]]
@@ -131,8 +131,8 @@ def reader(request: Any, browser: Any, site: str) -> Iterator[Any]:
 
 def open_picture(page: Any, chapter: str, figure: str) -> dict[str, Any]:
     """Go to the stop of a picture; its data."""
-    number = next(n for n, c in enumerate(learn.chapters()) if c["id"] == chapter)
-    found = learn.chapters()[number]
+    number = next(n for n, c in enumerate(lessons.chapters()) if c["id"] == chapter)
+    found = lessons.chapters()[number]
     stop = next(n for n, one in enumerate(found["stops"]) if one.get("figure") == figure)
     page.locator(".ouro-learn-chapter").nth(number).click()
     for n in range(stop):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from visualize.deploy import static_site
-from visualize.learn import lessons as learn
+from visualize.learn import lessons
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -38,7 +38,7 @@ def opened(browser: Any, address: str, width: int = 1440) -> Any:
 
 
 def test_an_address_opens_its_chapter_and_follows_the_reader(browser: Any, site: Path) -> None:
-    third, fourth = learn.chapters()[2:4]
+    third, fourth = lessons.chapters()[2:4]
     page = opened(browser, f"{(site / 'index.html').as_uri()}#{third['id']}")
     assert page.inner_text(TITLE) == third["title"]
     page.click(f".ouro-learn-chapter:has-text('{fourth['title']}')")
@@ -66,7 +66,7 @@ def test_a_frame_shows_one_chapter_and_tells_its_height(
     frame.wait_for_selector(".ouro-learn[data-at]")
     whole = "innerHeight > 300 && document.documentElement.scrollHeight <= innerHeight"
     frame.wait_for_function(whole)
-    assert frame.inner_text(TITLE) == learn.chapters()[2]["title"]
+    assert frame.inner_text(TITLE) == lessons.chapters()[2]["title"]
     for hidden in (
         ".ouro-header",
         ".ouro-site-nav",
@@ -129,7 +129,7 @@ def test_full_screen_is_the_browsers_own_where_it_has_one(browser: Any, site: Pa
 def test_the_last_button_leads_to_the_questions_where_they_can_be_seen(
     browser: Any, site: Path
 ) -> None:
-    *_, last = learn.chapters()
+    *_, last = lessons.chapters()
     page = opened(browser, f"{(site / 'index.html').as_uri()}?embed#{last['id']}")
     onward = page.locator(".ouro-learn-next")
     for _ in last["stops"]:
@@ -147,7 +147,7 @@ def test_the_last_button_leads_to_the_questions_where_they_can_be_seen(
 
 
 def test_on_the_page_a_chapter_has_an_address_behind_that_of_learn(browser: Any, url: str) -> None:
-    fourth = learn.chapters()[3]
+    fourth = lessons.chapters()[3]
     page = opened(browser, f"{url}#learn/{fourth['id']}")
     assert page.inner_text(TITLE) == fourth["title"]
     assert page.evaluate("location.hash") == f"#learn/{fourth['id']}"

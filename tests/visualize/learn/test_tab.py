@@ -13,11 +13,13 @@ from safetensors import safe_open
 
 from ouroboros_core import methods
 from ouroboros_core.locations import assets
-from ouroboros_core.words import table
+from ouroboros_core.messages import table
+from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace.summary import Summary
 from visualize.gallery import runs as gallery
 from visualize.learn import facts as lesson_facts
 from visualize.learn import lessons as learn
-from visualize.run import diagnosis as numbers
+from visualize.run import diagnosis
 
 FORMULAS = {
     "learn.unchanged.2",
@@ -433,7 +435,7 @@ def test_what_a_step_costs_adds_up_as_it_is_shown() -> None:
     for name in gallery.runs():
         plain = gallery.baseline(name)
         if plain is not None:
-            line = numbers.diagnosis(gallery.trace(name), plain)[0]
+            line = diagnosis.diagnosis(Summary(gallery.trace(name), plain))[0]
             told.append(re.findall(r"\d+\.\d\d(?= plain steps| for)", line))
     assert len(told) > 20
     for whole, *parts in told:
@@ -512,11 +514,11 @@ def test_the_draft_is_as_large_as_the_lesson_says() -> None:
 def test_what_is_said_of_whole_texts_is_true() -> None:
     """Sentences without numbers: greedy and keyed runs are plain decoding's text, those by
     rejection and by blocks are their own."""
-    for name, facts in gallery.runs().items():
+    for name in gallery.runs():
         plain = gallery.baseline(name)
         if plain is not None:
             assert (gallery.trace(name).tokens == plain.tokens) == (
-                facts.get("acceptance") not in ("rejection", "block")
+                Sampling.model_validate(gallery.trace(name).sampling).repeats_plain_text
             ), name
     assert gallery.facts("story-speculative-8")["speedup"] < 1, "the lesson on what does not pay"
     warm, cold = (gallery.trace(f"java-ouroboros{name}") for name in ("-warm", ""))

@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ouroboros_core.rules.block import block_chances
+from ouroboros_core.rules.match import verify
+from ouroboros_core.rules.parts.candidates import residual
 from ouroboros_core.sampling import gumbel
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Probabilities, Provenance, TreeBuilder
-from ouroboros_core.verify import block_chances, residual, verify
 from tests.visitor import watch
 from visualize.deploy import static_site
 from visualize.kit.modules import modules
-from visualize.learn import lessons as learn
+from visualize.learn import lessons
 
 pytestmark = pytest.mark.browser
 
@@ -53,7 +55,7 @@ def blank(browser: Any) -> Iterator[Any]:
 
 
 def play(page: Any, rule: str, p: Any, q: Any, draws: int = DRAWS, seed: int = 1) -> dict[str, Any]:
-    code = base64.b64encode(modules()["dice.js"].encode()).decode()
+    code = base64.b64encode(modules()["proof/dice.js"].encode()).decode()
     found: dict[str, Any] = page.evaluate(PLAY, [code, rule, p, q, draws, seed])
     return found
 
@@ -124,7 +126,7 @@ def test_the_game_by_default_is_the_worked_example_whose_wrong_rule_is_known(bla
 
 def test_the_p_value_is_that_of_the_table_and_equal_seeds_draw_the_same(blank: Any) -> None:
     """Against the printed table of chi-square: 5.991 and 15.507 are passed by one in twenty."""
-    code = base64.b64encode(modules()["dice.js"].encode()).decode()
+    code = base64.b64encode(modules()["proof/dice.js"].encode()).decode()
     beyond = (
         "async ([code, x, d]) => (await import('data:text/javascript;base64,' + code)).beyond(x, d)"
     )
@@ -149,9 +151,9 @@ def open_game(browser: Any, site: Path, width: int) -> Any:
     )
     page = context.new_page()
     page.goto((site / "index.html").as_uri())
-    number = next(n for n, c in enumerate(learn.chapters()) if c["id"] == "unchanged")
+    number = next(n for n, c in enumerate(lessons.chapters()) if c["id"] == "unchanged")
     page.locator(".ouro-learn-chapter").nth(number).click()
-    last = len(learn.chapters()[number]["stops"]) - 1
+    last = len(lessons.chapters()[number]["stops"]) - 1
     for stop in range(last):
         page.wait_for_selector(f'.ouro-learn[data-at="{number}.{stop}"]')
         page.click(".ouro-learn-next")

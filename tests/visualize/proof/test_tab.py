@@ -64,7 +64,7 @@ def test_counts_are_judged_once_when_all_are_drawn() -> None:
 def test_bars_and_the_rest_add_up_to_a_whole() -> None:
     many = tuple(0.02 for _ in range(40))
     shown = proof.view(Tally(tuple("x" * 40), many, (2,) * 40, 20, 100))
-    assert len(shown["rows"]) == proof.SHOWN + 1
+    assert len(shown["rows"]) == proof.MOST_BARS + 1
     assert sum(row["p"] for row in shown["rows"]) == pytest.approx(1)
     assert sum(row["count"] for row in shown["rows"]) == 100
     assert shown["done"] and replace(tally((1, 0, 0, 0), 0), late=True).done

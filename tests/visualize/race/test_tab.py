@@ -12,13 +12,13 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.trace import metrics
 from tests.visitor import open_tab
 from visualize.gallery import runs as gallery
-from visualize.kit import labels as spoken
+from visualize.kit import labels
 from visualize.race.tab import RacePanel, _help
 from visualize.race.view import RECORDED
 
 
 def tasks(*lanes: tuple[str, str]) -> list[tuple[str, Any]]:
-    panel: Any = SimpleNamespace(most=64)
+    panel: Any = SimpleNamespace(most_tokens=64)
     sampling = {"temperature": 0.0, "seed": 0}
     return RacePanel._tasks(panel, "Hello", 16, False, sampling, lanes)
 
@@ -83,7 +83,7 @@ def test_until_a_race_has_run_there_is_a_recorded_one_with_the_numbers_of_its_tr
     traces = [gallery.paced(name) for name in RECORDED]
     assert [row[:5] for row in rows] == [
         [
-            spoken.method(trace.method),
+            labels.method(trace.method),
             str(len(trace.tokens)),
             str(len(trace.steps)),
             f"{metrics.mean_acceptance_length(trace):.2f}",

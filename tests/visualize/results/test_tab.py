@@ -375,4 +375,4 @@ def test_every_published_number_has_a_source_and_is_shown() -> None:
 def test_the_page_has_the_styles_of_every_place() -> None:
     style = palette.style()
     assert all(name in style for name in (".ouro-result-top", ".ouro-lane-strip", ".ouro-axis"))
-    assert style.index(".ouro-lane-head") < style.index(".ouro-lane-strip"), "page.css comes before"
+    assert style.index(".ouro-scroll") < style.index(".ouro-lane-strip"), "base.css comes before"

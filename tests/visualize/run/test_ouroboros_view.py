@@ -21,7 +21,7 @@ from tests.visitor import has, insist, watch
 from visualize.components import OuroborosView, StepShown, TokenSelected
 from visualize.gallery import runs as gallery
 from visualize.kit import palette
-from visualize.run.ouroboros_view import Given
+from visualize.kit.ouroboros_view import Given
 
 RULE = re.compile(r"(?:^|[{}])\s*([^{}@]+?)\s*\{")
 OURS = re.compile(r"[.#]ouro-|\[data-look=")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.lookup.memories import load_memory
+from ouroboros_core.lookup.memory import load_memory
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.trace import Trace
 from tests.browser import server

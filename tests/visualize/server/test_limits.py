@@ -24,7 +24,7 @@ from ouroboros_core.loading import capacity
 from ouroboros_core.loading.allowed import PairChoice, read_pairs, typed
 from ouroboros_core.loading.pairs import Pair
 from tests.folders import small_pair, tokenizer
-from visualize.server.limits import VISITORS, WINDOW, Budget, flag, who, whole
+from visualize.server.limits import VISITORS, WINDOW, Budget, flag, visitor_id, whole_number
 from visualize.server.models import Models
 from visualize.server.service import Gate
 
@@ -81,13 +81,13 @@ def test_a_visitor_is_a_hash_of_an_address_and_of_the_proxys_word_only_where_the
         client=SimpleNamespace(host="203.0.113.7"),
         headers={"x-forwarded-for": "198.51.100.1, 10.0.0.1"},
     )
-    direct, proxied = who(request, proxied=False), who(request, proxied=True)
+    direct, proxied = visitor_id(request, proxied=False), visitor_id(request, proxied=True)
     assert direct != proxied
     assert "203" not in direct and len(direct) == 16
     request.headers["x-forwarded-for"] = "198.51.100.2"
-    assert who(request, proxied=False) == direct
-    assert who(request, proxied=True) != proxied
-    assert who(None) == ""
+    assert visitor_id(request, proxied=False) == direct
+    assert visitor_id(request, proxied=True) != proxied
+    assert visitor_id(None) == ""
 
 
 def test_a_list_of_pairs_is_read_and_the_first_is_the_default(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_list_of_pairs_is_read_and_the_first_is_the_default(tmp_path: Path) ->
         ('[{"target": "a"}]', "0.name: Field required"),
         ('[{"name": "a", "traget": "b"}]', "0.traget: Extra inputs are not permitted"),
         ('[{"name": ""}]', "0.name: String should have at least 1 character"),
-        ('[{"name": "a"}, {"name": "a"}]', "has two pairs named a: give each a name of its own"),
+        ('[{"name": "a"}, {"name": "a"}]', "has two pairs named a: give each a different name"),
         ('{"name": "a"}', "is no list of pairs"),
     ],
 )
@@ -180,7 +180,7 @@ def test_models_that_failed_to_load_are_tried_again_at_the_next_click() -> None:
     with pytest.raises(InvalidInput, match="no model folder"):
         models.ask("").result()
     assert models.health == "failed"
-    assert models.ask("").result() is models.there("")
+    assert models.ask("").result() is models.if_loaded("")
     assert models.health == "ready"
 
 
@@ -394,8 +394,8 @@ def test_a_count_that_is_none_is_refused(count: Any) -> None:
     with pytest.raises(
         InvalidInput, match="max_new_tokens must be a whole number between 1 and 256, got"
     ):
-        whole("max_new_tokens", count, 256)
-    assert whole("max_new_tokens", 256.0, 256) == 256
+        whole_number("max_new_tokens", count, 256)
+    assert whole_number("max_new_tokens", 256.0, 256) == 256
 
 
 @pytest.mark.parametrize(

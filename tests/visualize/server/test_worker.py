@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from visualize.server import zero_gpu as lent
+from visualize.server import zero_gpu
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="GPUs are lent on Linux")
@@ -21,7 +21,7 @@ def test_a_connection_that_the_server_closes_is_closed_although_a_worker_lives()
     here, there = socket.socketpair()
     worker = os.fork()
     if not worker:
-        lent.leave_connections()
+        zero_gpu.leave_connections()
         there.sendall(b"left")
         signal.pause()
     try:

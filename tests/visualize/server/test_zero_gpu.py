@@ -10,32 +10,32 @@ from pathlib import Path
 
 import pytest
 
-from tests import ROOT, waiting
+from tests import ROOT, endless_runs
 from tests.browser import chromium, server, wait_until_ready
 from tests.visitor import ask, choose, client, generate, open_settings, open_tab
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
-LENDER = ROOT / "tests" / "lender"
+FAKE_SPACES = ROOT / "tests" / "fake_spaces"
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("lender") / "log"
+    return tmp_path_factory.mktemp("fake_spaces") / "log"
 
 
 @pytest.fixture(scope="module")
 def url(log: Path) -> Iterator[str]:
     """One thread, because a process that has computed on several cannot be forked."""
-    paths = os.pathsep.join([str(LENDER), os.environ.get("PYTHONPATH", "")])
+    paths = os.pathsep.join([str(FAKE_SPACES), os.environ.get("PYTHONPATH", "")])
     variables = {
         "SPACES_ZERO_GPU": "true",
         "PYTHONPATH": paths,
-        "LENDER_LOG": str(log),
+        "FAKE_SPACES_LOG": str(log),
         "OMP_NUM_THREADS": "1",
     }
     flags = ("--dtype", "float32", "--device", "cpu")
-    with server(*flags, program=waiting.PROGRAM, environment=variables) as address:
+    with server(*flags, program=endless_runs.PROGRAM, environment=variables) as address:
         wait_until_ready(address)
         yield address
 
@@ -60,7 +60,7 @@ def test_a_run_is_carried_out_by_a_worker_and_comes_back_whole(url: str, log: Pa
 
 
 def test_what_cannot_run_is_said_in_the_workers_own_words(url: str) -> None:
-    """The lender itself gives back no more than the name of an exception's class."""
+    """The stand-in itself returns no more than the name of an exception's class."""
     with pytest.raises(Exception, match="has room for 8192"):
         client(url).predict("word " * 8190, "speculative", max_new_tokens=16, api_name="/generate")
 
@@ -86,7 +86,7 @@ def test_phrases_a_stopped_run_and_a_race_cross_the_border(url: str) -> None:
         assert ['"history"' in trace for trace in traces] == [False, True], (
             "the pool came back from the first worker"
         )
-        ask(page, waiting.LONG_ANSWER, 256)
+        ask(page, endless_runs.LONG_ANSWER, 256)
         page.click("#generate")
         page.wait_for_function(
             'document.querySelectorAll(\'#token-view .ouro-run[data-done="false"] '

@@ -10,11 +10,13 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.trace.file import read_trace
+from ouroboros_core.trace.summary import Summary
 from tests.visitor import DONE, ask, choose, generate, has, point_at, tokens
 from visualize.gallery import runs as gallery
 from visualize.run import view as views
+from visualize.run.figures import CHARTS
 from visualize.watch.examples import EXAMPLES
-from visualize.watch.tab import CHARTS, has_charts
+from visualize.watch.tab import has_charts
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
@@ -39,27 +41,27 @@ def test_the_sentence_of_a_run_tells_passes_speed_and_sameness() -> None:
     plain = next(n for n, run in gallery.runs().items() if run["method"] == "autoregressive")
     trace = gallery.trace(plain)
     steps = len(trace.steps)
-    assert views.sentence(trace, None) == (
+    assert views.sentence(Summary(trace)) == (
         f"{steps} forward passes for {len(trace.tokens)} tokens: plain decoding."
     )
-    assert views.sentence(replace(trace, steps=()), None) == ""
+    assert views.sentence(Summary(replace(trace, steps=()))) == ""
     name = gallery.first(methods.DEFAULT)
     assert name is not None
     run, baseline = gallery.trace(name), gallery.baseline(name)
     assert baseline is not None
-    told = views.sentence(run, baseline)
+    told = views.sentence(Summary(run, baseline))
     drafted = sum(step.draft_passes for step in run.steps)
     small = f", plus {drafted} draft passes"
     passes = f"{len(run.steps)} forward passes instead of {len(baseline.steps)}"
     assert drafted and told.startswith(f"{passes}{small}, ")
     assert "× as fast, same text" in told
-    assert views.sentence(run, None) == (
+    assert views.sentence(Summary(run)) == (
         f"{len(run.steps)} forward passes instead of {len(run.tokens)}{small}."
     )
     copied = next(n for n, run in gallery.runs().items() if run["method"] == "prompt_lookup")
-    assert "draft pass" not in views.sentence(gallery.trace(copied), None)
+    assert "draft pass" not in views.sentence(Summary(gallery.trace(copied)))
     other = replace(baseline, steps=baseline.steps[:1])
-    assert views.sentence(run, other).endswith("another text.")
+    assert views.sentence(Summary(run, other)).endswith("another text.")
 
 
 def test_a_run_has_only_the_charts_that_say_something_of_it() -> None:
@@ -69,7 +71,7 @@ def test_a_run_has_only_the_charts_that_say_something_of_it() -> None:
         "time",
         "speedup",
         "where",
-        "elsewhere",
+        "what_if",
     ]
     name = gallery.first(methods.DEFAULT)
     assert name is not None
@@ -283,7 +285,7 @@ def test_details_show_one_chart_at_a_time(page: Any) -> None:
     page.locator(".ouro-details summary").click()
     page.wait_for_function(f"{SHOWN} === 1")
     buttons = page.locator(".ouro-pick button")
-    names = ["Another machine", *(name for name, *_ in CHARTS.values())]
+    names = ["Another machine", *(chart.label for chart in CHARTS)]
     assert set(buttons.locator("visible=true").all_inner_texts()) <= set(names)
     page.get_by_role("button", name="Speedup", exact=True).click()
     assert page.locator("#chart-speedup").is_visible()

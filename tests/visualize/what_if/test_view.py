@@ -17,17 +17,17 @@ from ouroboros_core.trace.trace import Seconds
 from ouroboros_core.what_if import machines
 from visualize.gallery import runs as gallery
 from visualize.results.tab import benchmark, modelled_table
-from visualize.server.session import Session
+from visualize.sweep.job import VisitorSweep
 from visualize.sweep.tab import SweepPanel
 from visualize.watch.tab import RECORDED
-from visualize.what_if import view as elsewhere
+from visualize.what_if import view as what_if_view
 
 ASKED = {"machine": "a100", "target": "llama-3-8b", "draft": "usual", "batch": 4}
 
 
 def test_the_view_shows_what_the_core_models() -> None:
     trace = gallery.trace("java-ouroboros")
-    shown = elsewhere.view(trace, ASKED)
+    shown = what_if_view.view(trace, ASKED)
     found = machines.quote(trace, machines.machine("a100"), "llama-3-8b", batch=4)
     assert shown["said"] == found.sentence and found.sentence.startswith("Modelled: on A100")
     run, plain = shown["time"]["data"]
@@ -39,7 +39,7 @@ def test_the_view_shows_what_the_core_models() -> None:
 
 
 def test_a_head_stays_the_head_of_the_target_in_every_batch() -> None:
-    shown = elsewhere.view(gallery.trace("sleep-eagle2"), ASKED)
+    shown = what_if_view.view(gallery.trace("sleep-eagle2"), ASKED)
     (line,) = shown["batch"]["data"]
     found = machines.quote(gallery.trace("sleep-eagle2"), machines.machine("a100"), "llama-3-8b")
     assert found.draft is not None and found.draft.name == "head of Llama-3 8B"
@@ -48,7 +48,7 @@ def test_a_head_stays_the_head_of_the_target_in_every_batch() -> None:
 
 def test_a_number_that_is_changed_counts_in_the_unit_that_is_shown() -> None:
     changed = {"machine": {"bandwidth": 1000}, "draft": {"bytes_per_parameter": 0.5}}
-    found = elsewhere.quoted(gallery.trace("java-ouroboros"), {**ASKED, "numbers": changed})
+    found = what_if_view.quoted(gallery.trace("java-ouroboros"), {**ASKED, "numbers": changed})
     assert found.machine.bandwidth == 1e12
     assert found.draft is not None and found.draft.bytes_per_parameter == 0.5
     assert found.target == machines.model("llama-3-8b")
@@ -56,27 +56,27 @@ def test_a_number_that_is_changed_counts_in_the_unit_that_is_shown() -> None:
 
 def test_the_numbers_of_what_drafts_in_the_run_are_those_that_count() -> None:
     """A head's, which no sheet has; and of the run's own models those of its models."""
-    head = elsewhere.view(gallery.trace("sleep-eagle2"), ASKED)["models"]["draft"]
+    head = what_if_view.view(gallery.trace("sleep-eagle2"), ASKED)["models"]["draft"]
     assert head["name"] == "head of Llama-3 8B" and head["numbers"]["layers"] == 1
     halved = {"draft": {"bytes_per_parameter": 1}}
     asked = {**ASKED, "numbers": halved}
     found, whole = (
-        elsewhere.quoted(gallery.trace("sleep-eagle2"), one).draft for one in (asked, ASKED)
+        what_if_view.quoted(gallery.trace("sleep-eagle2"), one).draft for one in (asked, ASKED)
     )
     assert found and whole and found.weight_bytes == whole.weight_bytes / 2
     own = {**ASKED, "target": "own", "draft": "own"}
-    shown = elsewhere.view(gallery.trace("java-speculative"), own)["models"]
+    shown = what_if_view.view(gallery.trace("java-speculative"), own)["models"]
     assert [one["name"] for one in shown.values()] == ["Qwen2.5 1.5B", "Qwen2.5 0.5B"]
     assert shown["target"]["numbers"]["parameters"] == 1.5436
-    assert set(elsewhere.view(gallery.trace("river-sam"), own)["models"]) == {"target"}
+    assert set(what_if_view.view(gallery.trace("river-sam"), own)["models"]) == {"target"}
 
 
 def test_a_head_is_one_of_the_target_that_was_changed() -> None:
     trace = gallery.trace("sleep-eagle2")
     halved = {"target": {"bytes_per_parameter": 1}}
-    found = elsewhere.quoted(trace, {**ASKED, "numbers": halved})
+    found = what_if_view.quoted(trace, {**ASKED, "numbers": halved})
     assert found.draft == found.target.head and found.draft.bytes_per_parameter == 1
-    shown = elsewhere.view(trace, {**ASKED, "numbers": halved})["models"]
+    shown = what_if_view.view(trace, {**ASKED, "numbers": halved})["models"]
     assert shown["draft"]["numbers"]["bytes_per_parameter"] == 1
     assert shown["target"]["numbers"]["bytes_per_parameter"] == 2, "the sheet's, below the change"
 
@@ -84,7 +84,7 @@ def test_a_head_is_one_of_the_target_that_was_changed() -> None:
 @pytest.mark.parametrize("name", ["java-speculative", "java-ouroboros", "river-sam"])
 @pytest.mark.parametrize("machine", ["laptop", "h100"])
 def test_the_parts_of_a_run_add_up_as_they_are_shown(name: str, machine: str) -> None:
-    rows = elsewhere.view(gallery.trace(name), {**ASKED, "machine": machine, "batch": 1})["rows"]
+    rows = what_if_view.view(gallery.trace(name), {**ASKED, "machine": machine, "batch": 1})["rows"]
     for column in (1, 2):
         shown = [row[column].split() for row in rows]
         assert len({unit for _, unit in shown}) == 1
@@ -107,25 +107,25 @@ def test_the_parts_of_a_run_add_up_as_they_are_shown(name: str, machine: str) ->
     ],
 )
 def test_what_cannot_be_priced_is_said_in_its_place(asked: dict[str, Any], problem: str) -> None:
-    shown = elsewhere.view(gallery.trace("java-speculative"), {**ASKED, **asked})
+    shown = what_if_view.view(gallery.trace("java-speculative"), {**ASKED, **asked})
     assert re.search(problem, shown["problem"]) and "said" not in shown
 
 
 def test_who_wins_a_race_depends_on_the_machine() -> None:
     lane, plain = (gallery.trace(f"bank-{name}") for name in ("lookahead", "autoregressive"))
-    mine, theirs = elsewhere.clocks(lane), elsewhere.clocks(plain)
+    mine, theirs = what_if_view.clocks(lane), what_if_view.clocks(plain)
     assert mine["h100"][-1] < theirs["h100"][-1]
     assert mine["h100-32"][-1] > theirs["h100-32"][-1]
     assert len(mine["h100"]) == len(lane.steps) and mine["h100"] == sorted(mine["h100"])
-    assert [name for name, _ in elsewhere.clock_names()] == list(mine)
+    assert [name for name, _ in what_if_view.clock_names()] == list(mine)
 
 
 def test_a_cell_of_a_sweep_is_modelled_over_all_its_runs() -> None:
     names = ("fibonacci-speculative", "story-speculative-8")
-    runs = [elsewhere.taken(gallery.trace(name)) for name in names]
+    runs = [what_if_view.modelled_times(gallery.trace(name)) for name in names]
     row = CellRow(3, (4,), 2, 10, 5.0, 0.5, (0.4, 0.6), 2.0, None, 4.0, None, 2, 0, 0)
     rows = [row, replace(row, cell=5)]
-    (found,) = elsewhere.modelled_rows(rows, {3: runs}, "h100-32")
+    (found,) = what_if_view.modelled_rows(rows, {3: runs}, "h100-32")
     h100 = machines.machine("h100")
     priced = [machines.quote(gallery.trace(n), h100, "llama-3-8b", batch=32).priced for n in names]
     speed = sum(p.plain_seconds for p in priced) / sum(p.seconds for p in priced)
@@ -145,9 +145,9 @@ def test_the_best_of_a_sweep_can_be_another_elsewhere() -> None:
         speedup = gallery.facts(name)["speedup"]
         changes = {"cell": cell, "coordinates": (columns,), "speedup": speedup}
         here.append(replace(row, **changes))
-        runs[cell] = [elsewhere.taken(gallery.trace(name))]
-    there = elsewhere.modelled_rows(here, runs, "h100")
-    said = elsewhere.best_elsewhere(there, here, grid, "h100")
+        runs[cell] = [what_if_view.modelled_times(gallery.trace(name))]
+    there = what_if_view.modelled_rows(here, runs, "h100")
+    said = what_if_view.best_elsewhere(there, here, grid, "h100")
     found = re.search(r"Modelled on .*: best is (.*), .*Measured here: best is (.*), ", said)
     assert found and "15" in found[1] and "15" not in found[2]
 
@@ -159,9 +159,11 @@ def test_a_sweep_that_is_stopped_is_drawn_on_the_clock_that_is_chosen(clock: str
     mine, plain = Seconds(verify=2.0), Seconds(verify=1.0)
     point = Point(0, 1, 0, 10, 5, 20, 5, 8, 20, mine, 10, plain, compared=False)
     sweep: Any = SimpleNamespace(points=[point], grid=grid)
-    session = Session()
-    session.sweep(sweep).priced[0] = [elsewhere.taken(gallery.trace("fibonacci-speculative"))]
-    stopped, chart, _, note = SweepPanel._stop(session, clock)
+    visitor = VisitorSweep()
+    visitor.of(sweep).priced[0] = [
+        what_if_view.modelled_times(gallery.trace("fibonacci-speculative"))
+    ]
+    stopped, chart, _, note = SweepPanel._stop(visitor, clock)
     assert stopped["stopped"] and note.startswith("Modelled on H100") == bool(clock)
     assert ("modelled" in json.dumps(chart["figure"])) == bool(clock)
 
@@ -169,14 +171,14 @@ def test_a_sweep_that_is_stopped_is_drawn_on_the_clock_that_is_chosen(clock: str
 def test_a_benchmark_is_modelled_by_the_mean_step_of_each_method() -> None:
     found = benchmark()
     assert found is not None
-    speeds = {bar.row.method: mine for bar, mine in elsewhere.benchmark_speedups(found)}
+    speeds = {bar.row.method: mine for bar, mine in what_if_view.benchmark_speedups(found)}
     assert "autoregressive" not in speeds and not any(name.startswith("hf-") for name in speeds)
     by_name = {row.method: row for row in found.rows if row.group == "overall"}
     # A lookup whose rows are free on a GPU gains all its tokens per pass but for the host.
     lookup = by_name["prompt_lookup"].tokens_per_pass
     assert 0.9 * lookup < speeds["prompt_lookup"][2] <= lookup + 0.01
     table = modelled_table(found)
-    main = [bar for bar, _ in elsewhere.benchmark_speedups(found) if bar.main]
+    main = [bar for bar, _ in what_if_view.benchmark_speedups(found) if bar.main]
     assert table.count("<tr>") == len(main) + 1 < len(speeds) and "modelled: H100" in table
 
 
@@ -185,14 +187,14 @@ def test_a_benchmark_is_modelled_by_the_mean_step_of_each_method() -> None:
 def test_another_machine_is_chosen_and_changed_in_watch(page: Any) -> None:
     page.locator(".ouro-details > summary").click()
     page.get_by_role("button", name="Another machine", exact=True).click()
-    view = page.locator("#chart-elsewhere")
+    view = page.locator("#chart-what_if")
     view.scroll_into_view_if_needed()
     trace = gallery.trace(RECORDED)
 
     def shows(asked: dict[str, Any]) -> None:
-        view.get_by_text(elsewhere.view(trace, asked)["said"], exact=True).wait_for()
+        view.get_by_text(what_if_view.view(trace, asked)["said"], exact=True).wait_for()
 
-    chosen = elsewhere.choices()["chosen"]
+    chosen = what_if_view.choices()["chosen"]
     shows(chosen)
     view.get_by_label("machine", exact=True).select_option("laptop")
     shows({**chosen, "machine": "laptop"})
@@ -201,10 +203,10 @@ def test_another_machine_is_chosen_and_changed_in_watch(page: Any) -> None:
     shows({**chosen, "machine": "laptop", "numbers": {"machine": {"bandwidth": 50}}})
     view.get_by_label("machine: memory bandwidth, GB/s").fill("0")
     view.get_by_text("bandwidth of a laptop (Apple M2): Input should be greater than 0").wait_for()
-    assert not view.locator(".ouro-elsewhere-charts").is_visible()
+    assert not view.locator(".ouro-what-if-charts").is_visible()
     page.evaluate("document.querySelector('#token-view .ouro-run').dataset.unsaved = 'true'")
     view.get_by_text("The server does not have this run").wait_for()  # nor prices another one
-    assert not view.locator(".ouro-elsewhere-charts").is_visible()
+    assert not view.locator(".ouro-what-if-charts").is_visible()
     page.evaluate("document.querySelector('#token-view .ouro-run').dataset.unsaved = 'false'")
     view.get_by_label("machine", exact=True).select_option("a100")
     shows({**chosen, "machine": "a100"})
@@ -230,26 +232,26 @@ def test_another_machine_is_used_by_keyboard_on_a_phone(page: Any) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.locator(".ouro-details > summary").press("Enter")
     page.get_by_role("button", name="Another machine", exact=True).press("Enter")
-    view = page.locator("#chart-elsewhere")
+    view = page.locator("#chart-what_if")
     machine = view.get_by_label("machine", exact=True)
     machine.focus()
     first = machine.input_value()
     page.keyboard.press("ArrowDown")
-    asked = elsewhere.choices()["chosen"] | {"machine": machine.input_value()}
+    asked = what_if_view.choices()["chosen"] | {"machine": machine.input_value()}
     assert asked["machine"] != first
-    told = elsewhere.view(gallery.trace(RECORDED), asked)["said"]
+    told = what_if_view.view(gallery.trace(RECORDED), asked)["said"]
     view.get_by_text(told, exact=True).wait_for()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "target model"
-    fold = view.locator(".ouro-elsewhere-fold > summary")
+    fold = view.locator(".ouro-what-if-fold > summary")
     fold.press("Enter")
     number = view.get_by_label("machine: memory bandwidth, GB/s")
     number.press("Control+a")
     page.keyboard.type("50")
     changed = asked | {"numbers": {"machine": {"bandwidth": 50}}}
-    told = elsewhere.view(gallery.trace(RECORDED), changed)["said"]
+    told = what_if_view.view(gallery.trace(RECORDED), changed)["said"]
     view.get_by_text(told, exact=True).wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    fields = view.locator("select, .ouro-elsewhere-number input").locator("visible=true").all()
+    fields = view.locator("select, .ouro-what-if-number input").locator("visible=true").all()
     for box in (field.bounding_box() for field in fields):
         assert box["x"] >= 0 and box["x"] + box["width"] <= 390

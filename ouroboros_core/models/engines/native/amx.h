@@ -1,7 +1,7 @@
-// Products by Intel's AMX, whose registers are tiles: 16 rows meet 32 inputs of 16 outputs in one
-// instruction. Where a process may use them, all products of bfloat16 whose inputs are a multiple
-// of 32 are computed so, of one row as of many: an output's inputs are added 32 at a time, first
-// the even and the odd ones apart. Weights in panels lie as tiles want them.
+// Products by Intel's AMX, whose registers are tiles: one instruction multiplies 16 rows with 32
+// inputs of 16 outputs. If the process may use AMX, it computes all products of bfloat16 whose
+// number of inputs is a multiple of 32, for one row as for many. An output's inputs are added 32 at
+// a time, with separate sums of even and odd ones. Weights in panels have the layout of tiles.
 #pragma once
 #include "vectors.h"
 
@@ -15,17 +15,17 @@ constexpr int PANEL_PAIR = 128;    // bytes from one pair of inputs of a panel t
 
 namespace {
 
-// Linux lends a process the registers when it asks, once.
+// Linux allows a process to use the registers after one request.
 bool amx_works() {
   constexpr long ASK = 0x1023, TILES = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  static const bool lent = syscall(SYS_arch_prctl, ASK, TILES) == 0;
-  return lent;
+  static const bool allowed = syscall(SYS_arch_prctl, ASK, TILES) == 0;
+  return allowed;
 }
 
-// Compilers do not know which memory tiles are loaded from: stores stay on their side of this.
+// Compilers do not know the memory that tiles load: this barrier keeps stores in order.
 INLINE void stored() { asm volatile("" ::: "memory"); }
 
-// Nor does the address sanitizer; it is shown both ends of each row.
+// The address sanitizer does not know it either: read both ends of each row for it.
 INLINE void shown(const void* p, int64_t rows, int64_t stride, int64_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   auto first = (const volatile char*)p;
@@ -36,12 +36,11 @@ INLINE void shown(const void* p, int64_t rows, int64_t stride, int64_t bytes) {
 #endif
 }
 
-// A thread's tiles while it computes. 0 to 3 are sums, 0 and 1 of the upper rows, 2 and 3 of the
-// lower ones; 4 and 5 are numbers of the upper and the lower rows, `deep` of each; 6 and 7 what
-// they are multiplied with.
+// A thread's tiles while it computes. 0 and 1 are sums of the upper rows, 2 and 3 of the lower
+// rows; 4 and 5 hold `deep` numbers of each upper and lower row; 6 and 7 hold the weights.
 class Amx {
  public:
-  Amx() { shape = {}; }  // other code of this thread may have shaped them otherwise
+  Amx() { shape = {}; }  // other code of this thread may have set other shapes
   ~Amx() {
     if (shape.palette) _tile_release();
   }
@@ -62,18 +61,18 @@ class Amx {
  private:
   struct alignas(64) Shape {
     uint8_t palette, first_row, unused[14];
-    uint16_t bytes[16];  // of a row
+    uint16_t bytes[16];  // bytes of a row
     uint8_t rows[16];
   };
   static thread_local Shape shape;
 };
 thread_local Amx::Shape Amx::shape;
 
-// In what follows the addresses of tiles stand in brackets: early compilers of AMX have a macro
-// without.
+// Below, the addresses of tiles are in brackets, because early compilers of AMX have a macro that
+// lacks them.
 
-// The sums of up to 32 rows x [rows][inner] with a panel. next(k) are the weights of inputs k to
-// k + 31, [pair of inputs][output][2].
+// Computes the sums of up to 32 rows x [rows][inner] with a panel. next(k) returns the weights of
+// inputs k to k + 31, [pair of inputs][output][2].
 template <class Next>
 INLINE void amx_sums(int64_t inner, const bf16* x, int rows, float* out, Next next) {
   const int upper = rows < TALL ? rows : TALL, lower = rows - upper;
@@ -87,7 +86,7 @@ INLINE void amx_sums(int64_t inner, const bf16* x, int rows, float* out, Next ne
     _tile_zero(3);
   }
   for (int64_t k = 0; k < inner; k += DEEP) {
-    stored();  // what is loaded from there stays before what next may write there
+    stored();  // the loads of the last pass stay before the stores of next
     const uint8_t* weights = next(k);
     shown(weights, DEEP / 2, PANEL_PAIR, PANEL_PAIR);
     stored();
@@ -109,7 +108,7 @@ INLINE void amx_sums(int64_t inner, const bf16* x, int rows, float* out, Next ne
   _tile_stored(3, (below + LANES), PANEL_PAIR);
 }
 
-// As `score` of decoder.cpp, with all blocks of 16 keys.
+// Like `score` of decoder.cpp, with all blocks of 16 keys.
 void amx_scores(int count, const bf16* q, const bf16* keys, int blocks, int64_t head, float* out,
                 int64_t stride) {
   const int64_t line = sizeof(bf16) * head, next = sizeof(float) * stride;
@@ -128,11 +127,11 @@ void amx_scores(int count, const bf16* q, const bf16* keys, int blocks, int64_t 
   }
 }
 
-// As `mix`. A block of 16 tokens is a product of its own, half as deep as it could be: a block that
-// is gathered for one row has no neighbour.
+// Like `mix`. Each block of 16 tokens is a separate product, half as deep as possible, because a
+// block that is gathered for one row has no neighbour.
 void amx_mix(int count, const bf16* weights, int64_t stride, const bf16* values, int blocks,
              int64_t head, float* sums) {
-  const int64_t line = sizeof(float) * head;  // two tokens' values take as much as one's sums
+  const int64_t line = sizeof(float) * head;  // bytes of two tokens' values, and of one's sums
   const int64_t next = sizeof(bf16) * stride;
   Amx::shape_for(count, 0, LANES);
   shown(weights, count, next, blocks * LANES * sizeof(bf16)), shown(sums, count, line, line);

@@ -1,19 +1,18 @@
-// Weights as a GGUF file stores them: blocks of 32 inputs of an output, a number of 4 or 8 bits for
-// each and a scale or two for all. What comes out of a block is the bfloat16 number nearest to what
-// it stands for, so that the products, and the order in which they are added, are those of weights
-// that are stored in bfloat16.
+// Weights as a GGUF file stores them, in blocks of 32 inputs of an output: a number of 4 or 8 bits
+// for each input, and one or two scales. A block is read as the nearest bfloat16 numbers, so that
+// the products and the order of their addition equal the computation with bfloat16 weights.
 //
-// In memory a group holds the blocks of a panel's 32 outputs: first their scales, then for every
-// pair of inputs, of which there are 16, the numbers of outputs 0-15 and those of outputs 16-31.
-// (Blocks.packed in blocks.py makes it.)
+// In memory a group holds the blocks of a panel's 32 outputs: first their scales, then for each of
+// the 16 pairs of inputs the numbers of outputs 0-15 and of outputs 16-31 (made by Blocks.packed in
+// blocks.py).
 #pragma once
 #include "vectors.h"
 
-constexpr int INPUTS = 32;  // of a block
+constexpr int INPUTS = 32;  // inputs of a block
 typedef uint8_t Bytes __attribute__((vector_size(16)));
 typedef int32_t Whole __attribute__((vector_size(64)));
 
-// 16 bytes as numbers; by name where there is an instruction, since compilers convert one by one.
+// 16 bytes as numbers, with an instruction by name because compilers convert one by one.
 INLINE Words bytes(const uint8_t* p) {
   Bytes v;
   memcpy(&v, p, sizeof v);
@@ -48,7 +47,7 @@ INLINE Floats from_half(const uint8_t* p) {  // 16 numbers of IEEE's 16 bits
 #endif
 }
 
-// Scales of 8 outputs, each twice: for the two inputs of a pair.
+// Scales of 8 outputs, each twice for the two inputs of a pair.
 INLINE Floats first_twice(Floats v) {
   return __builtin_shufflevector(v, v, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
 }
@@ -56,7 +55,7 @@ INLINE Floats last_twice(Floats v) {
   return __builtin_shufflevector(v, v, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15);
 }
 
-INLINE Words narrowed(Floats first, Floats last) {  // to bfloat16, behind one another
+INLINE Words narrowed(Floats first, Floats last) {  // to bfloat16, one after the other
   Words w;
 #if defined(__AVX512BF16__)
   __m512bh near = _mm512_cvtne2ps_pbh((__m512)last, (__m512)first);
@@ -77,9 +76,9 @@ INLINE Floats nibble(Words w) {  // the lowest 4 bits
 #endif
 }
 
-// The readers of weights, of which a tile is a template:
-//   step   bytes of so many pairs of inputs that are opened at once
-//   pair   of those, the weights of outputs 0-15 (half 0) or 16-31 (half 1)
+// Readers of weights, the template parameter of a tile:
+//   STEP   bytes of the PAIRS pairs of inputs that are opened at once
+//   pair   weights of one pair for outputs 0-15 (half 0) or 16-31 (half 1)
 
 struct FourBits {  // Q4_1: scale * number + least
   static constexpr int PAIRS = INPUTS / 2, STEP = 4 * 32 + PAIRS * 32;
@@ -118,7 +117,7 @@ struct EightBits {  // Q8_0: scale * number
 };
 
 template <class Blocks>
-struct Unpacked {  // the same for many rows: a group becomes bfloat16 once, and is read from there
+struct Unpacked {  // a reader for many rows: each group is converted to bfloat16 once
   static constexpr int PAIRS = Blocks::PAIRS, STEP = Blocks::STEP;
   alignas(64) bf16 weights[PAIRS * 64];
   INLINE void open(Unpacked& r, const uint8_t* group) {
@@ -140,7 +139,7 @@ struct Unpacked {  // the same for many rows: a group becomes bfloat16 once, and
   }
 };
 
-// How many groups of 32 outputs and 32 inputs come to other bfloat16 numbers than those stored.
+// Counts the groups of 32 outputs and 32 inputs that differ from stored bfloat16 numbers.
 template <class Blocks>
 static int64_t differences(const uint8_t* blocks, const bf16* stored, int64_t groups) {
   int64_t found = 0;

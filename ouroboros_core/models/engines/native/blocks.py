@@ -17,7 +17,7 @@ import torch
 from ouroboros_core.errors import InvalidInput
 
 INPUTS = 32
-"""Of a block."""
+"""Inputs of a block."""
 
 PANEL = 32
 """Outputs of a panel of weights."""
@@ -26,7 +26,7 @@ KINDS = {"Q4_1": 1, "Q8_0": 2}
 """The formats that the pass reads, by their numbers in blocks.h; 0 is bfloat16."""
 
 BYTES = {"Q4_1": 2 + 2 + INPUTS // 2, "Q8_0": 2 + INPUTS}
-"""Of a block in the file."""
+"""Bytes of a block in the file."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class Blocks:
                 f"{BYTES[self.kind]}] is expected"
             )
 
-    def rows(self, wanted: npt.NDArray[np.intp] | slice) -> Blocks:
-        """Those of some outputs, in that order."""
-        return replace(self, data=self.data[wanted])
+    def rows(self, outputs: npt.NDArray[np.intp] | slice) -> Blocks:
+        """Return the blocks of some outputs, in that order."""
+        return replace(self, data=self.data[outputs])
 
     def packed(self) -> torch.Tensor:
-        """The same laid out as blocks.h reads it: [panels, in / 32, bytes of 32 blocks], uint8."""
+        """Return the layout that blocks.h reads: [panels, in / 32, bytes of 32 blocks], uint8."""
         outer, groups, size = self.data.shape
         padded = -(-outer // PANEL) * PANEL
         data = self.data
@@ -65,8 +65,8 @@ class Blocks:
         if self.kind == "Q8_0":
             return torch.from_numpy(_bytes(words))
         scales, numbers = words[..., :2, :], np.ascontiguousarray(words[..., 2:, :])
-        # inputs 0-15 lie in the lower bits, 16-31 in the upper; of the panel's outputs 0-7 and
-        # 16-23 come into the lower bits, 8-15 and 24-31 into the upper
+        # Inputs 0-15 are in the lower bits, 16-31 in the upper bits. The panel's outputs 0-7 and
+        # 16-23 are moved into the lower bits, 8-15 and 24-31 into the upper bits.
         pairs = np.concatenate([numbers & 0x0F0F, numbers >> 4 & 0x0F0F], axis=-2)
         halves = pairs.reshape(*pairs.shape[:-1], 2, 2, PANEL // 4)
         merged = halves[..., 0, :] | halves[..., 1, :] << 4
@@ -79,13 +79,14 @@ def _bytes(words: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint8]:
     return flat.view(np.uint8)
 
 
-def joined(parts: Sequence[Blocks | None]) -> Blocks | None:
-    """Weights whose outputs lie behind one another; None where one is missing or of another
-    kind."""
-    found = [part for part in parts if part is not None]
-    if len(found) < len(parts) or len({(one.kind, one.data.shape[1]) for one in found}) != 1:
+def joined(weights: Sequence[Blocks | None]) -> Blocks | None:
+    """Return weights with their outputs concatenated; None if a weight is missing, or if kinds or
+    inputs differ."""
+    present = [blocks for blocks in weights if blocks is not None]
+    shapes = {(blocks.kind, blocks.data.shape[1]) for blocks in present}
+    if len(present) < len(weights) or len(shapes) != 1:
         return None
-    return replace(found[0], data=np.concatenate([one.data for one in found]))
+    return replace(present[0], data=np.concatenate([blocks.data for blocks in present]))
 
 
 BlocksOf = Mapping[str, Blocks]

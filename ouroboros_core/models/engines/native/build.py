@@ -1,7 +1,7 @@
-"""Compiles the native pass once for this processor, with whatever C++ compiler there is.
+"""Compiles the native pass once for this processor, with any C++ compiler.
 
-The library lies in the cache folder under a name made of the source, the compiler's flags and the
-processor, so that another processor or another version has one of its own.
+The library is in the cache folder. Its name is a hash of the source, the compiler's flags and the
+processor, so another processor or version has a different library.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 SOURCES = ("decoder.cpp", "blocks.h", "vectors.h", "choose.h", "rows.h", "amx.h", "threads.h")
 FLAGS: tuple[str, ...] = (
     *("-O3", "-march=native", "-std=c++20", "-shared", "-fPIC"),
-    # No sum may be rearranged, and no product fused with a sum, but where the source says so.
+    # No sum may be rearranged, and no product fused with a sum, unless the source says so.
     *("-ffp-contract=off", "-fno-math-errno", "-Wno-psabi"),
 )
 SWITCH = "OUROBOROS_NATIVE"
@@ -37,23 +37,23 @@ TIME_LIMIT = 300
 """Seconds that the compiler may take."""
 
 _LOOKING = threading.Lock()
-"""Held by the thread that looks for the library and perhaps compiles it."""
+"""Lock of the thread that looks for the library and may compile it."""
 
 _REFUSED: dict[tuple[str, ...], str] = {}
-"""Why a file could not be made by some compilers: to try again would take as long."""
+"""Errors of compilers by file: they are not tried again, which would take as long."""
 
 
 def compilers() -> list[list[str]]:
-    """The commands that may compile C++ here, the likeliest first."""
+    """Return the commands that may compile C++ here, the likeliest first."""
     named = [os.environ.get("CXX"), "c++", "g++", "clang++"]
-    found = [[path] for name in named if name and (path := shutil.which(name))]
+    commands = [[path] for name in named if name and (path := shutil.which(name))]
     if importlib.util.find_spec("ziglang"):
-        found.append([sys.executable, "-m", "ziglang", "c++"])
-    return found
+        commands.append([sys.executable, "-m", "ziglang", "c++"])
+    return commands
 
 
 def _processor() -> str:
-    """What says which instructions there are."""
+    """Return a description of the processor's instructions."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -62,8 +62,8 @@ def _processor() -> str:
 
 
 def begin() -> threading.Thread:
-    """Compile in the background where nothing is compiled yet, beside what has to be fetched and
-    read before the library is asked for; the thread ends when it is compiled or cannot be."""
+    """Compile in the background if there is no library yet, while files are fetched and read.
+    Return the thread, which ends after success or failure."""
     compiling = threading.Thread(target=_library, daemon=True)
     compiling.start()
     return compiling
@@ -71,35 +71,35 @@ def begin() -> threading.Thread:
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The compiled pass; None, with a sentence in the log, where there is none."""
-    found = _library()
-    if isinstance(found, str):
+    """Return the compiled pass; None, with a sentence in the log, if there is none."""
+    loaded = _library()
+    if isinstance(loaded, str):
         if os.environ.get(SWITCH) != "0":
-            log.warning("torch computes all passes instead of the native one: %s", found)
+            log.warning("torch computes all passes instead of the native one: %s", loaded)
         return None
-    return found
+    return loaded
 
 
 def name() -> str:
-    """The name of the compiled pass, of which another source, compiler flag or processor has
-    another, and one that may not use AMX; empty where there is none."""
-    found = library()
-    if found is None:
+    """Return a name of the compiled pass by its source, flags, processor and use of AMX; '' if
+    there is none."""
+    loaded = library()
+    if loaded is None:
         return ""
-    stem = Path(found._name).stem
-    return f"{stem}-amx" if found.ouroboros_amx() else stem
+    stem = Path(loaded._name).stem
+    return f"{stem}-amx" if loaded.ouroboros_amx() else stem
 
 
 def missing() -> str:
-    """Why there is no compiled pass; empty where there is one."""
+    """Return the reason for a missing compiled pass; '' if there is one."""
     if library() is not None:
         return ""
-    found = _library()
-    return found if isinstance(found, str) else ""
+    reason = _library()
+    return reason if isinstance(reason, str) else ""
 
 
 def _library() -> ctypes.CDLL | str:
-    """The compiled pass, or why there is none."""
+    """Return the compiled pass, or the reason for its absence."""
     if os.environ.get(SWITCH) == "0":
         return f"{SWITCH} is 0"
     folder = Path(__file__).parent
@@ -111,25 +111,25 @@ def _library() -> ctypes.CDLL | str:
         with _LOOKING:
             if not file.exists():
                 _compile(folder / SOURCES[0], file)
-        found = ctypes.CDLL(str(file))
-        if not found.ouroboros_wide():
+        loaded = ctypes.CDLL(str(file))
+        if not loaded.ouroboros_wide():
             raise OSError("it was compiled without this processor's wide instructions")
-        return found
+        return loaded
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
 
 
 def _compile(source: Path, file: Path) -> None:
-    """Whole or not at all, also where two processes compile; raises OSError where nobody can."""
+    """Compile a library and move it into place; raise OSError if no compiler can."""
     tried: list[str] = []
-    asked = str(file), *(" ".join(compiler) for compiler in compilers())
-    if asked in _REFUSED:
-        raise OSError(_REFUSED[asked])
+    attempt = str(file), *(" ".join(compiler) for compiler in compilers())
+    if attempt in _REFUSED:
+        raise OSError(_REFUSED[attempt])
     file.parent.mkdir(parents=True, exist_ok=True)
     for compiler in compilers():
         with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
-            made = Path(scratch) / file.name
-            command = [*compiler, *FLAGS, str(source), "-o", str(made)]
+            output = Path(scratch) / file.name
+            command = [*compiler, *FLAGS, str(source), "-o", str(output)]
             try:
                 done = subprocess.run(
                     command,
@@ -143,19 +143,19 @@ def _compile(source: Path, file: Path) -> None:
                 tried.append(f"{' '.join(compiler)}: not done within {TIME_LIMIT} s")
                 continue
             if done.returncode == 0:
-                made.replace(file)
+                output.replace(file)
                 return
             if done.returncode < 0:
                 raise OSError(f"{' '.join(compiler)} was interrupted")
             tried.append(f"{' '.join(compiler)}: {done.stderr.strip()[-300:]}")
     why = "there is no C++ compiler: install g++ or clang, or pip install ziglang"
-    _REFUSED[asked] = "; ".join(tried) or why
-    raise OSError(_REFUSED[asked])
+    _REFUSED[attempt] = "; ".join(tried) or why
+    raise OSError(_REFUSED[attempt])
 
 
 @cache
 def openmp() -> ctypes.CDLL | None:
-    """The OpenMP library that torch computes with; a second one would spin against it."""
+    """Return torch's OpenMP library; a second one would compete with it for the cores."""
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -163,7 +163,7 @@ def openmp() -> ctypes.CDLL | None:
     names = {line.split()[-1] for line in lines if "omp" in Path(line.split()[-1]).name}
     for name in sorted(names):
         if Path(name).name.startswith(("libgomp", "libomp", "libiomp")):
-            found = ctypes.CDLL(name)
-            if all(hasattr(found, part) for part in ("GOMP_parallel", "omp_get_thread_num")):
-                return found
+            loaded = ctypes.CDLL(name)
+            if all(hasattr(loaded, call) for call in ("GOMP_parallel", "omp_get_thread_num")):
+                return loaded
     return None

@@ -1,4 +1,4 @@
-// What is chosen from rows of logits: the largest ones, and how likely they are.
+// Choices from rows of logits: the largest logits and their log-probabilities.
 #pragma once
 #include "threads.h"
 #include "vectors.h"
@@ -16,7 +16,7 @@ INLINE float widened_one(T value) {
   return wide;
 }
 
-INLINE bool any_above(Floats v, float limit) {  // or no number
+INLINE bool any_above(Floats v, float limit) {  // also true for NaN
 #if defined(__AVX512F__)
   return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(limit), _CMP_NLE_UQ);
 #elif defined(__AVX__)
@@ -33,7 +33,7 @@ INLINE bool any_above(Floats v, float limit) {  // or no number
 #endif
 }
 
-// The largest of some numbers.
+// Returns the largest number.
 template <class T>
 static float maximum(const T* x, int64_t count) {
   Floats best = all(-INFINITY);
@@ -44,16 +44,16 @@ static float maximum(const T* x, int64_t count) {
   return found;
 }
 
-// The column of the largest number; of equals the first.
+// Returns the column of the largest number, the first on a tie.
 template <class T>
 static int64_t argmax(const T* x, int64_t count) {
   float best = maximum(x, count), below = std::nextafterf(best, -INFINITY);
   int64_t i = 0;
-  if (best > below)  // not where all are -inf
+  if (best > below)  // false if all are -inf
     while (i + LANES <= count && !any_above(Number<T>::load(x + i), below)) i += LANES;
   for (; i < count; i++)
     if (widened_one(x[i]) == best) return i;
-  return 0;  // where nothing is a number
+  return 0;  // all are NaN
 }
 
 // log(sum(exp(x)))
@@ -71,13 +71,13 @@ static float log_sum_exp(const T* x, int64_t count) {
   return best + logf(sum(total));
 }
 
-using Ranked = std::pair<float, int32_t>;  // a number and where it stands
-static bool above(const Ranked& a, const Ranked& b) {  // what is no number is above all numbers
+using Ranked = std::pair<float, int32_t>;  // a number and its column
+static bool above(const Ranked& a, const Ranked& b) {  // NaN is above all numbers
   return a.first > b.first || (std::isnan(a.first) && !std::isnan(b.first));
 }
 
-// Puts a value into a heap whose least number is the first: down along the lesser children from a
-// hole, of equals the right one, to the end, and up again to where it belongs.
+// Puts a value into a heap with the smallest number first: moves the hole down along the smaller
+// children, the right one on a tie, and then the value up to its position.
 static void sift(Ranked* heap, int64_t size, int64_t hole, Ranked value) {
   int64_t top = hole;
   for (int64_t child; (child = 2 * hole + 1) < size; hole = child) {
@@ -89,9 +89,8 @@ static void sift(Ranked* heap, int64_t size, int64_t hole, Ranked value) {
   heap[hole] = value;
 }
 
-// The k largest numbers, in order, into found [k]. It goes as torch.topk does, so that of equals
-// the same ones are chosen, in the same order; of few numbers only where both are compiled with the
-// same standard library.
+// Writes the k largest numbers, in order, into found [k]. The algorithm is torch.topk's, so that
+// ties give the same choice and order; for few numbers, if both use the same standard library.
 template <class T>
 static void top(const T* x, int64_t count, int64_t k, Ranked* found) {
   auto ranked = [&](int64_t i) { return Ranked{widened_one(x[i]), (int32_t)i}; };
@@ -118,7 +117,7 @@ static void top(const T* x, int64_t count, int64_t k, Ranked* found) {
   }
 }
 
-// The same from blocks of the row: the k largest lie in the k blocks with the largest maxima.
+// Like `top`, by blocks of the row: the k largest are in the k blocks with the largest maxima.
 template <class T>
 static void top_of_blocks(const T* x, int64_t count, int64_t k, int64_t block, Ranked* found) {
   std::vector<float> maxima(count / block);
@@ -138,13 +137,13 @@ static void top_of_blocks(const T* x, int64_t count, int64_t k, int64_t block, R
 struct Logits {
   const void* numbers;  // rows of `columns` numbers each, `stride` apart
   int64_t stride, columns;
-  const int64_t* rows;  // [count]: those that are asked about
+  const int64_t* rows;  // [count]: the rows to read
   int64_t count;
 };
 
-constexpr int64_t MUCH = 200'000;  // numbers, which take longer than waking a thread
+constexpr int64_t MUCH = 200'000;  // numbers that take longer than waking a thread
 
-// Calls work(n) for each of the rows that are asked about, in several threads where that is much.
+// Calls work(n) for each row to read, in several threads if they have more than MUCH numbers.
 template <class Work>
 static void each_row(const Logits& l, const Threads& threads, Work work) {
   std::atomic<int> next{0};
@@ -162,7 +161,8 @@ static void argmax_of(const Logits& l, int32_t* chosen, const Threads& threads) 
   });
 }
 
-// chosen [count, k] columns; shares [count, k]: their log-probabilities, or null. block 0: none.
+// chosen [count, k]: columns; shares [count, k]: their log-probabilities, or null; block: columns
+// of a block, or 0 to read the row at once.
 template <class T>
 static void top_of(const Logits& l, int64_t k, int64_t block, int32_t* chosen, float* shares,
                    const Threads& threads) {

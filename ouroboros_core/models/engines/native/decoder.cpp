@@ -1,12 +1,12 @@
 // One forward pass of a decoder of the Llama family over rows of a token tree.
 //
-// A row's numbers never depend on the rows beside it: every output has a fixed order of additions,
-// and the keys that a row sees are visited in the order of the text, wherever in the cache they
-// lie. So a tree's rows equal, bit for bit, those of passes over one token each.
+// A row's numbers never depend on the rows beside it: each output has a fixed order of additions,
+// and a row reads its keys in the order of the text, independent of their slots in the cache. So
+// the rows of a tree equal, bit for bit, the rows of passes over one token each.
 //
-// Weights are bfloat16, laid out in panels of 32 outputs: [panel][pair of inputs][output][2], or
-// come to the same numbers from a file's own blocks of 4 or 8 bits (blocks.h). The numbers in
-// between are of type T: bfloat16, rounded where transformers' model rounds, or float.
+// Weights are bfloat16 in panels of 32 outputs, [panel][pair of inputs][output][2], or the same
+// numbers from a file's blocks of 4 or 8 bits (blocks.h). Activations have the type T: bfloat16,
+// rounded as in transformers' model, or float.
 #include "amx.h"
 #include "blocks.h"
 #include "choose.h"
@@ -19,27 +19,27 @@
 
 constexpr int PANEL = 2 * LANES;
 #if defined(__AVX512F__)
-constexpr int MOST = 12;  // rows of a panel that have their sums in registers
+constexpr int MOST = 12;  // rows of a panel whose sums fit into registers
 constexpr int QUERIES = 8, MIXED = 6;
 #else
 constexpr int MOST = 6;
 constexpr int QUERIES = 4, MIXED = 3;
 #endif
-// Rows for which blocks are read without being laid out as bfloat16, where AMX does not compute.
+// Rows up to which blocks are read without conversion to bfloat16, without AMX.
 constexpr int FEW = NATIVE == LANES ? 3 : 0;
 
-// ---- what Python hands over (decoder.py has the same fields) ----
+// ---- arguments from Python (decoder.py has the same fields) ----
 
 enum Kind { BFLOAT16, Q4_1, Q8_0 };
-struct Matrix {  // outer outputs from inner inputs, both even; bias: null for none
+struct Matrix {  // outer outputs from inner inputs, both even; bias may be null
   const uint8_t* panels;
   int64_t inner, outer;
   const float* bias;
-  int64_t kind;  // of the panels
+  int64_t kind;  // Kind of the panels
 };
 struct Layer {
   Matrix qkv, out, gate, up, down;
-  const float *norm_in, *norm_mid, *norm_q, *norm_k;  // the last two: null for none
+  const float *norm_in, *norm_mid, *norm_q, *norm_k;  // the last two may be null
 };
 struct Decoder {
   int64_t width, heads, shared, head, middle, layers;
@@ -48,22 +48,22 @@ struct Decoder {
   const float* norm;  // after the last layer
 };
 struct Pass {
-  int64_t rows, past;      // rows are written behind the `past` ones that are cached
+  int64_t rows, past;      // rows of the pass, written after `past` cached rows
   void* x;                 // [rows, width] embeddings; the last layer's states afterwards
-  void* hidden;            // [rows, width] out: the same, normalised
+  void* hidden;            // [rows, width] out: the normalised states
   const int64_t* positions;  // [rows]
   const float *cos, *sin;    // [positions, head]
   void **keys, **values;   // a layer's cache [shared, capacity, head]
   int64_t capacity;
-  const int32_t* straight;  // [rows]: so many first tokens of its text lie in order from slot 0
-  const int32_t* begin;     // [rows + 1]: the slots of the others, in the order of the text,
-  const int32_t* slots;     // are slots[begin[row]] to slots[begin[row + 1]]
-  void** watched;           // [layers]: where the states [rows, width] after a layer go, or null
-  const uint8_t* skipped;   // [layers]: 1 its attention, 2 its MLP; 3 both
+  const int32_t* straight;  // [rows]: number of first tokens of the row's text in slots 0, 1, ...
+  const int32_t* begin;     // [rows + 1]: the other tokens, in the order of the text, are in
+  const int32_t* slots;     // slots[begin[row]] to slots[begin[row + 1]]
+  void** watched;           // [layers] out: states [rows, width] after the layer, or null
+  const uint8_t* skipped;   // [layers]: 1 skips its attention, 2 its MLP, 3 both
 };
 
 template <class T>
-struct Buffer {  // aligned memory that is given back
+struct Buffer {  // aligned memory, freed at the end of its scope
   T* p;
   explicit Buffer(int64_t count) : p((T*)aligned_alloc(64, (count * sizeof(T) + 127) / 64 * 64)) {}
   ~Buffer() { free(p); }
@@ -72,8 +72,8 @@ struct Buffer {  // aligned memory that is given back
 
 // ---- products ----
 
-// Weights that are needed soon. Where there are many rows, a panel is in the processor's cache long
-// before all of them are multiplied with it; memory fetches the next one meanwhile, bit by bit.
+// Weights that are needed soon. With many rows, a panel is in the processor's cache long before all
+// rows are multiplied with it; meanwhile the next panel is prefetched bit by bit.
 struct Soon {
   const uint8_t* weights;
   int64_t bytes;
@@ -81,14 +81,14 @@ struct Soon {
     int64_t begin = bytes * i / of;
     return {weights + begin, bytes * (i + 1) / of - begin};
   }
-  void fetch(int64_t share) {  // the next of them
+  void fetch(int64_t share) {  // the next `share` bytes
     for (const uint8_t* end = weights + share; weights < end; weights += 64)
       __builtin_prefetch(weights, 0, 2);
   }
 };
-constexpr int OFTEN = 8;  // steps from one time to the next
+constexpr int OFTEN = 8;  // steps between two prefetches
 
-struct Stored {  // bfloat16, a pair of inputs at a time
+struct Stored {  // a reader of bfloat16, one pair of inputs at a time
   static constexpr int PAIRS = 1, STEP = 4 * PANEL;
   const uint8_t* weights;
   INLINE void open(Stored& r, const uint8_t* weights) { r.weights = weights; }
@@ -100,9 +100,9 @@ struct Stored {  // bfloat16, a pair of inputs at a time
   INLINE const uint8_t* words(const Stored& r, int) { return r.weights; }
 };
 
-// The same as `tile` below, for processors whose registers hold fewer than sixteen numbers. More
-// than three rows have the sums of half a panel in registers: a number that is spread over a
-// register then meets as many weights as there is time to load it.
+// Like `tile` below, for processors whose registers hold fewer than sixteen numbers. For more than
+// three rows, registers hold the sums of half a panel: a spread number is then multiplied with
+// enough weights to hide its load.
 template <int M, class Reader>
 static void part_tile(const Matrix& w, int panel, const float* x, float* out, Soon soon) {
   constexpr int WIDE = PANEL / NATIVE, SOME = M > 3 ? WIDE / 2 : WIDE;
@@ -143,7 +143,7 @@ static void part_tile(const Matrix& w, int panel, const float* x, float* out, So
   }
 }
 
-// The sums of M rows; Reader says where the weights come from.
+// Computes the sums of M rows; Reader reads the weights.
 template <class T, int M, class Reader>
 static void tile(const Matrix& w, int panel, const T* x, float* out, Soon soon) {
   using N = Number<T>;
@@ -193,7 +193,7 @@ INLINE void tile_of(int rows, const Matrix& w, int panel, const T* x, float* out
 
 INLINE int panels(const Matrix& w) { return (int)((w.outer + PANEL - 1) / PANEL); }
 
-// A panel's weights; none where there is no such panel.
+// Returns a panel's weights, or none after the last panel.
 INLINE Soon panel_of(const Matrix& w, int panel) {
   int64_t bytes = w.inner / 2 * Stored::STEP;
   if (w.kind == Q4_1) bytes = w.inner / INPUTS * FourBits::STEP;
@@ -201,7 +201,7 @@ INLINE Soon panel_of(const Matrix& w, int panel) {
   return {w.panels + panel * bytes, panel < panels(w) ? bytes : 0};
 }
 
-// The sums of any number of rows by AMX.
+// Computes the sums of any number of rows with AMX.
 template <class Reader>
 static void amx_rows(const Matrix& w, int panel, const bf16* x, int rows, float* out, Soon soon) {
   const int64_t step = DEEP / (2 * Reader::PAIRS) * Reader::STEP, steps = w.inner / DEEP;
@@ -220,10 +220,10 @@ static void amx_rows(const Matrix& w, int panel, const bf16* x, int rows, float*
   }
 }
 
-// Whether a matrix's products are computed so: for any number of rows, or for none.
+// Whether AMX computes a matrix's products, for any number of rows.
 INLINE bool by_amx(const Matrix& w) { return w.inner % DEEP == 0 && amx_works(); }
 
-// out [rows][32]: one panel's products with all rows x [rows][inner].
+// Computes one panel's products with all rows x [rows][inner] into out [rows][32].
 template <class T>
 static void sums_of(const Matrix& w, int panel, const T* x, int rows, float* out, Soon soon) {
   if constexpr (HALF<T>)
@@ -240,7 +240,7 @@ static void sums_of(const Matrix& w, int panel, const T* x, int rows, float* out
   }
 }
 
-// The same with the matrix's bias.
+// Like `sums_of`, with the matrix's bias.
 template <class T>
 static void panel_rows(const Matrix& w, int panel, const T* x, int rows, float* out, Soon soon) {
   sums_of(w, panel, x, rows, out, soon);
@@ -250,7 +250,7 @@ static void panel_rows(const Matrix& w, int panel, const T* x, int rows, float* 
       out[PANEL * row + c] += w.bias[PANEL * panel + c];
 }
 
-// Calls put(row, column, 16 values, how many of them count) for the results of a panel.
+// Calls put(row, column, 16 values, number of valid ones) for the results of a panel.
 template <class T, class Put>
 INLINE void each_result(const Matrix& w, int panel, const T* x, int rows, float* scratch, Soon soon,
                         Put put) {
@@ -271,7 +271,7 @@ INLINE void put_some(T* p, Floats v, int count) {
   memcpy(p, all_of_them, count * sizeof(T));
 }
 
-// ---- what happens to a row between the products ----
+// ---- operations on a row between the products ----
 
 // out = x / sqrt(mean of squares + eps) * weight; the widths are multiples of 16.
 template <class T>
@@ -287,7 +287,7 @@ static void normalise(const T* x, const float* weight, T* out, int64_t width, fl
     N::store(out + i, N::rounded(N::load(x + i) * factor) * load(weight + i));
 }
 
-// Turn the two halves of a head by a position's angles.
+// Rotates the two halves of a head by a position's angles.
 template <class T>
 static void rotate(T* v, const float* cos, const float* sin, int64_t head) {
   using N = Number<T>;
@@ -309,8 +309,8 @@ INLINE Floats gated(Floats gate, Floats up) {
 
 // ---- attention ----
 
-// The keys of 16 tokens of a text as panels of pairs, and their values in pairs of tokens. A lane
-// without a token is zero.
+// Lay out the keys of 16 tokens of a text as panels of pairs, and their values in pairs of tokens.
+// A lane without a token is zero.
 template <class T>
 static void lay_keys(const T* const* tokens, int64_t head, T* out) {
   for (int i = 0; i < LANES; i++)
@@ -331,7 +331,7 @@ static void lay_values(const T* const* tokens, int64_t head, T* out) {
         }
 }
 
-// The same as `score` and `mix` below, for such processors.
+// Like `score` and `mix` below, for processors with smaller registers.
 template <int N>
 static void part_score(const float* q, const float* keys, int64_t head, float* out,
                        int64_t stride) {
@@ -374,7 +374,7 @@ static void part_mix(const float* weights, int64_t stride, const float* values, 
   }
 }
 
-// Products of `N` queries [N][head] with 16 keys: out [N][16], the next query's `stride` further.
+// Multiplies N queries [N][head] with 16 keys: out [N][16], `stride` apart.
 template <class T, int N>
 static void score(const T* q, const T* keys, int64_t head, float* out, int64_t stride) {
   if constexpr (IN_PARTS<T>) return part_score<N>(q, keys, head, out, stride);
@@ -413,7 +413,7 @@ static void mix(const T* weights, int64_t stride, const T* values, int blocks, i
   }
 }
 
-// The same for any number of queries, and the scores of some blocks of 16 keys.
+// `score` and `mix` for any number of queries and several blocks of 16 tokens.
 template <class T, int N = QUERIES>
 INLINE void scores_of(int count, const T* q, const T* keys, int blocks, int64_t head, float* out,
                       int64_t stride) {
@@ -438,7 +438,7 @@ INLINE void mix_of(int count, const T* weights, int64_t stride, const T* values,
 
 INLINE int blocks_of(int64_t tokens) { return (int)((tokens + LANES - 1) / LANES); }
 
-// Attention of some rows in the query heads that share one head of keys and values.
+// Attention of some rows for the query heads that share one head of keys and values.
 template <class T>
 class Attention {
  public:
@@ -451,9 +451,9 @@ class Attention {
     floats = queries * (stride + d.head) + LANES;
     numbers = queries * (stride + d.head) + 2 * stride * d.head + LANES * d.head + LANES;
   }
-  int64_t floats, numbers;  // scratch that one thread needs
+  int64_t floats, numbers;  // scratch sizes for one thread
 
-  // mixed [rows][heads * head] out.
+  // Writes mixed [rows][heads * head].
   void run(int64_t first, int64_t rows, int64_t shared, const T* qkv, int64_t layer, T* mixed,
            float* f, T* t) const {
     int64_t head = decoder.head, queries = rows * group,
@@ -463,10 +463,10 @@ class Attention {
     float *scores = f, *sums = f + queries * stride;
     T *weights = t, *laid_keys = weights + queries * stride,
       *laid_values = laid_keys + stride * head, *tail = laid_values + stride * head,
-      *asked = tail + LANES * head;  // the queries [queries][head]
+      *asked = tail + LANES * head;  // queries [queries][head]
     auto row_of = [&](int64_t n) { return first + n / group; };
 
-    // Blocks of 16 tokens that lie in order are laid out once for all rows.
+    // Blocks of 16 tokens in consecutive slots are laid out once for all rows.
     int common = 0;
     for (int64_t row = first; row < first + rows; row++) common = std::max(common, in_order(row));
     for (int b = 0; b < common; b++) {
@@ -487,7 +487,7 @@ class Attention {
       for (int i = 0; i < count; i++) blocks = std::max(blocks, in_order(row_of(n + i)));
       scores_of<T>(count, asked + n * head, laid_keys, blocks, head, scores + n * stride, stride);
     }
-    // The others are gathered for each row.
+    // Other blocks are gathered for each row.
     for (int64_t n = 0; n < queries; n += group)
       for (int b = in_order(row_of(n)); b < blocks_of(length(row_of(n))); b++) {
         gather(row_of(n), b, keys, true, tail);
@@ -515,7 +515,7 @@ class Attention {
                     tail, 1, head, sums + (n + i) * head);
       }
     for (int64_t n = 0; n < queries; n++) {
-      Floats factor = all(scores[n * stride]);  // left there by soften
+      Floats factor = all(scores[n * stride]);  // written by soften
       T* out = mixed + row_of(n) * decoder.heads * head + (shared * group + n % group) * head;
       for (int64_t d = 0; d < head; d += LANES)
         Number<T>::store(out + d, load(sums + n * head + d) * factor);
@@ -531,12 +531,12 @@ class Attention {
     return pass.straight[row] + pass.begin[row + 1] - pass.begin[row];
   }
   bool straight(int64_t row) const { return pass.begin[row + 1] == pass.begin[row]; }
-  // Blocks of a row's text that are those of the cache.
+  // Number of blocks of a row's text that equal blocks of the cache.
   int in_order(int64_t row) const {
     return straight(row) ? blocks_of(pass.straight[row]) : pass.straight[row] / LANES;
   }
-  // Whether the common blocks of two rows may be mixed together: of straight rows, what the shorter
-  // one does not see has weight 0; of the others, their gathered blocks must stay out.
+  // Whether the common blocks of two rows can be mixed together. Straight rows can, because tokens
+  // that the shorter one does not see have weight 0. Other rows must have equally many of them.
   bool together(int64_t a, int64_t b) const {
     return straight(a) ? straight(b) : !straight(b) && in_order(a) == in_order(b);
   }
@@ -583,7 +583,7 @@ template <class T>
 static void run(const Decoder& d, const Pass& p, const Threads& threads) {
   using N = Number<T>;
   int64_t rows = p.rows, head = d.head, line = (d.heads + 2 * d.shared) * head;
-  // Few enough rows a piece that all threads have work, and enough for keys to be laid out once.
+  // A piece has few enough rows for all threads to have work, and many enough to share laid keys.
   int64_t each = rows * d.shared / (2 * threads.wanted),
           some = std::min<int64_t>(32, std::max<int64_t>(1, std::min(rows, each))),
           pieces = (rows + some - 1) / some;
@@ -597,8 +597,8 @@ static void run(const Decoder& d, const Pass& p, const Threads& threads) {
   T *x = (T*)p.x, *hidden = (T*)p.hidden;
   Team team((int)(8 * d.layers + 1));
 
-  // What a thread is likely to read after a panel, since threads take turns: more of the same
-  // product, or the next one's.
+  // The weights that a thread probably reads after a panel, as threads alternate: of the same
+  // product, or of the next one.
   auto soon = [&](const Matrix& w, int panel, const Matrix& then) {
     int next = panel + team.size;
     return next < panels(w) ? panel_of(w, next) : panel_of(then, next - panels(w));
@@ -701,14 +701,14 @@ void ouroboros_multiply(const Matrix* w, const void* x, void* out, int64_t rows,
   half ? multiply(*w, (const bf16*)x, (bf16*)out, rows, *threads)
        : multiply(*w, (const float*)x, (float*)out, rows, *threads);
 }
-// How many groups of 32 inputs and 32 outputs of blocks are not those of a matrix in bfloat16.
+// Counts the groups of 32 inputs and 32 outputs in which blocks differ from a bfloat16 matrix.
 int64_t ouroboros_differences(const Matrix* blocks, const Matrix* w) {
   auto stored = (const bf16*)w->panels;
   int64_t groups = w->inner / INPUTS * panels(*w);
   return blocks->kind == Q4_1 ? differences<FourBits>(blocks->panels, stored, groups)
                               : differences<EightBits>(blocks->panels, stored, groups);
 }
-// Whether the compiler may use this processor's wide instructions; without them torch is faster.
+// Whether the compiler uses wide instructions of this processor; without them torch is faster.
 int ouroboros_wide() {
 #if defined(__AVX512F__) || defined(__FMA__) || defined(__aarch64__)
   return 1;
@@ -717,7 +717,7 @@ int ouroboros_wide() {
 #endif
 }
 int ouroboros_amx() { return amx_works(); }
-int ouroboros_half() {  // whether this processor multiplies bfloat16 by itself
+int ouroboros_half() {  // whether this processor multiplies bfloat16 directly
 #if defined(__AVX512BF16__)
   return 1;
 #else

@@ -1,10 +1,10 @@
-"""Calls the native pass: the same products and layers as `fused`, over bfloat16 weights."""
+"""Calls the native pass: the same products and layers as `compact`, over bfloat16 weights."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from ctypes import POINTER, byref, c_float, c_int, c_int64, c_uint8, c_void_p
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ouroboros_core.models.engines.compact import Rows, States
 from ouroboros_core.models.engines.native import build, pages, threads
 from ouroboros_core.models.engines.native.blocks import (
     INPUTS,
@@ -22,18 +23,17 @@ from ouroboros_core.models.engines.native.blocks import (
     joined,
 )
 from ouroboros_core.models.kv_cache import TreeCache, attention_shape
-from ouroboros_core.models.skips import NOTHING, Skips
 
 DTYPES = (torch.bfloat16, torch.float32)
 
-PARTS = {
+PRODUCTS = {
     "qkv": ("attn_q", "attn_k", "attn_v"),
     "out": ("attn_output",),
     "gate": ("ffn_gate",),
     "up": ("ffn_up",),
     "down": ("ffn_down",),
 }
-"""A layer's products, and of which weights of a GGUF file each consists."""
+"""A layer's products, each with its weights in a GGUF file."""
 
 
 class _Matrix(ctypes.Structure):
@@ -47,7 +47,7 @@ class _Matrix(ctypes.Structure):
 
 
 class _Layer(ctypes.Structure):
-    _fields_ = [(name, _Matrix) for name in PARTS] + [
+    _fields_ = [(name, _Matrix) for name in PRODUCTS] + [
         (name, c_void_p) for name in ("norm_in", "norm_mid", "norm_q", "norm_k")
     ]
 
@@ -76,8 +76,8 @@ class _Pass(ctypes.Structure):
 
 
 def available(dtype: torch.dtype) -> bool:
-    """Whether the native pass computes in that dtype here: float32, or bfloat16 where the processor
-    multiplies it; with as many threads as torch has."""
+    """Return whether the native pass computes in a dtype here, with torch's number of threads:
+    float32, or bfloat16 if the processor multiplies it."""
     library = build.library()
     if library is None or dtype not in DTYPES:
         return False
@@ -87,17 +87,17 @@ def available(dtype: torch.dtype) -> bool:
 
 
 def exact(weight: torch.Tensor) -> bool:
-    """Whether bfloat16 holds a weight without loss."""
+    """Return whether bfloat16 holds a weight without loss."""
     if weight.dtype == torch.float32 and sys.byteorder == "little":
-        # It keeps the upper half of the bits; looking at the lower one takes a quarter of the time.
+        # It keeps the upper half of the bits; a look at the lower half takes a quarter of the time.
         halves = weight.detach().contiguous().view(torch.int16).view(-1, 2)
         return not halves[:, 0].any()
     return weight.dtype == torch.bfloat16 or torch.equal(weight.bfloat16().to(weight.dtype), weight)
 
 
 class NativeProduct:
-    """x [rows, in] -> x @ weight.T + bias [rows, out], the same for a row whatever rows are beside
-    it."""
+    """The product x [rows, in] -> x @ weight.T + bias [rows, out]. The result of a row does not
+    depend on the other rows."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
         """weight [out, in], `exact`; in is even."""
@@ -117,21 +117,21 @@ class NativeProduct:
         self._library: Any = build.library()
         self.in_blocks: _Matrix | None = None
         self.block_rows = 0
-        """Up to so many rows meet the weight in blocks, where there are any."""
+        """Inputs of up to this number of rows use the weight in blocks, if there are any."""
 
     def add_blocks(self, blocks: Blocks) -> bool:
-        """Keep the weight as blocks, too, if these come to the same bfloat16 numbers, all of
-        them."""
+        """Also keep the weight as blocks, if all of them give the same bfloat16 numbers; return
+        whether they do."""
         outer, groups, _ = blocks.data.shape
-        mine = self.matrix
-        if (outer, INPUTS * groups) != (mine.outer, mine.inner):
+        matrix = self.matrix
+        if (outer, INPUTS * groups) != (matrix.outer, matrix.inner):
             return False
         packed = blocks.packed()
         packed = pages.empty(packed.shape, packed.dtype).copy_(packed)
-        found = _Matrix(packed.data_ptr(), mine.inner, outer, mine.bias, KINDS[blocks.kind])
-        if self._library.ouroboros_differences(byref(found), byref(mine)):
+        other = _Matrix(packed.data_ptr(), matrix.inner, outer, matrix.bias, KINDS[blocks.kind])
+        if self._library.ouroboros_differences(byref(other), byref(matrix)):
             return False
-        self._packed, self.in_blocks = packed, found
+        self._packed, self.in_blocks = packed, other
         return True
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -151,7 +151,7 @@ class NativeProduct:
 
 
 def fits(body: Any) -> bool:
-    """Whether a model's layers have the sizes and the weights that the native pass computes."""
+    """Return whether the native pass computes layers of a model's sizes and weights."""
     config: Any = body.config
     head = attention_shape(config).width
     sizes = config.hidden_size % 16 == 0 and config.intermediate_size % 16 == 0 and head % 32 == 0
@@ -166,7 +166,7 @@ def fits(body: Any) -> bool:
 
 
 class NativeDecoder:
-    """The layers and the last norm of a model of the family, as `FusedDecoder`."""
+    """The layers and the last norm of a model of the family, like `FusedDecoder`."""
 
     def __init__(self, body: Any) -> None:
         """body: the transformers base model, which `fits`; its weights are read once."""
@@ -175,8 +175,8 @@ class NativeDecoder:
         self.shared = shared
         self._held: list[Any] = []
         self._products: list[NativeProduct] = []
-        """Those of PARTS, layer by layer."""
-        self._layers = (_Layer * len(body.layers))(*(self._layer(one) for one in body.layers))
+        """The products of PRODUCTS, layer by layer."""
+        self._layers = (_Layer * len(body.layers))(*(self._layer(layer) for layer in body.layers))
         self._like: torch.Tensor = body.norm.weight.detach()
         self._rope: Any = body.rotary_emb
         self._cos = self._sin = torch.empty(0, self.head)
@@ -195,18 +195,18 @@ class NativeDecoder:
         self._library: Any = build.library()
         self._in_blocks = self._decoder
         self.block_rows = 0
-        """Passes over up to so many rows read the weights in blocks, where there are any."""
+        """Passes over up to this number of rows read the weights in blocks, if there are any."""
 
     def add_blocks(self, blocks: BlocksOf) -> int:
-        """Keep the weights as blocks, too, where these come to the same bfloat16 numbers; how many
-        products have some."""
+        """Also keep weights as blocks, if these give the same bfloat16 numbers; return the number
+        of products with blocks."""
         layers = type(self._layers).from_buffer_copy(self._layers)
         count = 0
-        for place, product in enumerate(self._products):
-            layer, part = divmod(place, len(PARTS))
-            field, names = [*PARTS.items()][part]
-            found = joined([blocks.get(f"blk.{layer}.{name}") for name in names])
-            if found is not None and product.add_blocks(found):
+        for number, product in enumerate(self._products):
+            layer, position = divmod(number, len(PRODUCTS))
+            field, names = [*PRODUCTS.items()][position]
+            weight = joined([blocks.get(f"blk.{layer}.{name}") for name in names])
+            if weight is not None and product.add_blocks(weight):
                 setattr(layers[layer], field, product.in_blocks)
                 count += 1
         self._in_blocks = _Decoder.from_buffer_copy(self._decoder)
@@ -214,19 +214,19 @@ class NativeDecoder:
         return count
 
     def _floats(self, weight: torch.Tensor) -> int:
-        """The address of a copy in float32 that lives as long as this does."""
+        """Return the address of a copy in float32, which this object keeps alive."""
         held = weight.detach().float().contiguous()
         self._held.append(held)
         return held.data_ptr()
 
-    def _product(self, *parts: Any) -> _Matrix:
-        """One product of linear layers whose outputs lie behind one another."""
-        biases = [part.bias for part in parts if part.bias is not None]
-        found = NativeProduct(
-            torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None
+    def _product(self, *layers: Any) -> _Matrix:
+        """Return the product of linear layers with concatenated outputs."""
+        biases = [layer.bias for layer in layers if layer.bias is not None]
+        product = NativeProduct(
+            torch.cat([layer.weight for layer in layers]), torch.cat(biases) if biases else None
         )
-        self._products.append(found)
-        return found.matrix
+        self._products.append(product)
+        return product.matrix
 
     def _layer(self, layer: Any) -> _Layer:
         a, m = layer.self_attn, layer.mlp
@@ -234,81 +234,70 @@ class NativeDecoder:
         return _Layer(
             self._product(a.q_proj, a.k_proj, a.v_proj),
             self._product(a.o_proj),
-            *(self._product(part) for part in (m.gate_proj, m.up_proj, m.down_proj)),
+            *(self._product(linear) for linear in (m.gate_proj, m.up_proj, m.down_proj)),
             self._floats(layer.input_layernorm.weight),
             self._floats(layer.post_attention_layernorm.weight),
             *(None if norm is None else self._floats(norm.weight) for norm in norms),
         )
 
     def _turn(self, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cosines and sines [positions, head], for at least `longest` positions."""
+        """Return cosines and sines [positions, head] for at least `longest` positions."""
         if longest > len(self._cos):
             every = torch.arange(max(longest, 2 * len(self._cos), 512))
             cos, sin = self._rope(self._like[None], every[None])
             self._cos, self._sin = cos[0].float(), sin[0].float()
         return self._cos, self._sin
 
-    def run(
-        self,
-        x: torch.Tensor,
-        positions: torch.Tensor,
-        longest: int,
-        sees: npt.NDArray[np.bool_] | None,
-        cache: TreeCache,
-        depths: Sequence[int] = (),
-        *,
-        beside: torch.Tensor | None = None,
-        without: Skips = NOTHING,
-    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """As `FusedDecoder.run`; there is nothing `beside`."""
-        assert beside is None
-        rows, layers = len(x), len(self._layers)
-        x = x.detach().clone(memory_format=torch.contiguous_format)
+    def run(self, rows: Rows, cache: TreeCache) -> States:
+        """Compute like `FusedDecoder.run`, without `rows.beside`."""
+        assert rows.beside is None
+        count, layers, without = len(rows.x), len(self._layers), rows.without
+        x = rows.x.detach().clone(memory_format=torch.contiguous_format)
         hidden = torch.empty_like(x)
         past = without.rows(cache)
         held = {
-            n: cache.append(n, rows, self.shared, self.head, x)
+            n: cache.append(n, count, self.shared, self.head, x)
             for n in range(layers)
             if n not in without.attention
         }
-        cos, sin = self._turn(longest)
-        positions = positions.contiguous()
-        states = {depth: torch.empty_like(x) for depth in depths}
+        cos, sin = self._turn(rows.longest)
+        positions = rows.positions.contiguous()
+        states = {depth: torch.empty_like(x) for depth in rows.depths}
         skipped = [(n in without.attention) + 2 * (n in without.mlp) for n in range(layers)]
         lists = (  # of addresses, alive during the call
             _pointers(layers, {n: keys for n, (keys, _, _) in held.items()}),
             _pointers(layers, {n: values for n, (_, values, _) in held.items()}),
-            _pointers(layers, {depth - 1: found for depth, found in states.items()}),
+            _pointers(layers, {depth - 1: state for depth, state in states.items()}),
             (c_uint8 * layers)(*skipped),
         )
-        places = [ctypes.addressof(one) for one in lists]
-        texts = _texts(rows, past, sees)
+        addresses = [ctypes.addressof(pointers) for pointers in lists]
+        texts = _texts(count, past, rows.sees)
         call = _Pass(
-            rows,
+            count,
             past,
             *(tensor.data_ptr() for tensor in (x, hidden, positions, cos, sin)),
-            *places[:2],
+            *addresses[:2],
             cache.capacity,
             *(array.ctypes.data for array in texts),
-            *places[2:],
+            *addresses[2:],
         )
         team, half = threads.current(), int(x.dtype == torch.bfloat16)
-        decoder = self._in_blocks if rows <= self.block_rows else self._decoder
+        decoder = self._in_blocks if count <= self.block_rows else self._decoder
         self._library.ouroboros_run(byref(decoder), byref(call), byref(team), c_int(half))
-        return hidden, [states[depth] for depth in depths]
+        return hidden, [states[depth] for depth in rows.depths]
 
 
 def _pointers(count: int, tensors: Mapping[int, torch.Tensor]) -> ctypes.Array[c_void_p]:
-    """Where some of `count` tensors lie; null for the others."""
-    places = (tensors[n].data_ptr() if n in tensors else None for n in range(count))
-    return (c_void_p * count)(*places)
+    """Return the addresses of `count` tensors, null for missing ones."""
+    addresses = (tensors[n].data_ptr() if n in tensors else None for n in range(count))
+    return (c_void_p * count)(*addresses)
 
 
 def _texts(
     rows: int, past: int, sees: npt.NDArray[np.bool_] | None
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Where in the cache the text of each row lies: how many of its first tokens lie in order from
-    slot 0, and the slots of the others, those of row r from begin[r] to begin[r + 1]."""
+    """Return the cache slots of each row's text: the number of first tokens in order from slot 0,
+    and the slots of the other tokens, for row r from begin[r] to begin[r + 1]."""
     if sees is None:
         straight = np.arange(past + 1, past + rows + 1, dtype=np.int32)
         return straight, np.zeros(rows + 1, np.int32), np.zeros(1, np.int32)

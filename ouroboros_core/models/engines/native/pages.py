@@ -1,9 +1,9 @@
-"""Memory for weights, in large pages where Linux has some.
+"""Memory for weights, in large pages if Linux has some.
 
-A pass over a few rows waits for its weights, all of which it reads once. In pages of 4 kB the
-processor also has to find out for every page where it lies, in a virtual machine twice; in pages of
-2 MB it hardly ever has to. Linux gives large pages to a program that asks for them, unless it is
-told never to (/sys/kernel/mm/transparent_hugepage/enabled).
+A pass over a few rows waits for its weights, which it reads once. With pages of 4 kB the processor
+also has to look up the address of every page, in a virtual machine twice; with pages of 2 MB it
+hardly ever has to. Linux gives large pages to a program that requests them, unless they are
+disabled (/sys/kernel/mm/transparent_hugepage/enabled).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 def kind() -> str:
-    """Which pages weights lie in here. What was measured with others is measured anew."""
+    """Return the kind of pages for weights here. A measurement with another kind is repeated."""
     return "large pages" if ENABLED.exists() and not refused() else "ordinary pages"
 
 
 def refused() -> bool:
-    """Whether Linux has large pages and is told never to grant them."""
+    """Return whether Linux has large pages that are disabled."""
     try:
         return "[never]" in ENABLED.read_text(encoding="utf-8")
     except OSError:
@@ -45,11 +45,11 @@ def refused() -> bool:
 
 
 def _mapped(size: int) -> tuple[mmap.mmap, int]:
-    """Memory for which large pages are asked, and where in it they begin; from there on it has so
-    many bytes. Raises OSError where memory is short."""
-    whole = -(-size // LARGE) * LARGE
-    # Not every kernel aligns what it maps.
-    memory = mmap.mmap(-1, whole + LARGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    """Return memory with requested large pages, and the offset of `size` bytes in it. Raise OSError
+    if memory is short."""
+    padded = -(-size // LARGE) * LARGE
+    # Not every kernel aligns its mappings.
+    memory = mmap.mmap(-1, padded + LARGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with contextlib.suppress(OSError):  # of a kernel without large pages
         memory.madvise(mmap.MADV_HUGEPAGE)
     first = torch.frombuffer(memory, dtype=torch.uint8, count=1)
@@ -57,8 +57,8 @@ def _mapped(size: int) -> tuple[mmap.mmap, int]:
 
 
 class _Shared:
-    """Where small weights go. They alone hold a chunk's memory, so that it is given back with the
-    last of them."""
+    """Chunks that small weights share. Only the weights keep a chunk's memory, so it is freed with
+    the last of them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,26 +66,26 @@ class _Shared:
         self._used = self._end = 0
 
     def room(self, size: int) -> tuple[mmap.mmap, int]:
-        """The memory where so many bytes are free, and where in it."""
+        """Return memory with `size` free bytes, and their offset."""
         with self._lock:
             memory = self._memory() if self._memory is not None else None
             if memory is None or self._used + size > self._end:
                 memory, self._used = _mapped(CHUNK)
                 self._memory, self._end = weakref.ref(memory), self._used + CHUNK
-            place = self._used
+            offset = self._used
             self._used += -(-size // LINE) * LINE
-        return memory, place
+        return memory, offset
 
 
 _shared = _Shared()
 
 
 def empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    """A tensor on the CPU that nothing is written to yet."""
+    """Return an uninitialised tensor on the CPU."""
     count = math.prod(shape)
     size = count * dtype.itemsize
     if size and hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):
-            memory, place = _shared.room(size) if size <= CHUNK // 2 else _mapped(size)
-            return torch.frombuffer(memory, dtype=dtype, count=count, offset=place).view(*shape)
+            memory, offset = _shared.room(size) if size <= CHUNK // 2 else _mapped(size)
+            return torch.frombuffer(memory, dtype=dtype, count=count, offset=offset).view(*shape)
     return torch.empty(*shape, dtype=dtype, device="cpu")

@@ -1,16 +1,16 @@
-// Rows of a cache, moved together.
+// Moves of rows in a cache.
 #pragma once
 #include <cstdint>
 #include <cstring>
 
-struct Rows {  // [heads][capacity] rows of so many bytes
+struct Rows {  // [heads][capacity] rows of `bytes` bytes
   char* first;
   int64_t heads, bytes;
 };
 
 extern "C" {
-// In each of `count` tensors the given rows, ascending and none before `start`, go to `start` and
-// behind it.
+// Moves rows of each of `count` tensors to `start` and after it. The rows are ascending, and none
+// is before `start`.
 void ouroboros_keep(const Rows* tensors, int64_t count, int64_t capacity, int64_t start,
                     const int64_t* rows, int64_t kept) {
   for (int64_t n = 0; n < count; n++)

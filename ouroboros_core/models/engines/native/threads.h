@@ -1,4 +1,4 @@
-// Work that several threads share.
+// Work shared by several threads.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -6,20 +6,20 @@
 #include <immintrin.h>
 #endif
 
-struct Threads {  // of torch's own OpenMP, so that there is one pool
+struct Threads {  // functions of torch's OpenMP, so that there is one pool of threads
   void (*parallel)(void (*)(void*), void*, unsigned, unsigned);
   int (*index)();
   int (*count)();
   int64_t wanted;
 };
 
-constexpr int SPINS = 4000;  // some 50 microseconds, the time of a piece of work
+constexpr int SPINS = 4000;  // about 50 microseconds, the time of a piece of work
 
 class Team {
  public:
   Team(int counters) : next(counters ? new std::atomic<int>[counters]() : nullptr) {}
   ~Team() { delete[] next; }
-  void wait() {  // until all have come
+  void wait() {  // until all threads have arrived
     if (size == 1) return;
     int turn = phase.load(std::memory_order_acquire);
     if (arrived.fetch_add(1) + 1 == size) {
@@ -33,9 +33,9 @@ class Team {
       _mm_pause();
 #endif
     }
-    phase.wait(turn, std::memory_order_acquire);  // somebody else needs the processor: sleep
+    phase.wait(turn, std::memory_order_acquire);  // another process needs the processor: sleep
   }
-  // Whoever is free takes the next of `count` pieces of work.
+  // A free thread takes the next of `count` pieces of work.
   template <class Work>
   void share(int counter, int count, Work work) {
     for (int i; (i = next[counter].fetch_add(1, std::memory_order_relaxed)) < count;) work(i);
@@ -60,7 +60,7 @@ struct Region {
   }
 };
 
-// Calls work(thread) in each of the threads, of which there may be fewer than are wanted.
+// Calls work(thread) in each thread; there may be fewer threads than `wanted`.
 template <class Work>
 static void together(const Threads& threads, Team& team, Work work) {
   if (threads.wanted <= 1 || !threads.parallel) return work(0);

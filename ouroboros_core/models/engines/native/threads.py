@@ -1,4 +1,4 @@
-"""The threads of the compiled code: those of torch's own OpenMP."""
+"""The threads of the compiled code: torch's OpenMP threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Threads(ctypes.Structure):
 
 
 def current() -> Threads:
-    """As many as torch computes with."""
+    """Return the same number of threads as torch computes with."""
     return _team(build.openmp(), torch.get_num_threads())
 
 
@@ -28,5 +28,5 @@ def _team(openmp: ctypes.CDLL | None, count: int) -> Threads:
     if openmp is None:
         return Threads(None, None, None, 1)
     names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
-    found = [ctypes.cast(getattr(openmp, name), c_void_p) for name in names]
-    return Threads(*found, count)
+    functions = [ctypes.cast(getattr(openmp, name), c_void_p) for name in names]
+    return Threads(*functions, count)

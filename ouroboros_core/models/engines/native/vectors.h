@@ -1,5 +1,5 @@
-// Sixteen numbers at a time: what one processor does in one instruction, another does in two or
-// four, in the same order. Nothing here depends on how many rows are computed together.
+// Operations on sixteen numbers, in one, two or four instructions depending on the processor, and
+// in the same order. No result depends on the number of rows computed together.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -26,8 +26,8 @@ INLINE Floats load(const float* p) {
 }
 INLINE void store(float* p, Floats v) { memcpy(p, &v, sizeof v); }
 
-// As many numbers as one instruction takes. Compilers keep sixteen in memory where no register
-// holds them, and compare them one by one, so what takes long is written in these.
+// A part has as many numbers as one instruction takes. Compilers keep sixteen numbers in memory if
+// no register holds them, and compare them one by one, so slow operations are written in parts.
 #if defined(__AVX512F__)
 constexpr int NATIVE = LANES;
 #elif defined(__AVX__)
@@ -35,7 +35,7 @@ constexpr int NATIVE = 8;
 #else
 constexpr int NATIVE = 4;
 #endif
-constexpr int PARTS = LANES / NATIVE;  // of sixteen
+constexpr int PARTS = LANES / NATIVE;  // parts of sixteen numbers
 typedef float Part __attribute__((vector_size(4 * NATIVE)));
 typedef uint32_t PartWords __attribute__((vector_size(4 * NATIVE)));
 
@@ -44,7 +44,7 @@ INLINE Part part(const float* p) {
   memcpy(&v, p, sizeof v);
   return v;
 }
-INLINE Part spread(float a) {  // loaded into all lanes; a sum with zeros would be a sum first
+INLINE Part spread(float a) {  // loads a number into all lanes; {} + a would compute a sum
 #if defined(__AVX512F__)
   return (Part)_mm512_set1_ps(a);
 #elif defined(__AVX__)
@@ -56,8 +56,8 @@ INLINE Part spread(float a) {  // loaded into all lanes; a sum with zeros would 
 #endif
 }
 
-// a * b + c, rounded once where the processor can. The compiler may not decide this by itself: it
-// could decide differently for one row and for many.
+// a * b + c, rounded once if the processor can. The compiler must not choose, as it could choose
+// differently for one row and for many.
 INLINE Part madd(Part a, Part b, Part c) {
 #if defined(__AVX512F__)
   return (Part)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -78,14 +78,14 @@ INLINE Part largest(Part a, Part b) {
 #endif
 }
 
-// Whether a loop over numbers of type T is written in parts of sixteen.
+// Whether a loop over numbers of type T uses parts of sixteen numbers.
 template <class T>
 constexpr bool IN_PARTS = NATIVE < LANES && sizeof(T) == sizeof(float);
 template <class T>  // Whether T is bfloat16.
 constexpr bool HALF = sizeof(T) == sizeof(bf16);
 
-// e^x, at least e^-87; a polynomial of degree 5 around the nearest power of two (Cephes'
-// coefficients).
+// e^x, at least e^-87: a polynomial of degree 5 around the nearest power of two (coefficients of
+// Cephes).
 INLINE Part exponential(Part x) {
   x = largest(x, spread(-87.0f));
   x = x < 88.0f ? x : spread(88.0f);
@@ -104,7 +104,7 @@ INLINE Part exponential(Part x) {
   return value * (Part)scale;
 }
 #if !defined(__AVX512F__)
-// The same of sixteen, where these are more than one part.
+// The same operations on sixteen numbers in several parts.
 struct Parts {
   Part each[PARTS];
 };
@@ -164,10 +164,11 @@ INLINE Halves narrowed(Floats v) {  // to the nearest, ties to even
 #endif
 }
 
-// What is done in the two kinds of numbers that a model can compute in. Weights are bfloat16 in
-// both.
-//   load, store  16 numbers;  rounded  as a number of this kind is kept
-//   Pair         two rows of 16 weights, in words of two; dot adds the products with two numbers
+// Operations in the two types in which a model can compute. Weights are bfloat16 in both.
+//   load, store  for 16 numbers
+//   rounded      rounded to this type
+//   Pair         two rows of 16 weights in words of two
+//   dot          adds the products of a Pair with two numbers
 template <class T>
 struct Number;
 
@@ -184,7 +185,7 @@ struct Number<float> {
   INLINE Floats dot(Floats sum, const float* x, Pair w) {
     return madd(all(x[1]), w.odd, madd(all(x[0]), w.even, sum));
   }
-  // Element d of the pair (even, odd) that `pair` reads, of lane i.
+  // Index of lane i's element d (even, odd) in a pair that `pair` reads.
   INLINE int place(int i, int d) { return LANES * d + i; }
 };
 

@@ -124,8 +124,8 @@ def test_a_foreign_draft_proposes_what_generate_proposes(monkeypatch: pytest.Mon
         target.generate(ids, **given, custom_generate=loop, method="speculative")
 
 
-class Told(candidate_generator.CandidateGenerator):  # type: ignore[misc]
-    """Somebody's own: it proposes three tokens of the text, and keeps what it is told."""
+class OneCandidate(candidate_generator.CandidateGenerator):  # type: ignore[misc]
+    """A user's generator: it proposes three tokens of the text and records its calls."""
 
     def __init__(self) -> None:
         self.given: list[list[int]] = []
@@ -141,7 +141,11 @@ class Told(candidate_generator.CandidateGenerator):  # type: ignore[misc]
 
 
 def test_anybodys_candidates_are_checked_step_by_step() -> None:
-    target, ids, own = tiny.target("llama", "sdpa", torch.float32), torch.tensor([PROMPT]), Told()
+    target, ids, own = (
+        tiny.target("llama", "sdpa", torch.float32),
+        torch.tensor([PROMPT]),
+        OneCandidate(),
+    )
     given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0}
     given |= {"max_new_tokens": 24, "do_sample": False}
     loop: Any = ouroboros_core.generate
@@ -167,7 +171,7 @@ def test_anybodys_candidates_are_checked_step_by_step() -> None:
         loop(target, ids, **given, method="hf_candidates")
 
 
-class NeedsOutputs(Told):
+class NeedsOutputs(OneCandidate):
     requires_model_outputs = True
 
 
@@ -233,7 +237,9 @@ def test_a_draft_of_several_parts_needs_no_number_of_layers() -> None:
     model: Any = torch.nn.Identity()
     model.config = transformers.Gemma3Config()
     assert not hasattr(model.config, "num_hidden_layers")
-    one = candidates.TransformersCandidates("g", lambda *_: Told(), torch.device("cpu"), model)
+    one = candidates.TransformersCandidates(
+        "g", lambda *_: OneCandidate(), torch.device("cpu"), model
+    )
     one.start(PROMPT, 8, [])
     assert [token for token, _ in one.candidates(PROMPT)] == PROMPT[7:10]
 
@@ -336,7 +342,7 @@ def test_a_generator_that_fails_begins_anew_and_costs_its_steps(
     assert len(caplog.records) == (0 if translates else 2)
     one.candidates(PROMPT)
     made[-1].asked = 2
-    one.told(PROMPT, 1, 1)
+    one.report(PROMPT, 1, 1)
     assert one.failures == (1 if translates else 3)
 
 
@@ -350,7 +356,7 @@ def test_want_of_memory_and_an_interrupt_are_no_plain_step(
     one.translates = translates
     one.start(PROMPT, 8, [])
     one.candidates(PROMPT)
-    for call in (lambda: one.candidates(PROMPT), lambda: one.told(PROMPT, 1, 1)):
+    for call in (lambda: one.candidates(PROMPT), lambda: one.report(PROMPT, 1, 1)):
         with pytest.raises(error):
             call()
     assert made.asked == 2

@@ -62,7 +62,7 @@ def test_a_bucket_computes_the_same_tensors_at_the_same_places_whatever_the_rows
     compute = StaticDecoder.compute
 
     def noted(self: StaticDecoder, inputs: Inputs, held: Any, depths: Any) -> Any:
-        rows = (inputs.x, inputs.turns, inputs.mask, inputs.places)
+        rows = (inputs.x, inputs.turns, inputs.mask, inputs.slots)
         tensors = [*rows, *(one for pair in held for one in pair)]
         seen.append((len(inputs.x), *(one.data_ptr() for one in tensors)))
         return compute(self, inputs, held, depths)

@@ -115,7 +115,9 @@ def test_a_pass_over_blocks_has_the_bits_of_one_over_bfloat16(dtype: torch.dtype
     """Random trees and chunks of a prompt; some passes of a text by blocks, others not."""
     model, blocks = model_of(dtype)
     plain, mixed = wrapper(model), wrapper(model)
-    assert mixed.add_blocks(blocks) == 2 * len(native.PARTS) + 1, "five of two layers, the output"
+    assert mixed.add_blocks(blocks) == 2 * len(native.PRODUCTS) + 1, (
+        "five of two layers, the output"
+    )
     rng = random.Random(3)
     for rows, said in ((1, "up to 1 row,"), (4, "up to 4 rows,"), (EVERY_ROW, "blocks")):
         mixed.read_blocks(rows)
@@ -146,7 +148,7 @@ def test_a_corrupted_block_gives_way_to_bfloat16() -> None:
         data[place[0], place[1], byte] ^= 8
         damaged = {**blocks, "blk.1.ffn_up": Blocks(whole.kind, data)}
         found, plain = wrapper(model), wrapper(model)
-        assert found.add_blocks(damaged) == 2 * len(native.PARTS), "all but that one"
+        assert found.add_blocks(damaged) == 2 * len(native.PRODUCTS), "all but that one"
         found.read_blocks(EVERY_ROW)
         text = tiny.prompt(30)
         root = TreeBuilder(text[-1]).build()
@@ -226,7 +228,7 @@ def test_one_of_several_processes_times_the_blocks_and_the_others_read_its_numbe
 
     monkeypatch.setattr(keeping, "file_of", lambda *_: tmp_path / "costs" / "blocks-x.json")
     with ThreadPoolExecutor() as pool:
-        found = list(pool.map(lambda _: keeping.kept("blocks", model, timed), range(2)))
+        found = list(pool.map(lambda _: keeping.measured_once("blocks", model, timed), range(2)))
     assert found == [6, 6] and gains == [3]
 
 

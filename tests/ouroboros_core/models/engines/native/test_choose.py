@@ -11,7 +11,7 @@ import torch
 
 from ouroboros_core.models.engines.native import build
 from ouroboros_core.models.engines.native.choose import LogitRows, logit_rows
-from ouroboros_core.models.evaluation import BLOCK, TorchEvaluation
+from ouroboros_core.models.forward import BLOCK, TorchEvaluation
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.tree import TreeBuilder
 
@@ -143,7 +143,7 @@ def test_by_way_of_blocks_they_are_the_same_with_and_without_the_compiled_code(
     tree = TreeBuilder(0).build()
     evaluation = TorchEvaluation(logits[:1], [0], tree, None, logits.shape[1])
     here = [evaluation.likeliest(k) for k in (1, 4, 8, 32)]
-    monkeypatch.setattr("ouroboros_core.models.evaluation.logit_rows", lambda _: None)
+    monkeypatch.setattr("ouroboros_core.models.forward.logit_rows", lambda _: None)
     assert [evaluation.likeliest(k) for k in (1, 4, 8, 32)] == here
 
 
@@ -168,7 +168,7 @@ def test_probabilities_asked_for_at_once_are_those_of_a_softmax(
 ) -> None:
     """Several tokens of a node, nodes out of order, and tokens that cannot be written."""
     if not compiled:
-        monkeypatch.setattr("ouroboros_core.models.evaluation.logit_rows", lambda _: None)
+        monkeypatch.setattr("ouroboros_core.models.forward.logit_rows", lambda _: None)
     logits, step = rows(300, torch.float32), 2 if trimmed else 1
     outputs = torch.arange(300) * 2 if trimmed else None
     evaluation = TorchEvaluation(logits, range(5), TreeBuilder(0).build(), outputs, 300 * step)

@@ -18,9 +18,11 @@ import transformers
 
 from ouroboros_core.loading import check, machine
 from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
+from ouroboros_core.models.engines.compact import Rows
 from ouroboros_core.models.engines.native import build
 from ouroboros_core.models.engines.native import decoder as native
 from ouroboros_core.models.engines.passes import Engine, engines
+from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 from tests import ROOT, tiny
@@ -244,9 +246,9 @@ def test_a_pass_that_computes_something_else_is_not_used(
 ) -> None:
     run = native.NativeDecoder.run
 
-    def faulty(self: native.NativeDecoder, x: torch.Tensor, *rest: Any) -> Any:
-        hidden, states = run(self, x, *rest)
-        wrong = -1.0 if broken == "wrong" else 1.0 + 1e-4 * (len(x) > 1)
+    def faulty(self: native.NativeDecoder, rows: Rows, cache: TreeCache) -> Any:
+        hidden, states = run(self, rows, cache)
+        wrong = -1.0 if broken == "wrong" else 1.0 + 1e-4 * (len(rows.x) > 1)
         return hidden * wrong, states
 
     model = made("llama", torch.float32)

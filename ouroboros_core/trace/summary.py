@@ -1,0 +1,231 @@
+"""The figures of a run, for whoever shows one: the page, the terminal, a notebook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from statistics import median_low
+
+from ouroboros_core.messages import counted
+from ouroboros_core.sampling import Sampling
+from ouroboros_core.sources import Source
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.trace import Trace
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """A speedup over plain decoding, measured in several rounds.
+
+    each  the speedup of every round that counts, in the order of the rounds
+    """
+
+    each: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The median, a measured value: of two in the middle the lower one."""
+        return median_low(self.each)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """The least and the largest speedup."""
+        return min(self.each), max(self.each)
+
+    @property
+    def between(self) -> str:
+        """`(1.30–1.41)`; empty for a single round, which has no spread."""
+        least, largest = self.spread
+        return f"({least:.2f}–{largest:.2f})" if len(self.each) > 1 else ""
+
+    @property
+    def remark(self) -> str:
+        """The remark beside the median: `(1.30–1.41), 3 rounds`, or `1 round`."""
+        return ", ".join(filter(None, (self.between, counted(len(self.each), "round"))))
+
+    def __str__(self) -> str:
+        gap = " " if self.between else ", "
+        return f"{self.median:.2f}{gap}{self.remark}"
+
+
+class Verdict(Enum):
+    """How the text of a run compares with that of plain decoding.
+
+    NOT_COMPARED     there is no plain run
+    IN_DISTRIBUTION  the acceptance rule keeps the target's probabilities, not the text of a seed
+    NOT_LOSSLESS     the acceptance rule keeps neither
+    SAME             all tokens are equal
+    TIE              the first difference is explained by rounding
+    DIFFERENT        the texts differ, and rounding does not explain it or nobody judged it yet
+    """
+
+    NOT_COMPARED = "not compared"
+    IN_DISTRIBUTION = "in distribution"
+    NOT_LOSSLESS = "not lossless"
+    SAME = "same"
+    TIE = "tie"
+    DIFFERENT = "different"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The figures of one run. Each is computed when it is first read, and then stored.
+
+    baseline    the run of plain decoding to compare with
+    difference  where the text first differs from the text of the baseline, judged
+    rounds      the speedups of all rounds; None if this pair of runs is the only one
+    """
+
+    trace: Trace
+    baseline: Trace | None = None
+    difference: Divergence | None = None
+    rounds: Speedup | None = None
+
+    # Of the run alone.
+
+    @cached_property
+    def sampling(self) -> Sampling:
+        return Sampling.model_validate(self.trace.sampling)
+
+    @cached_property
+    def tokens(self) -> int:
+        """Emitted tokens."""
+        return metrics.new_tokens(self.trace)
+
+    @property
+    def steps(self) -> int:
+        """Steps, each with one pass of the target, or of a draft model that writes alone."""
+        return len(self.trace.steps)
+
+    @cached_property
+    def draft_passes(self) -> int:
+        """Forward passes of the draft model."""
+        return sum(step.draft_passes for step in self.trace.steps)
+
+    @property
+    def passes_saved(self) -> int:
+        """Passes that plain decoding would have needed beyond these."""
+        return self.tokens - self.steps
+
+    @cached_property
+    def prefill_seconds(self) -> float:
+        return sum(step.seconds.prefill for step in self.trace.steps)
+
+    @cached_property
+    def seconds(self) -> float:
+        """Seconds of prefill and decoding."""
+        return metrics.total_seconds(self.trace)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Emitted tokens / seconds, prefill included; 0 for an empty run."""
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+    @property
+    def tokens_per_pass(self) -> float:
+        """The mean acceptance length: emitted tokens / steps; 0 for an empty run."""
+        return self.tokens / self.steps if self.steps else 0.0
+
+    @cached_property
+    def rows_per_pass(self) -> float:
+        """Rows of a target pass, the mean; 0 for an empty run."""
+        rows = sum(step.width for step in self.trace.steps)
+        return rows / self.steps if self.steps else 0.0
+
+    @cached_property
+    def acceptance_rate(self) -> float | None:
+        """Accepted / tested proposals, see `metrics.draft_acceptance_rate`."""
+        return metrics.draft_acceptance_rate(self.trace.steps)
+
+    @cached_property
+    def proposal_acceptance_rate(self) -> float | None:
+        """Accepted / all proposed tokens, see `metrics.proposal_acceptance_rate`."""
+        return metrics.proposal_acceptance_rate(self.trace.steps)
+
+    @cached_property
+    def proposal_depth(self) -> float:
+        """Proposed tokens along the deepest branch, the mean over all steps."""
+        return metrics.proposal_depth(self.trace)
+
+    @cached_property
+    def written_alone(self) -> bool:
+        """Whether the draft model wrote tokens that no target checked."""
+        return any(step.writer is not Source.TARGET for step in self.trace.steps)
+
+    @property
+    def lossless(self) -> bool:
+        """Whether the text follows the target's probabilities."""
+        return not self.written_alone and self.sampling.lossless
+
+    @cached_property
+    def skipped(self) -> str:
+        """The parts that 'auto' left out of the whole run, in words; empty if none."""
+        return metrics.skipped(self.trace)
+
+    # Beside plain decoding. None if there is no plain run, or one of the two is empty.
+
+    @cached_property
+    def plain(self) -> Summary | None:
+        """The figures of the plain run."""
+        return None if self.baseline is None else Summary(self.baseline)
+
+    @cached_property
+    def speedup(self) -> float | None:
+        """Plain decoding's seconds per token / this run's, prefill included; of several rounds the
+        median."""
+        if self.rounds is not None:
+            return self.rounds.median
+        if self.baseline is None:
+            return None
+        return metrics.speedup(self.trace, self.baseline)
+
+    @cached_property
+    def busy(self) -> tuple[metrics.Sign, float] | None:
+        """The sign that the machine was busy meanwhile, with its number; see `metrics.busy`."""
+        return None if self.baseline is None else metrics.busy(self.trace, self.baseline)
+
+    @property
+    def why_busy(self) -> str:
+        """The same in words; empty if there is no sign."""
+        return metrics.why_busy(*self.busy) if self.busy else ""
+
+    @cached_property
+    def step_cost(self) -> float | None:
+        """Seconds of a step / seconds of a plain step, prefill apart."""
+        return None if self.baseline is None else metrics.step_cost(self.trace, self.baseline)
+
+    @cached_property
+    def draft_cost(self) -> float | None:
+        """Seconds of a draft pass / seconds of a plain step; None without draft passes."""
+        return None if self.baseline is None else metrics.draft_cost(self.trace, self.baseline)
+
+    @cached_property
+    def first_difference(self) -> int | None:
+        """Index of the first token that differs from plain decoding's; None if none does."""
+        if self.baseline is None:
+            return None
+        return metrics.first_difference(self.trace.tokens, self.baseline.tokens)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """How the text compares with plain decoding's."""
+        if self.baseline is None:
+            return Verdict.NOT_COMPARED
+        if not self.written_alone:
+            if not self.sampling.lossless:
+                return Verdict.NOT_LOSSLESS
+            if not self.sampling.repeats_plain_text:
+                return Verdict.IN_DISTRIBUTION
+        if self.first_difference is None:
+            return Verdict.SAME
+        tie = self.difference is not None and self.difference.tie and not self.written_alone
+        return Verdict.TIE if tie else Verdict.DIFFERENT
+
+    @property
+    def difference_sentence(self) -> str:
+        """The judged difference in a sentence; empty if none was judged."""
+        if self.difference is None or self.baseline is None:
+            return ""
+        return self.difference.sentence(self.trace.pieces | self.baseline.pieces)

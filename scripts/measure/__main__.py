@@ -1,0 +1,25 @@
+"""Measurements that are repeated: python -m scripts.measure NAME
+
+steps     the milliseconds of a step in passes of target and draft, and beside them
+passes    the milliseconds of a forward pass of the embedded pair by rows
+ablation  what each piece of the adaptive policy earns
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+NAMES = ("steps", "passes", "ablation")
+
+
+def main() -> None:
+    if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
+        sys.exit(__doc__)
+    name = sys.argv.pop(1)
+    sys.argv[0] = f"python -m scripts.measure {name}"
+    import_module(f"scripts.measure.{name}").main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""A folder for PYTHONPATH that stands in for a ZeroGPU machine."""

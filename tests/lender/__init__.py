@@ -1,1 +1,0 @@
-"""What stands in for a machine that lends a GPU: a directory for PYTHONPATH."""

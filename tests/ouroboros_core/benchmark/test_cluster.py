@@ -1,0 +1,243 @@
+"""A measurement that the workers of a Ray cluster share, and the loss of a worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from ouroboros_core.benchmark.cluster import Opened, Worker, check_alike
+from ouroboros_core.benchmark.store import Measurement, Store
+from ouroboros_core.errors import InvalidInput
+from tests.browser import free_port
+from tests.commands import Ask, running
+from tests.folders import save
+from tests.ouroboros_core.benchmark.test_benchmark import (
+    facts,
+    make_settings,
+    options,
+    run_of,
+    write_prompts,
+)
+
+QUESTIONS = 24
+
+
+@pytest.fixture(scope="module")
+def pair_on_disk(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    folder = tmp_path_factory.mktemp("pair")
+    return save(folder / "target"), save(folder / "draft")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[tuple[str, psutil.Process]]:
+    """The address of a Ray cluster on this machine that counts two GPUs, and its process."""
+    pytest.importorskip("ray", reason="Ray is the optional extra `cluster`")
+    port, folder = free_port(), tempfile.mkdtemp(prefix="ray-")  # sockets need a short path
+    ray = Path(sys.executable).with_name("ray")
+    start = [str(ray), "start", "--head", "--block", "--num-cpus", "2", "--num-gpus", "2"]
+    start += ["--port", str(port), "--temp-dir", folder]
+    start += ["--include-dashboard=false", "--disable-usage-stats"]
+    log = Path(folder, "log")
+    with running(
+        ["sh", "-c", f"exec {shlex.join(start)} > {log} 2>&1"], env=environment()
+    ) as process:
+        wait_until(
+            lambda: log.exists() and "Ray runtime started" in log.read_text("utf-8"), process
+        )
+        yield f"127.0.0.1:{port}", psutil.Process(process.pid)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def environment() -> dict[str, str]:
+    """Return variables under which workers are as fast as this process and keep no token."""
+    ray = {"RAY_worker_niceness": "0", "RAY_AUTH_MODE": "disabled", "PYTHONUNBUFFERED": "1"}
+    return {**os.environ, **ray, "OMP_NUM_THREADS": "1"}
+
+
+def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str]) -> Any:
+    """Return the first true value of a condition within five minutes, while a process lives."""
+    for _ in range(6000):
+        if value := condition():
+            return value
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError("the condition did not come true in five minutes")
+
+
+def busy_workers(cluster: psutil.Process) -> list[psutil.Process]:
+    """Return the workers that are within a task, whose title Ray sets."""
+    found = []
+    for process in cluster.children(recursive=True):
+        try:
+            if process.cmdline()[:1] == ["ray::Worker.measure"]:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def units(path: Path) -> int:
+    """Return the number of units in a store that is being written."""
+    return len(json.loads(path.read_text(encoding="utf-8"))["units"]) if path.exists() else 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_where_one_of_two_workers_is_killed_the_other_one_does_the_rest(
+    cluster: tuple[str, psutil.Process],
+    ouroboros: Ask,
+    pair_on_disk: tuple[str, str],
+    tmp_path: Path,
+) -> None:
+    """The oracle is a measurement in one process: its counts, its texts, and each run once."""
+    address, process = cluster
+    prompts = str(write_prompts(tmp_path / "p.jsonl", QUESTIONS))
+    common = options(pair_on_disk, "--prompts", prompts, "--methods", "prompt_lookup[num_tokens=3]")
+    path = tmp_path / "b.json"
+    command = [sys.executable, "-m", "ouroboros_core", *common, "--json", str(path)]
+    with running([*command, "--cluster", address], env=environment()) as bench:
+        workers = wait_until(lambda: busy_workers(process), bench)
+        workers[0].kill()
+        done = units(path)
+        out, err = bench.communicate(timeout=400)
+    assert bench.returncode == 0, err
+    assert done < QUESTIONS - 1, "killed in the middle"
+    assert "prompt_lookup" in out
+    single = ouroboros(*common, "--json", str(tmp_path / "a.json"))
+    assert single.returncode == 0, single.stderr
+    assert facts(path) == facts(tmp_path / "a.json")
+    data = json.loads(path.read_text(encoding="utf-8"))
+    keys = [(run["method"], run["question"]) for run in data["runs"]]
+    assert len(keys) == len(set(keys)) == 2 * QUESTIONS
+    host = os.uname().nodename
+    assert data["environment"]["processes"] == 2 and data["environment"]["hosts"] == [host]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_sweep_that_lost_all_workers_is_resumed(
+    cluster: tuple[str, psutil.Process],
+    ouroboros: Ask,
+    pair_on_disk: tuple[str, str],
+    tmp_path: Path,
+) -> None:
+    """The oracle is a sweep in one process."""
+    address, process = cluster
+    path = tmp_path / "b.json"
+    common = ["sweep", "--target", pair_on_disk[0], "--draft", pair_on_disk[1]]
+    common += ["--dtype", "float32", "--device", "cpu", "--max-new-tokens", "24"]
+    common += ["--method", "speculative", "--grid", "gamma=1,4", "--repeats", "1", "--prompts"]
+    common += [str(write_prompts(tmp_path / "p.jsonl", QUESTIONS))]
+    command = [sys.executable, "-m", "ouroboros_core", *common, "--json", str(path)]
+    command += ["--cluster", address]
+    with running(command, env=environment()) as first:
+        wait_until(lambda: units(path) > 1, first)
+        while first.poll() is None:
+            for worker in busy_workers(process):
+                worker.kill()
+        _, err = first.communicate(timeout=400)
+    assert first.returncode == 2 and "--resume continues" in err, err
+    assert 1 < units(path) < 2 * QUESTIONS
+    with running([*command, "--resume"], env=environment()) as second:
+        _, err = second.communicate(timeout=400)
+    assert second.returncode == 0, err
+    single = ouroboros(*common, "--json", str(tmp_path / "a.json"))
+    assert single.returncode == 0, single.stderr
+    resumed, expected = (
+        [
+            {k: v for k, v in point.items() if k not in ("seconds", "plain_seconds", "host")}
+            for point in json.loads(file.read_text(encoding="utf-8"))["points"]
+        ]
+        for file in (path, tmp_path / "a.json")
+    )
+    assert sorted(resumed, key=str) == sorted(expected, key=str)
+    assert len(resumed) == 2 * QUESTIONS
+
+
+def opened(host: str, processor: str) -> Opened[Measurement]:
+    settings = make_settings(environment={"dtype": "float32", "processor": processor})
+    return Opened(host, settings, 1, [], [], [])
+
+
+def test_machines_of_different_kinds_are_refused() -> None:
+    first, other = opened("a", "a Xeon"), opened("b", "an Epyc")
+    check_alike(first, opened("c", "a Xeon"))
+    with pytest.raises(
+        InvalidInput,
+        match="worker on b has processor an Epyc, the one on a has a Xeon: numbers of different",
+    ):
+        check_alike(first, other)
+
+
+class Counting:
+    """Work of three tasks; the second one cannot be run."""
+
+    notes: list[str] = []  # noqa: RUF012
+    remarks: list[str] = []  # noqa: RUF012
+    host = ""
+    total = 3
+
+    def __init__(self) -> None:
+        self.store = Store(make_settings())
+
+    @property
+    def tasks(self) -> list[int]:
+        return [number for number in range(3) if (0, number) not in self.store.units]
+
+    def run_task(self, number: int, progress: Any = None) -> Iterator[object]:
+        if number == 1:
+            self.store.leave_out(1, 0, "it is too long")
+        else:
+            self.store.add((0, number), [run_of("autoregressive", number, 1.0)])
+            yield number
+
+
+def test_a_worker_returns_the_results_of_a_task_alone() -> None:
+    worker: Worker[Measurement] = Worker()
+    work: Any = Counting()
+    worker.open(lambda path, resume: work)
+    assert worker.resume([(0, 2)], []) == [0, 1]
+    first, second = worker.measure(0), worker.measure(1)
+    assert (first.units, [run.question for run in first.records]) == ([(0, 0)], [0])
+    assert (second.units, second.records) == ([], [])
+    assert [one.reason for one in second.left_out] == ["it is too long"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--methods", "sam[warm=true]"], "learns from prompt to prompt in one process"),
+        (["--methods", "ngram"], r"--cluster needs Ray: pip install 'ouroboros-core[cluster]'"),
+    ],
+)
+def test_what_a_cluster_cannot_do_is_refused(
+    ouroboros: Ask,
+    pair_on_disk: tuple[str, str],
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    result = ouroboros(*options(pair_on_disk, *arguments, "--cluster", "auto"))
+    assert (result.returncode, message in result.stderr) == (2, True), result.stderr
+
+
+@pytest.mark.parametrize("name", ["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"])
+def test_processes_of_a_launcher_do_not_write_one_file(
+    ouroboros: Ask, pair_on_disk: tuple[str, str], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "2")
+    result = ouroboros(*options(pair_on_disk, "--methods", "ngram"))
+    assert result.returncode == 2 and "share the work with --cluster auto" in result.stderr

@@ -1,0 +1,121 @@
+"""The numbers of a run: counted by hand, and sums that must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from ouroboros_core.sources import Source
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Summary
+from ouroboros_core.trace.trace import Seconds, Trace
+from ouroboros_core.tree import Learned
+from tests.traces import plain_trace, real_trace, typed_trace
+from visualize.run import diagnosis
+from visualize.run import view as views
+
+
+def test_kinds_and_numbers_of_a_trace_typed_by_hand() -> None:
+    trace = typed_trace()
+    assert trace.tokens == (10, 12, 20, 21, 22, 30, 31)
+    assert [step.kind for step in trace.steps] == ["correction", "bonus", None]
+    assert [step.tested for step in trace.steps] == [2, 2, 2]
+    assert metrics.mean_acceptance_length(trace) == 7 / 3
+    assert metrics.draft_acceptance_rate(trace.steps) == 5 / 6
+    assert metrics.proposal_acceptance_rate(trace.steps) == 5 / sum(
+        len(step.tree.tokens) - 1 for step in trace.steps
+    )
+    assert metrics.draft_passes_per_draft_token(trace) == 5 / 5
+    assert [s.value for s in metrics.token_sources(trace)] == [
+        "draft",
+        "target",
+        "draft",
+        "suffix",
+        "target",
+        "draft",
+        "draft",
+    ]
+    assert metrics.accepted_by_learned(trace) == {Learned.HISTORY: 1}
+    assert metrics.acceptance_by_position(trace) == [(3, 3), (3, 2)]
+    assert metrics.decode_seconds(trace) == pytest.approx(0.8)
+    assert metrics.total_seconds(trace) == pytest.approx(1.3)
+    assert metrics.tokens_per_second(trace) == pytest.approx(7 / 1.3)
+    assert metrics.seconds_to_token(trace) == pytest.approx([0.9, 0.9, 1.1, 1.1, 1.1, 1.3, 1.3])
+
+
+def test_tokens_by_source_add_up_and_nothing_is_accepted_that_was_not_proposed() -> None:
+    trace = real_trace()
+    accepted, proposed = metrics.accepted_by_source(trace), metrics.proposed_by_source(trace)
+    assert accepted.total() == metrics.new_tokens(trace) == len(trace.tokens) == len(trace.texts)
+    assert all(accepted[s] <= proposed[s] for s in accepted if s is not Source.TARGET)
+
+
+def timed(trace: Trace, seconds: Sequence[float], width: int = 1) -> Trace:
+    """Return a trace with one step for each of `seconds`: a pass over `width` rows that took them,
+    and nothing else."""
+    first = trace.steps[0]
+    steps = [
+        replace(first, index=n, width=width, seconds=Seconds(verify=value))
+        for n, value in enumerate(seconds)
+    ]
+    return replace(trace, steps=tuple(steps), texts=trace.texts[:1] * len(steps))
+
+
+def test_the_spread_of_passes_is_the_interquartile_range_over_the_median_of_passes_as_wide() -> (
+    None
+):
+    """Counted by hand: of 1 to 9 tenths the quartiles (exclusive) are 0.25, 0.5 and 0.75."""
+    plain = plain_trace()
+    tenths = [n / 10 for n in range(1, 10)]
+    assert metrics.pass_spread(timed(plain, tenths)) == pytest.approx((0.75 - 0.25) / 0.5)
+    assert metrics.pass_spread(timed(plain, [0.1] * 7)) is None, "too few to tell"
+    narrow, wide = timed(plain, [0.1] * 8), timed(plain, [0.5] * 8, width=6)
+    both = replace(narrow, steps=(*narrow.steps, *wide.steps))
+    assert metrics.pass_spread(both) == pytest.approx(0), "wider passes may take longer"
+    unlike = [replace(step, width=n + 10) for n, step in enumerate(timed(plain, tenths).steps)]
+    assert metrics.pass_spread(replace(narrow, steps=(*narrow.steps, *unlike))) == pytest.approx(
+        0
+    ), "nothing is as wide as they"
+
+
+def judged_busy(trace: Trace, plain: Trace) -> list[object]:
+    return list(metrics.busy(trace, plain) or ())
+
+
+def test_a_speedup_that_passes_cannot_explain_is_said_to_be_measured_on_a_busy_machine() -> None:
+    """typed_trace yields 7 tokens in 3 steps; plain decoding needs 7 steps."""
+    trace = replace(
+        typed_trace(),
+        steps=tuple(replace(s, seconds=Seconds(verify=0.1)) for s in typed_trace().steps),
+    )
+    length = metrics.mean_acceptance_length(trace)
+
+    def plain(factor: float) -> Trace:
+        """Plain decoding whose equal passes take `factor` times as long."""
+        steps = tuple(
+            replace(step, seconds=Seconds(verify=0.1 * factor)) for step in plain_trace().steps
+        )
+        return replace(plain_trace(), steps=steps)
+
+    assert metrics.speedup(trace, plain(1.1)) == pytest.approx(1.1 * length)
+    assert metrics.busy(trace, plain(1.0)) is None
+    assert metrics.busy(trace, plain(1.04)) is None, "what is usual between two runs"
+    assert "mark" not in views.tiles(Summary(trace, plain(1.04)))[1]
+    assert "busy" not in diagnosis.diagnosis(Summary(trace, plain(1.04)))[0]
+    assert judged_busy(trace, plain(1.1)) == ["beyond", pytest.approx(1.1)]
+    unlike = replace(trace, steps=tuple(replace(step, writer=Source.DRAFT) for step in trace.steps))
+    assert metrics.busy(unlike, plain(1.1)) is None, "a draft model's passes are cheaper"
+    assert judged_busy(trace, plain(2.0)) == ["slowed", pytest.approx(2.0)]
+    steady = timed(plain_trace(), [0.1] * 9)
+    unsteady = timed(plain_trace(), [0.06, 0.07, 0.08, 0.1, 0.1, 0.1, 0.12, 0.13, 0.14])
+    assert metrics.busy(steady, steady) is None
+    for pair in ((steady, unsteady), (unsteady, steady)):
+        assert judged_busy(*pair) == ["unsteady", pytest.approx(metrics.pass_spread(unsteady))]
+        assert views.lane_view("union", Summary(*pair))["row"][-2].endswith(
+            "×, measured on a busy machine"
+        )
+    assert views.lane_view("autoregressive", Summary(unsteady, unsteady))["row"][-2] == "1.00×", (
+        "it is not compared with itself"
+    )

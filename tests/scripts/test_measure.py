@@ -1,0 +1,31 @@
+"""Measurements by name, and the pieces that an ablation takes away."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from scripts.measure.__main__ import NAMES, main
+from scripts.measure.ablation import PIECES
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_every_piece_can_be_taken_away(name: str) -> None:
+    """A patch fails if the thing that it replaces has gone."""
+    with PIECES[name]():
+        pass
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_measurement_is_found_by_its_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["measure", name, "--help"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 0
+
+
+def test_an_unknown_name_gets_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["measure", "all"])
+    with pytest.raises(SystemExit, match=r"(?s)steps .*passes .*ablation"):
+        main()

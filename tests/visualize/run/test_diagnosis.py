@@ -1,0 +1,106 @@
+"""The words about a run's costs, pool and merging: each number is recomputed from the trace."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from ouroboros_core.methods.parts.base import Decision
+from ouroboros_core.sampling import Sampling
+from ouroboros_core.sources import Source
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Summary
+from ouroboros_core.trace.trace import Seconds, Step, Trace
+from ouroboros_core.tree import chain
+from tests.traces import DRAFT, make_trace, plain_trace, typed_trace
+from visualize.run import diagnosis
+from visualize.run import view as views
+
+
+def test_the_diagnosis_is_true_of_the_trace() -> None:
+    trace, plain = typed_trace(), plain_trace()
+    lines = diagnosis.diagnosis(Summary(trace, plain))
+    numbers_said = [float(x) for x in re.findall(r"\d+\.\d+", lines[0])]
+    cost = (0.4 + 0.2 + 0.2) / 3 / 0.1
+    assert metrics.step_cost(trace, plain) == pytest.approx(cost)
+    rest = 2.67 - 1.00 - 1.33  # 0.1 / 3 / 0.1, but as shown the parts make the whole
+    assert numbers_said == pytest.approx(
+        [cost, 0.3 / 3 / 0.1, 0.4 / 3 / 0.1, 3.0, rest, 7 / 3, 7 / 3 / cost], abs=0.006
+    )
+    c, alpha = 0.3 / 5 / 0.1, 5 / 6
+    proposed = 6  # 2 in each of three steps: the whole of them tested, the last path accepted
+    gamma = 2.0
+    needed = metrics.break_even(gamma, cost)
+    assert needed is not None and metrics.expected_tokens(needed, gamma) == pytest.approx(cost)
+    assert lines[1].startswith(
+        f"Each draft pass costs {c:.2f} of a plain step, and {alpha:.0%} of tested tokens are "
+        f"accepted ({5 / proposed:.0%} of all that were proposed); with"
+    )
+    assert f"break-even needs {needed:.0%}" in lines[1]
+    assert "It loses: beyond a plain step, drafting costs most" in lines[2]
+    assert metrics.break_even(1, 2.5) is None and metrics.expected_tokens(1.0, 3) == 4
+
+
+def test_a_baseline_from_a_busy_machine_is_said_to_be_one() -> None:
+    """Plain passes over one row that took longer than passes over three: no method does that, so
+    the speedup says nothing."""
+
+    def slower(factor: float) -> Trace:
+        plain = plain_trace()
+        return replace(
+            plain,
+            steps=tuple(
+                replace(s, seconds=replace(s.seconds, verify=0.1 * factor)) for s in plain.steps
+            ),
+        )
+
+    trace = typed_trace()
+    unchecked = replace(
+        trace, steps=tuple(replace(step, writer=Source.DRAFT) for step in trace.steps)
+    )
+    assert metrics.slowed(trace, slower(1.2)) is None, "what is usual between two runs"
+    assert metrics.slowed(trace, slower(3)) == pytest.approx(3)
+    assert metrics.slowed(unchecked, slower(3)) is None, "a draft model's passes are cheaper"
+    assert diagnosis.diagnosis(Summary(trace, slower(3)))[0].startswith(
+        "The speedup was measured on a busy machine: passes of plain decoding"
+    )
+    assert "took 3.0× as long" in diagnosis.diagnosis(Summary(trace, slower(3)))[0]
+    assert views.tiles(Summary(trace, slower(3)))[1]["mark"] == "measured on a busy machine"
+
+
+def test_the_pool_is_told_by_where_its_phrases_were_learned_and_what_paid_off() -> None:
+    trace = replace(typed_trace(), pieces={20: " a", 21: " b"})
+    section = diagnosis.phrase_pool(trace)
+    assert section is not None
+    assert section["lines"] == [
+        "9 phrases at the end. In 1 of 3 steps (33%) some of them were checked by the target; 1 of "
+        "their tokens were accepted.",
+        "Phrases that paid off: ‘ b’.",
+    ]
+    assert section["rows"] == [["in an earlier run", 1, 1]]
+    assert diagnosis.phrase_pool(plain_trace()) is None
+
+
+def test_a_run_without_a_window_says_that_it_does_not_pay() -> None:
+    choice = Decision(0, 0, 1.0, 50.0, "nothing proposed", window=0)
+    step = Step(0, chain(1, [], DRAFT), (), 10, 1, Seconds(verify=1.0), choice=choice)
+    for plain in (None, replace(plain_trace(), prompt=make_trace([step]).prompt)):
+        lines = diagnosis.sections(Summary(make_trace([step]), plain))[0]["lines"]
+        assert lines[-1] == "No window: it does not pay here, and so there was nothing to propose."
+
+
+def test_merging_says_what_it_saved() -> None:
+    """The numbers are counted by hand in a tree of two drafted nodes and a copy."""
+    tree = chain(1, [11, 13, 10], DRAFT)
+    tree = replace(tree, provenance=(*tree.provenance[:3], replace(DRAFT, match=2)))
+    step = Step(0, tree, (1, 2, 3), 11, 4, Seconds(draft=1.0), 2, draft_rows_saved=3)
+    plain = Step(1, chain(11, [], DRAFT), (), 10, 1, Seconds(verify=1.0))
+    section = diagnosis.merging(make_trace([step, plain], "graph"))
+    assert section is not None and section["lines"] == [
+        "Continuations that are equal were drafted once: 3 tokens fewer in 1 of 2 steps. "
+        "1 token checked by the target came from another branch, 1 of them accepted."
+    ]
+    assert diagnosis.merging(typed_trace()) is None
+    assert views.step_view(step, ["a"] * 4, Sampling(), str)["saved"] == 3

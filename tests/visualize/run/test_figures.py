@@ -1,0 +1,108 @@
+"""The charts of a run: each number in them is recomputed by hand, and a chart is declared once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from ouroboros_core.methods.parts.base import Decision
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Summary
+from ouroboros_core.trace.trace import Seconds, Step
+from ouroboros_core.tree import chain
+from tests import ROOT
+from tests.traces import DRAFT, plain_trace, typed_trace
+from visualize.run import figures
+
+DECLARE = """
+import json
+from dataclasses import replace
+import gradio as gr
+from ouroboros_core.trace.summary import Summary
+from ouroboros_core.trace.file import read_trace
+from ouroboros_core.locations import assets
+from visualize.kit import plots
+from visualize.run import figures
+from visualize.server.models import Models
+from visualize.server.runner import Runner
+from visualize.watch.tab import WatchPanel, has_charts
+
+figures.CHARTS.append(figures.Chart(
+    "declared-here", "A new chart", "The title of a new chart", "step",
+    lambda run: plots.empty(f"{run.tokens} tokens"),
+    grow=lambda steps: plots.empty(f"{len(steps)} steps so far"),
+    applies=lambda trace: len(trace.steps) > 2,
+))
+with gr.Blocks() as page:
+    WatchPanel(Runner(Models(lambda _: None)), gr.State(""))
+components = {c["props"].get("elem_id"): c["props"] for c in page.config["components"]}
+trace = read_trace((assets() / 'traces' / 'river-sam.json').read_bytes())
+print(json.dumps({
+    "chart": components["chart-declared-here"],
+    "details": components["details"],
+    "whole": figures.all_charts(Summary(trace))["declared-here"],
+    "growing": figures.growing(trace.steps[:2])["declared-here"],
+    "has": has_charts(trace),
+    "short": has_charts(replace(trace, steps=trace.steps[:2])),
+    "tokens": len(trace.tokens),
+}, default=str))
+"""
+
+
+def test_a_chart_that_is_declared_is_drawn_and_has_its_place_in_watch() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DECLARE],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        encoding="utf-8",
+    )
+    texts = {name: json.dumps(value) for name, value in json.loads(done.stdout).items()}
+    assert "The title of a new chart" in texts["chart"]
+    assert "A new chart" in texts["details"] and "declared-here" in texts["details"]
+    assert f"{texts['tokens']} tokens" in texts["whole"] and "2 steps so far" in texts["growing"]
+    assert "declared-here" in texts["has"] and "declared-here" not in texts["short"]
+
+
+def test_charts_show_what_the_trace_says() -> None:
+    trace = typed_trace()
+    bars = {bar["name"]: list(bar["y"]) for bar in figures.acceptance_length(trace.steps)["data"]}
+    assert bars == {
+        "● draft model": [1, 1, 2],
+        "▲ corrected by target": [1, 0, 0],
+        "◆ accepted candidate suffix": [0, 1, 0],
+        "★ bonus from target": [0, 1, 0],
+    }
+    run, plain = figures.tokens_against_time(trace, trace)["data"]
+    assert list(run["y"]) == list(plain["y"]) == [0, 2, 5, 7]
+    assert list(run["x"]) == pytest.approx([0.5, 0.9, 1.1, 1.3])
+    assert list(figures.speedup_by_token(trace, trace)["data"][0]["y"]) == pytest.approx([1.0] * 7)
+    json.dumps(figures.speedup_by_token(trace, trace))
+
+
+def test_the_new_charts_show_what_was_counted() -> None:
+    trace, plain = typed_trace(), plain_trace()
+    positions = figures.acceptance_by_position(trace)["data"][0]
+    assert list(positions["y"]) == [1.0, 2 / 3] and positions["customdata"] == ["3 of 3", "2 of 3"]
+    bars = {bar["name"]: list(bar["x"]) for bar in figures.time_breakdown(trace, plain)["data"]}
+    assert bars["verify"] == pytest.approx([1000 * 1.0 / 10, 1000 * 0.4 / 7])
+    curve, point = figures.break_even(Summary(trace, plain))["data"]
+    assert list(point["x"]) == pytest.approx([5 / 6])
+    cost = metrics.step_cost(trace, plain)
+    assert (
+        cost
+        and list(point["y"]) == pytest.approx([7 / 3 / cost])
+        and next(iter(curve["y"])) == pytest.approx(1 / cost)
+    )
+    growth, paid = figures.pool_growth(trace.steps)["data"]
+    assert list(growth["y"]) == [7, 9, 9] and list(paid["x"]) == [2]
+
+
+def test_the_decision_of_a_step_is_shown_on_hovering() -> None:
+    choice = Decision(0, 0, 1.0, 50.0, "nothing proposed", window=0)
+    step = Step(0, chain(1, [], DRAFT), (), 10, 1, Seconds(verify=1.0), choice=choice)
+    assert "nothing proposed; no window" in str(figures.choices([step]))

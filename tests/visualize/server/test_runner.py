@@ -1,0 +1,174 @@
+"""Jobs of all visitors: their queue, their budgets, and what is pickled of them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import threading
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ouroboros_core.benchmark.prompts import Question
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.sweeps.grid import Axis, Grid
+from ouroboros_core.sweeps.sweep import Sweep
+from tests.folders import small_pair
+from tests.visualize.jobs import ending, letters, make_task, race, run, waits_for
+from visualize.race.job import LaneFinished, RaceProgress
+from visualize.run.live import Comparing
+from visualize.server.jobs import Job, Update, Waiting
+from visualize.server.limits import Limits
+from visualize.server.models import Models
+from visualize.server.runner import Runner
+from visualize.sweep.job import SweepJob, SweepProgress, SweepStarted
+from visualize.watch.job import Compared, Finished, Progress, Started, Written
+from visualize.watch.session import Session
+
+QUESTION = Question(1, "own", ("the cat sat",))
+
+
+def test_what_a_worker_yields_is_pickled_and_comes_back_equal(runner: Runner) -> None:
+    """Of runs and races, every kind; of a sweep, which is never lent, all but the sweep itself."""
+    learning = make_task(method="ouroboros")
+    memory = partial(Session().memory, learning)
+    blocking = run(runner, make_task(), compare=False)
+    next(blocking)
+    running = run(runner, learning, compare=True, memory=memory)
+    updates: list[Any] = [next(running)]
+    blocking.close()
+    updates += running
+    tasks = [(method, make_task(method=method)) for method in ("autoregressive", "speculative")]
+    updates += race(runner, tasks)
+    of_runs = {Started, Progress, Written, Comparing, Compared, Finished}
+    of_races = {RaceProgress, LaneFinished}
+    assert {type(update) for update in updates} == {Waiting} | of_runs | of_races
+    grid = Grid("speculative", (Axis("gamma", (2,)),))
+    sweeping = list(runner.submit(SweepJob(lambda pair: Sweep(pair, grid, [QUESTION], 1, 8))))
+    assert [type(update) for update in sweeping[:2]] == [SweepStarted, SweepProgress]
+    updates += sweeping[1:]
+    for update in updates:
+        back = pickle.loads(pickle.dumps(update))
+        if isinstance(update, Started | Finished) and update.memory is not None:
+            assert back.memory.fingerprint == update.memory.fingerprint
+            back = replace(back, memory=update.memory)
+        assert back == update
+
+
+def test_a_second_run_waits_until_a_stopped_one_has_left(runner: Runner) -> None:
+    """As after Stop: the first generator is dropped while its thread may still be inside a pass."""
+    first = run(runner, make_task(max_new_tokens=64), compare=False)
+    next(first)
+    second = run(runner, make_task(prompt="the mat"), compare=False)
+    assert waits_for(next(second)) == "Waiting for another run to end …"
+    threading.Timer(0.3, first.close).start()
+    assert ending(second).trace.prompt.text == "the mat"
+
+
+def test_a_task_that_cannot_run_frees_the_lane(runner: Runner) -> None:
+    with pytest.raises(InvalidInput, match="has room for 256"):
+        list(run(runner, make_task(max_new_tokens=300), compare=True))
+    assert ending(run(runner, make_task(), compare=False)).trace.steps
+
+
+def test_models_that_do_not_load_are_an_answer_not_a_hang() -> None:
+    def fail() -> Pair:
+        raise MemoryError("no room")
+
+    broken = Runner(Models(lambda _: fail()))
+    broken.models.start()
+    with pytest.raises(InvalidInput, match="these models do not fit into the memory"):
+        list(run(broken, make_task(), compare=True))
+    assert broken.models.state().startswith(
+        "The models could not be loaded: these models do not fit"
+    )
+
+
+def test_who_comes_when_too_many_wait_is_told_so_whichever_way() -> None:
+    """A queue of two: one computes, one waits."""
+    small = Runner(Models(lambda _: small_pair()), waiting=1)
+    small.models.ask("").result()
+    first, second, third = (
+        run(small, make_task(max_new_tokens=64), compare=False) for _ in range(3)
+    )
+    next(first)
+    next(second)
+    with pytest.raises(InvalidInput, match="the queue is full: a run is waiting already"):
+        next(third)
+    first.close()
+    assert ending(second).trace.steps
+    assert ending(run(small, make_task(), compare=False)).trace.steps
+
+
+def test_who_waits_is_served_in_the_order_of_coming_and_told_how_many_come_first(
+    runner: Runner,
+) -> None:
+    runs = [run(runner, make_task(max_new_tokens=64), compare=False) for _ in range(4)]
+    assert isinstance(next(runs[0]), Started)
+    told = [waits_for(next(run)) for run in runs[1:]]
+    assert told == [
+        "Waiting for another run to end …",
+        *(f"Waiting for a turn: {n} runs come first …" for n in (2, 3)),
+    ]
+    runs[1].close()
+    assert waits_for(next(runs[3])) == "Waiting for a turn: 2 runs come first …"
+    runs[0].close()
+    assert isinstance(next(runs[2]), Started)
+    assert waits_for(next(runs[3])) == "Waiting for another run to end …"
+    runs[2].close()
+    assert isinstance(next(runs[3]), Started)
+    runs[3].close()
+
+
+def test_runs_that_wait_at_once_do_not_spend_one_budget_twice() -> None:
+    runner = Runner(Models(lambda _: small_pair()), Limits(tokens=20))
+    runner.models.ask("").result()
+    first, second = (run(runner, make_task(), compare=False, visitor="a") for _ in range(2))
+    next(first)
+    next(second)
+    list(first)
+    with pytest.raises(InvalidInput, match="may have 20 tokens in an hour; you have had 12"):
+        list(second)
+    assert ending(run(runner, make_task(), compare=False, visitor="b")).trace.steps
+
+
+@dataclass(frozen=True)
+class Sums(Job):
+    """A job of a feature that exists in this test alone."""
+
+    kind = "sum"
+    cost = 5
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"numbers": [2, 1]}
+
+    def updates(self, pair: Pair, name: str, seconds: float) -> Generator[Update, None, None]:
+        yield Update(tokens=2)
+        yield Update(tokens=3, steps=1, facts={"sum": 3})
+
+
+def test_a_job_that_the_server_does_not_know_is_run_charged_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The oracle is what the job itself says; who stops pays for what was computed."""
+    caplog.set_level(logging.INFO, logger="ouroboros.runs")
+    runner = Runner(Models(lambda _: letters()), Limits(tokens=8))
+    runner.models.ask("").result()
+    stopped = runner.submit(Sums(), visitor="a")
+    next(stopped)
+    stopped.close()
+    assert len(list(runner.submit(Sums(), visitor="a"))) == 2
+    with pytest.raises(InvalidInput, match="you have had 5, and this would be 5 more"):
+        list(runner.submit(Sums(), visitor="a"))
+    lines = [json.loads(record.message) for record in caplog.records]
+    assert [(line["ending"], line["tokens"], line.get("sum")) for line in lines] == [
+        ("stopped", 2, None),
+        ("done", 3, 3),
+    ]
+    assert {(line["kind"], *line["numbers"]) for line in lines} == {("sum", 2, 1)}

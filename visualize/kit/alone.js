@@ -1,9 +1,0 @@
-// A page that stands alone has no Gradio that says whether it is dark.
-export function dress() {
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const follow = () => document.body.classList.toggle("dark", dark.matches);
-  follow();
-  dark.addEventListener("change", follow);
-}
-
-export const facts = () => JSON.parse(document.getElementById("facts").textContent);

@@ -1,0 +1,100 @@
+"""Parts of runs and races while they compute: pace, time, silent runs and their comparison."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core.benchmark.protocol import ROUNDS
+from visualize.run import view as views
+from visualize.server.jobs import STATUS_INTERVAL, Job, Update
+from visualize.server.limits import Limits
+from visualize.server.zero_gpu import seconds_for
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.generation import Generation, Task
+    from ouroboros_core.trace.equality import Divergence
+    from ouroboros_core.trace.trace import Trace
+
+Charts = dict[str, Any]
+"""Figures by the id of their chart: those that changed."""
+TEXT_INTERVAL = 1 / 16
+"""Seconds from one update of the text to the next, at least."""
+TEXT_PAUSE = 0.02
+"""Seconds after an update, while no clock runs: to send it, and on one's own machine to draw it,
+slows fewer steps down."""
+
+
+@dataclass(frozen=True)
+class Comparing(Update):
+    """A silent run continues. Nothing is new; the job can be stopped here."""
+
+
+class TimedJob(Job):
+    """A job that times its tasks in rounds."""
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """Return the tasks of one round."""
+        raise NotImplementedError
+
+    @property
+    def rounds(self) -> int:
+        """Return how many rounds are to count."""
+        return ROUNDS
+
+    @property
+    def lent_seconds(self) -> float:
+        tokens = sum(task.max_new_tokens for task in self.tasks)
+        return seconds_for(max(1, self.rounds) * tokens)
+
+    def seconds(self, limits: Limits) -> float:
+        return limits.round_seconds
+
+
+def paced(generation: Generation, interval: float = TEXT_INTERVAL) -> Iterator[None]:
+    """Generate; yield after a step, at most once per `interval` seconds."""
+    due = 0.0
+    for _ in generation:
+        now = time.monotonic()
+        if now >= due:
+            due = now + interval
+            yield
+
+
+def silently(generation: Generation) -> Generator[Comparing, None, Trace]:
+    """Generate without showing, and return the trace. A generator, so that Stop reaches it."""
+    for _ in paced(generation, STATUS_INTERVAL):
+        yield Comparing()
+    return generation.trace()
+
+
+def steps_from(generation: Generation, start: int) -> list[dict[str, Any]]:
+    """Return the view of the steps from index `start` on."""
+    return views.steps_view(
+        generation.steps, generation.texts, generation.task.sampling, generation.piece, start
+    )
+
+
+def same_steps(trace: Trace, other: Trace) -> bool:
+    """Return whether two runs wrote the same tokens in the same steps, whatever their seconds."""
+    return [step.tokens for step in trace.steps] == [step.tokens for step in other.steps]
+
+
+def difference_from_plain(
+    generation: Generation, trace: Trace, baseline: Trace
+) -> Divergence | None:
+    """Return the first difference from plain decoding, None if there is or may be none."""
+    from ouroboros_core.trace.equality import divergence
+
+    return divergence(generation.target, trace, baseline) if generation.repeats_plain_text else None
+
+
+def redraws(steps: int, drawn: int) -> bool:
+    """Return whether charts of the first `drawn` steps are due again: at twice as many steps.
+
+    So all drawings of a run together cost about twice as much as the last one.
+    """
+    return steps >= max(4, 2 * drawn)

@@ -1,0 +1,68 @@
+"""The request for a run, and its checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core import methods
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.sampling import Sampling
+from visualize.server.limits import Limits, flag, whole_number
+from visualize.server.models import import_core
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.generation import Task
+
+LONGEST_PREDICTION = 100_000
+"""Characters of a predicted output."""
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """The values that describe a run, as they came: any of them may be of a wrong type."""
+
+    prompt: Any
+    method: str
+    settings: Mapping[str, Any]
+    chat: Any
+    max_new_tokens: Any
+    sampling: Mapping[str, Any]
+    prediction: Any = ""
+    record: Any = False
+    generation_config: Any = True
+
+    def task(self, most: int = Limits.new_tokens) -> Task:
+        """Return the task of at most `most` new tokens; raises InvalidInput."""
+        import_core()
+        from ouroboros_core.decoding.generation import Task
+
+        if not isinstance(self.prompt, str) or not self.prompt:
+            raise InvalidInput(
+                "the prompt is empty; write at least one character, or choose an example"
+            )
+        _check_prediction(self.prediction)
+        method = methods.get(self.method)
+        sampling = Sampling.parse(dict(self.sampling))
+        return Task(
+            self.prompt,
+            self.method,
+            method.Hyperparameters.parse(dict(self.settings)),
+            sampling,
+            whole_number("max_new_tokens", self.max_new_tokens, most),
+            chat=flag("chat", self.chat),
+            prediction=self.prediction,
+            record=flag("record", self.record),
+            generation_config=flag("generation_config", self.generation_config),
+        )
+
+
+def _check_prediction(prediction: Any) -> None:
+    if isinstance(prediction, str) and len(prediction) <= LONGEST_PREDICTION:
+        return
+    is_text = isinstance(prediction, str)
+    actual = f"{len(prediction)} characters" if is_text else f"a {type(prediction).__name__}"
+    raise InvalidInput(
+        f"prediction must be a text of at most {LONGEST_PREDICTION} characters, got {actual}"
+    )

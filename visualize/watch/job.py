@@ -1,0 +1,339 @@
+"""A run as a job: shown while it computes, then timed against plain decoding."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from ouroboros_core.benchmark.protocol import ROUNDS, Measured, measure
+from ouroboros_core.messages import counted
+from ouroboros_core.trace.summary import Summary
+from visualize.kit import plots
+from visualize.run import figures, live
+from visualize.run import view as views
+from visualize.run.live import Charts
+from visualize.run.view import View
+from visualize.server.jobs import Update
+
+if TYPE_CHECKING:
+    from ouroboros_core.benchmark.protocol import RunLane
+    from ouroboros_core.decoding.generation import Generation, Task
+    from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.lookup.memory import Memory
+    from ouroboros_core.trace.equality import Divergence
+    from ouroboros_core.trace.summary import Speedup
+    from ouroboros_core.trace.trace import Step, Trace
+
+CHART_PAUSE = 0.12
+"""Seconds after an update with a chart, as `live.TEXT_PAUSE`."""
+UNHURRIED = 5
+"""A run that is shown is timed once more if its time allows this many of its kind: plain decoding
+may take three times as long."""
+PLAIN, METHOD = 0, 1
+"""The lanes of a run that is compared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunUpdate(Update):
+    """Base of the updates that change the picture of a run."""
+
+    view: View
+    charts: Charts = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Started(RunUpdate):
+    """A run computes now. `trace` has no steps; the run starts with `memory`."""
+
+    name: str
+    trace: Trace
+    memory: Memory | None
+
+
+@dataclass(frozen=True)
+class Progress(RunUpdate):
+    """New steps of a run, the texts of their tokens, and the pieces of all tokens in them."""
+
+    new_steps: tuple[Step, ...]
+    new_texts: tuple[str, ...]
+    pieces: dict[int, str]
+
+
+@dataclass(frozen=True)
+class Written(RunUpdate):
+    """The text of a run is complete; plain decoding comes next, for comparison."""
+
+    trace: Trace
+
+
+@dataclass(frozen=True)
+class Compared(RunUpdate):
+    """A round has ended, and another one begins. The two traces have the median speedup."""
+
+    trace: Trace
+    baseline: Trace
+    difference: Divergence | None
+    speedup: Speedup
+
+
+@dataclass(frozen=True)
+class Finished(RunUpdate):
+    """A run has ended. `memory` has learned from it; without comparison there is no speedup."""
+
+    trace: Trace
+    baseline: Trace | None
+    difference: Divergence | None
+    memory: Memory | None
+    speedup: Speedup | None = None
+
+
+@dataclass(frozen=True)
+class RunJob(live.TimedJob):
+    """Run a task, and time it against plain decoding.
+
+    The run that is shown does not count: a browser on the same machine takes processor time to
+    draw it. (On two cores a run had 32 tokens a second while it was drawn, and 57
+    otherwise.) If nobody draws it, or time is short, it is the first run that counts.
+
+    task         the run
+    compare      whether to time it against plain decoding
+    charts       whether a page draws it
+    find_memory  returns the method's memory of earlier runs, for a warm start
+    memory       the result of `find_memory`
+
+    Updates: one Started, any number of Progress; then Written, Comparing and Compared if it is
+    compared; one Finished. A run that is stopped or fails has no Finished.
+    """
+
+    kind = "run"
+    task: Task
+    compare: bool
+    charts: bool = True
+    find_memory: Callable[[Pair], Memory | None] | None = None
+    memory: Memory | None = None
+
+    @property
+    def tasks(self) -> list[Task]:
+        return [self.task, self.task]
+
+    @property
+    def rounds(self) -> int:
+        return ROUNDS if self.compare else 0
+
+    @property
+    def cost(self) -> float:
+        return self.task.max_new_tokens
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {
+            "method": self.task.method,
+            "knobs": self.task.hyperparameters.model_dump(),
+            "max_new_tokens": self.task.max_new_tokens,
+            "temperature": self.task.sampling.temperature,
+            "chat": self.task.chat,
+        }
+
+    def prepared(self, pair: Pair) -> Self:
+        memory = self.find_memory(pair) if self.find_memory else self.memory
+        return replace(self, memory=memory, find_memory=None)
+
+    def updates(self, pair: Pair, name: str, seconds: float) -> Generator[Update, None, None]:
+        from ouroboros_core.decoding.generation import Generation
+
+        memory, rounds = self.memory, self.rounds
+        memory_before = copy.deepcopy(memory)
+        generation = Generation(pair, self.task, memory)
+        updates = Live(generation, name, self.charts)
+        yield updates.started(memory)
+        # The run that is updates.
+        began = time.monotonic()
+        yield from updates.progress()
+        took = time.monotonic() - began
+        counts = not self.charts or seconds < UNHURRIED * took
+        is_plain = self.task.method == "autoregressive"
+        if not rounds or (is_plain and counts):
+            yield updates.finished(None, memory)
+            return
+        yield updates.written()
+        # The runs that are timed.
+        run = _lanes_of_run(generation, memory_before, counts)
+        if is_plain:
+            timed = yield from run(0, METHOD)
+            yield updates.finished(None, memory, timed)
+            return
+        left = seconds - (2 if counts else 1) * took  # the first round must fit in
+        first = METHOD if counts else PLAIN
+        for update in measure(2, run, rounds=rounds, first=first, seconds=left):
+            if not isinstance(update, Measured):
+                yield update
+            elif update.more:
+                yield updates.compared(update)
+            else:
+                yield updates.finished(update, memory)
+
+
+class Live:
+    """Makes the updates of one run; each has only steps that were not sent yet."""
+
+    def __init__(self, generation: Generation, name: str, charts: bool) -> None:
+        self.generation, self._name, self._charts = generation, name, charts
+        self._seq, self._sent = 1, 0
+
+    def started(self, memory: Memory | None) -> Started:
+        trace, task = self.generation.trace(), self.generation.task
+        view = {
+            "run": self._name,
+            "badge": views.LIVE,
+            "title": views.title(trace),
+            "prompt": task.prompt,
+            "chat": task.chat,
+            "seq": self._seq,
+            "from": 0,
+            "steps": [],
+            "status": "Reading the prompt …",
+            "tiles": [],
+        }
+        charts = dict.fromkeys(figures.growing(()), plots.empty("The first step is under way."))
+        facts = {"prompt_tokens": len(trace.prompt.tokens)}
+        return Started(self._name, trace, memory, view=view, charts=charts, facts=facts)
+
+    def progress(self) -> Generator[Progress, None, None]:
+        """Generate; yield new steps as often as the text may move.
+
+        If there are charts, a pause follows each update. `written` or `finished` bring the rest.
+        """
+        steps = self.generation.steps  # this list grows
+        drawn = 0
+        for _ in live.paced(self.generation):
+            charts: Charts = {}
+            if self._charts and live.redraws(len(steps), drawn):
+                drawn = len(steps)
+                charts = figures.growing(steps)
+            yield self._new_steps(charts)
+            if self._charts:
+                time.sleep(CHART_PAUSE if charts else live.TEXT_PAUSE)
+
+    def _new_steps(self, charts: Charts) -> Progress:
+        generation = self.generation
+        tokens = counted(len(generation.texts), "token")
+        self._seq += 1
+        view = {
+            "run": self._name,
+            "seq": self._seq,
+            "from": self._sent,
+            "steps": live.steps_from(generation, self._sent),
+            "status": f"Step {len(generation.steps)}: {tokens}",
+        }
+        steps = tuple(generation.steps[self._sent :])
+        self._sent = len(generation.steps)
+        count = sum(len(step.tokens) for step in steps)
+        return Progress(
+            new_steps=steps,
+            new_texts=tuple(generation.texts[len(generation.texts) - count :]),
+            pieces={token: generation.piece(token) for step in steps for token in step.occurring},
+            view=view,
+            charts=charts,
+            tokens=len(generation.texts),
+            steps=len(generation.steps),
+        )
+
+    def written(self) -> Written:
+        trace = self.generation.trace()
+        self._seq += 1
+        view = views.run_view(
+            Summary(trace),
+            run=self._name,
+            seq=self._seq,
+            badge_text=views.LIVE,
+            start=self._sent,
+        )
+        self._sent = len(trace.steps)
+        compared = trace.method != "autoregressive"
+        doing = "Now it is timed against plain decoding" if compared else "Now it is timed"
+        view |= {"status": f"{view['status']}. {doing} …", "done": False}
+        charts = figures.growing(trace.steps) if self._charts else {}
+        tokens, steps = len(trace.tokens), len(trace.steps)
+        return Written(trace, view=view, charts=charts, tokens=tokens, steps=steps)
+
+    def compared(self, rounds: Measured) -> Compared:
+        """Return the speedup so far, while another round is measured."""
+        trace, baseline, difference = self._median_runs(rounds)
+        assert baseline is not None
+        self._seq += 1
+        speedup = rounds.speedup(METHOD)
+        view = views.run_view(
+            Summary(trace, baseline, difference, speedup),
+            run=self._name,
+            seq=self._seq,
+            badge_text=views.LIVE,
+            start=self._sent,
+        )
+        doing = f"{rounds.doing[0].upper()}{rounds.doing[1:]}"
+        view |= {"status": f"{view['status']}. {doing} …", "notices": [], "done": False}
+        return Compared(trace, baseline, difference, speedup, view=view)
+
+    def finished(
+        self, rounds: Measured | None, memory: Memory | None, timed: Trace | None = None
+    ) -> Finished:
+        """Return the last update.
+
+        rounds  None if the run is not compared
+        timed   then, the run that was timed, if another one was shown
+        """
+        trace, baseline, difference = self._median_runs(rounds)
+        trace = timed or trace
+        speedup = rounds.speedup(METHOD) if rounds else None
+        summary = Summary(trace, baseline, difference, speedup)
+        view = views.run_view(
+            summary, run=self._name, seq=self._seq + 1, badge_text=views.LIVE, can_rerun=True
+        )
+        charts = figures.all_charts(summary) if self._charts else {}
+        return Finished(
+            trace,
+            baseline,
+            difference,
+            memory,
+            speedup,
+            view=view,
+            charts=charts,
+            tokens=len(trace.tokens),
+            steps=len(trace.steps),
+            facts={"ending": trace.ending},
+        )
+
+    def _median_runs(
+        self, rounds: Measured | None
+    ) -> tuple[Trace, Trace | None, Divergence | None]:
+        """Return the two runs of the median speedup, and how their texts differ.
+
+        The run that was seen replaces a run that took other steps.
+        """
+        seen = self.generation.trace()
+        if rounds is None:
+            return seen, None, None
+        baseline, trace = rounds.middle(METHOD).traces
+        trace = trace if live.same_steps(trace, seen) else seen
+        return trace, baseline, live.difference_from_plain(self.generation, trace, baseline)
+
+
+def _lanes_of_run(generation: Generation, memory: Memory | None, counts: bool) -> RunLane[Update]:
+    """Return the lanes of a run that is compared: plain decoding, and the method.
+
+    generation  the run that was shown
+    memory      of the method at the start of every round
+    counts      whether the run that was shown is the first of its lane
+    """
+    from ouroboros_core.decoding.generation import Generation
+
+    def run(number: int, lane: int) -> Generator[Update, None, Trace]:
+        if counts and lane == METHOD and number == 0:
+            return generation.trace()
+        task = generation.task if lane == METHOD else generation.task.plain()
+        start = copy.deepcopy(memory) if lane == METHOD else None
+        return (yield from live.silently(Generation(generation.pair, task, start)))
+
+    return run

@@ -1,0 +1,192 @@
+"""The runs of one visitor: every browser session has its own."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core import methods
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.lookup.memory import of_kind
+from ouroboros_core.trace.trace import Trace
+from visualize.run import view as views
+from visualize.server.jobs import Update, Waiting
+from visualize.watch.job import Compared, Finished, Progress, Started, Written
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.generation import Task
+    from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.lookup.memory import Memory
+    from ouroboros_core.trace.equality import Divergence
+    from ouroboros_core.trace.summary import Speedup
+    from ouroboros_core.trace.trace import Step
+
+MOST_RUNS = 8
+"""Finished runs that are remembered for comparison."""
+
+
+@dataclass
+class Order:
+    """A run that a visitor asked for.
+
+    warm    whether it starts with what earlier runs have left
+    run     name of the run on the screen; empty until it is there
+    failed  whether an error ended it
+    """
+
+    task: Task
+    pair: str = ""
+    warm: bool = False
+    run: str = ""
+    failed: bool = False
+
+
+@dataclass
+class Session:
+    """The runs of one visitor.
+
+    memories    for a warm start, by method, shape and tokenizer
+    runs        finished runs by their names, for comparison
+    order       the run under way
+    last_order  the last run that began
+    begun, steps, texts, pieces           of a run that has not ended
+    trace, baseline, difference, speedup  what Watch shows
+    previewing  whether Watch shows a recorded run
+    """
+
+    memories: dict[Any, Memory] = field(default_factory=dict)
+    runs: dict[str, Trace] = field(default_factory=dict)
+    order: Order | None = None
+    last_order: Order | None = None
+    begun: Trace | None = None
+    steps: list[Step] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    pieces: dict[int, str] = field(default_factory=dict)
+    trace: Trace | None = None
+    baseline: Trace | None = None
+    difference: Divergence | None = None
+    speedup: Speedup | None = None
+    previewing: bool = False
+
+    def begin(self, begun: Trace) -> None:
+        """Show a run that has begun, as far as it is written."""
+        self.show(None, None)
+        self.begun = begun
+
+    def grow(self, steps: Sequence[Step], texts: Sequence[str], pieces: Mapping[int, str]) -> None:
+        """Add to the run that has begun."""
+        self.steps += steps
+        self.texts += texts
+        self.pieces |= pieces
+
+    def place(self, order: Order) -> None:
+        """Ask for a run; from now on updates of any other run are ignored."""
+        self.order = order
+
+    def take(self, update: Update, order: Order) -> None:
+        """Take over an update of a run, unless the visitor has left the run."""
+        if self.order is not order:
+            return
+        match update:
+            case Waiting(name=name):
+                order.run = name
+            case Started():
+                order.run, self.last_order = update.name, order
+                self.begin(update.trace)
+                self._learn(update.trace.method, update.memory)
+            case Progress():
+                self.grow(update.new_steps, update.new_texts, update.pieces)
+            case Written(trace=trace):
+                self.show(trace, None)
+            case Compared():
+                self.show(update.trace, update.baseline, update.difference, update.speedup)
+            case Finished():
+                self.order = None
+                self.show(update.trace, update.baseline, update.difference, update.speedup)
+                self.keep(update.trace)
+                self._learn(update.trace.method, update.memory)
+
+    def _learn(self, method: str, memory: Memory | None) -> None:
+        """Keep the memory of a run, if it has one, for the next."""
+        if memory is not None:
+            self.memories[self._memory_key(method, memory)] = memory
+
+    def leave(self) -> Order | None:
+        """Leave the run under way, which was stopped or has failed; its text so far stays."""
+        order, self.order = self.order, None
+        if order is not None and order is self.last_order and self.trace is not None:
+            self.keep(self.trace)
+        return order
+
+    def memory(self, task: Task, pair: Pair) -> Memory | None:
+        """Return the memory of earlier runs with these settings and tokenizer, or a new one.
+
+        None for a method without memory.
+        """
+        fresh = methods.get(task.method).new_memory(task.hyperparameters, pair.fingerprint)
+        if fresh is None:
+            return None
+        return self.memories.get(self._memory_key(task.method, fresh), fresh)
+
+    def remember(self, task: Task, pair: Pair, memory: Memory) -> None:
+        """Start the next warm runs of such a task with a memory.
+
+        Raises InvalidInput if it is of another kind, other settings or another tokenizer.
+        """
+        from ouroboros_core.decoding.generation import check_kept
+
+        fresh = methods.get(task.method).new_memory(task.hyperparameters, pair.fingerprint)
+        assert fresh is not None, "the method has a memory"
+        of_kind(memory, type(fresh))
+        check_kept(memory, pair)
+        if memory.shape != fresh.shape:
+            raise InvalidInput(
+                f"the {memory.holds} was made with other settings: n-grams of {memory.shape} "
+                f"tokens, but these settings have {fresh.shape}"
+            )
+        self._learn(task.method, memory)
+
+    @staticmethod
+    def _memory_key(method: str, memory: Memory) -> tuple[str, Hashable, str]:
+        return method, memory.shape, memory.fingerprint
+
+    def show(
+        self,
+        trace: Trace | None,
+        baseline: Trace | None,
+        difference: Divergence | None = None,
+        speedup: Speedup | None = None,
+    ) -> None:
+        """Show a finished run, or nothing."""
+        self.previewing = False
+        self.begun, self.steps, self.texts, self.pieces = None, [], [], {}
+        self.trace, self.baseline, self.difference = trace, baseline, difference
+        self.speedup = speedup
+
+    def preview(self, trace: Trace, baseline: Trace | None) -> bool:
+        """Show a recorded run, unless the visitor has made or opened one; return whether."""
+        if self.last_order is not None or (self.shown and not self.previewing):
+            return False
+        self.show(trace, baseline)
+        self.previewing = True
+        return True
+
+    def keep(self, trace: Trace) -> None:
+        """Remember a run for comparison; the oldest runs are forgotten."""
+        name = views.describe(trace.method, trace.hyperparameters, trace.target)
+        self.runs[f"{trace.created[11:19]} · {name}"] = trace
+        while len(self.runs) > MOST_RUNS:
+            del self.runs[next(iter(self.runs))]
+
+    @property
+    def shown(self) -> tuple[Trace, Trace | None] | None:
+        """Return the run in Watch and its plain run; None while Watch shows the first one."""
+        if self.trace is not None:
+            return self.trace, self.baseline
+        if self.begun is None:
+            return None
+        pieces = dict(sorted(self.pieces.items()))
+        return replace(
+            self.begun, steps=tuple(self.steps), texts=tuple(self.texts), pieces=pieces
+        ), None
