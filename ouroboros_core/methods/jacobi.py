@@ -13,8 +13,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values
+from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
     Context,
     Guesser,
@@ -24,6 +23,7 @@ from ouroboros_core.methods.parts.base import (
     TokenizedPrompt,
     VerificationResult,
 )
+from ouroboros_core.settings import AUTO, Auto, fixed_values
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 
@@ -47,7 +47,7 @@ class Jacobi(Method):
     published = fixed_values(block_size=16)
     """The block of the trajectories that the authors of CLLM published (arXiv 2403.00835)."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         block_size: Annotated[int, Ge(1), Le(64)] | Auto = Field(
             AUTO,
             examples=[7],
@@ -78,7 +78,7 @@ class Jacobi(Method):
         """Take the outputs behind the first guess that was not accepted."""
         tree, context = result.tree, result.context
         behind = range(len(result.path) + 1, len(tree))
-        if self.resources.sampler.sampling.rejects:
+        if self.resources.sampler.rule.needs_probabilities:
             outputs = result.evaluation.argmax()
             guesses = [outputs[node] for node in behind]
         else:  # with the noise that the target will choose with at these positions

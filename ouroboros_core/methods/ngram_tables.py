@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le
 from pydantic import Field, model_validator
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core import settings
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.ngram_tables import (
     Dominant,
@@ -26,8 +25,8 @@ from ouroboros_core.lookup.ngram_tables import (
     Validated,
 )
 from ouroboros_core.lookup.session_text import SessionText
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -37,6 +36,7 @@ from ouroboros_core.methods.parts.base import (
     VerificationResult,
 )
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 
@@ -61,7 +61,7 @@ class NgramTables(Method):
     published = fixed_values(kind="simple", ngram_size=12, num_tokens=48, min_hits=1)
     """The defaults of `ngram-simple` there."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         kind: Literal["simple", "map-k", "map-k4v", "mod", "cache"] = Field(
             "map-k",
             description=(

@@ -14,13 +14,12 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import hyperparameters
-from ouroboros_core.hyperparameters import AUTO, Auto, fixed_values, upto
+from ouroboros_core import settings
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.session_text import Answers
 from ouroboros_core.lookup.suffix_counts import Continuation, Cursor, Scoring, SuffixCounts
-from ouroboros_core.methods.parts.adjustable import Adjustable
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -30,6 +29,7 @@ from ouroboros_core.methods.parts.base import (
     VerificationResult,
 )
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 
@@ -57,7 +57,7 @@ class Suffix(Method):
     """Those of the authors' code (github.com/snowflakedb/ArcticInference) and of its
     documentation for vLLM."""
 
-    class Hyperparameters(hyperparameters.Hyperparameters):
+    class Hyperparameters(settings.Hyperparameters):
         num_tokens: Annotated[int, Ge(1), Le(64)] | Auto = Field(
             AUTO, examples=[8], description="Draft tokens at most."
         )

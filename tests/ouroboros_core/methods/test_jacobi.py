@@ -9,7 +9,6 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from ouroboros_core.interfaces import Evaluation
 from ouroboros_core.methods.jacobi import Jacobi
 from ouroboros_core.methods.parts.base import (
     Context,
@@ -18,6 +17,7 @@ from ouroboros_core.methods.parts.base import (
     VerificationResult,
 )
 from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.tree import Evaluation
 
 Next = Callable[[Sequence[int]], int]
 

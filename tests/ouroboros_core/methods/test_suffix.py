@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ouroboros_core.lookup.memories import read_memory
+from ouroboros_core.lookup.memory import read_memory
 from ouroboros_core.lookup.session_text import Answers
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.methods.suffix import Suffix
