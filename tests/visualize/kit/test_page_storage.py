@@ -74,6 +74,7 @@ def test_a_prompt_and_a_run_come_back_after_a_reload_and_on_the_way_back_alone(
         visitor.goto(f"{address}?prompt=one")
     else:  # another link was followed meanwhile, and left
         visitor.goto(f"{address}?prompt=two")
+        run(visitor, "0")  # it stores its inputs only after its scripts have run
         visitor.go_back()
     if comes_back:  # a busy browser hands storage over a moment later
         visitor.wait_for_function(f"ready.then(() => {ASK}[0] !== undefined)")
