@@ -197,7 +197,7 @@ def test_in_the_demo_events_reach_python_and_another_run_the_view(
     browser: Any, tmp_path: Path
 ) -> None:
     """With server-side rendering, as on Spaces. The oracle are the recorded runs."""
-    program = "from visualize.components import demo\ndemo.main()\n"
+    program = "from visualize.kit import demo\ndemo.main()\n"
     (tmp_path / "bad.json").write_text('{"version": 1, "method": 3}', encoding="utf-8")
     (tmp_path / "own.json").write_text(trapped().to_json(), encoding="utf-8")
     with server(program=program, environment={**QUIET, "GRADIO_SSR_MODE": "true"}) as url:

@@ -389,9 +389,9 @@ from ouroboros_core.models.engines.native import build, pages
 pages.empty = lambda shape, dtype: torch.empty(*shape, dtype=dtype)  # memory that it watches
 build.TIME_LIMIT = 1800
 build.FLAGS += (*{flags}, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-from tests.ouroboros_core.models import test_blocks as b
-from tests.ouroboros_core.models import test_choose as c
-from tests.ouroboros_core.models import test_native as t
+from tests.ouroboros_core.models.engines.native import test_blocks as b
+from tests.ouroboros_core.models.engines.native import test_choose as c
+from tests.ouroboros_core.models.engines.native import test_decoder as t
 rng = random.Random(5)
 for dtype in c.DTYPES:
     for columns, k in c.SIZES:
