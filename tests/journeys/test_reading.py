@@ -79,6 +79,12 @@ def open_wide_tab(page: Any, name: str) -> None:
     settle(page)
 
 
+def open_replay(page: Any, address: str) -> None:
+    """Open a replay, whose modules run a moment after the page has loaded."""
+    page.goto(address)
+    page.locator(".ouro-run .ouro-text .ouro-token").first.wait_for()
+
+
 def open_run(page: Any, url: str, trace: Trace, folder: Path) -> None:
     """The page, with a run from a file in its view."""
     page.goto(url)
@@ -113,7 +119,7 @@ def test_the_kept_text_has_its_own_lines_whatever_was_rejected(
     if place == "page":
         open_run(reader, request.getfixturevalue("url"), broken, tmp_path)
     else:
-        reader.goto(request.getfixturevalue("replay"))
+        open_replay(reader, request.getfixturevalue("replay"))
     before, wanted = broken.prompt.text + ("\n\n" if broken.prompt.chat else ""), []
     for text in broken.texts:
         wanted.append([text, before.count("\n")])
@@ -160,7 +166,7 @@ def test_a_card_stands_beside_its_token_inside_the_window_and_closing_it_brings_
     """For tokens all over the text, wherever in the window they stand: first, last, rejected, at
     the upper and the lower edge."""
     resize(reader, size)
-    reader.goto(replay)
+    open_replay(reader, replay)
     card, tree, count = (
         reader.locator(f".ouro-{name}").first for name in ("card", "tree-note", "count")
     )
@@ -204,7 +210,7 @@ def test_a_card_stands_beside_its_token_inside_the_window_and_closing_it_brings_
 
 def test_on_a_phone_the_card_is_a_sheet_from_below(reader: Any, replay: str) -> None:
     resize(reader, PHONE)
-    reader.goto(replay)
+    open_replay(reader, replay)
     reader.locator(".ouro-token").nth(40).click()
     box = reader.locator(".ouro-card").bounding_box()
     assert (box["x"], box["width"], box["y"] + box["height"]) == (0, *PHONE)
@@ -219,7 +225,7 @@ def test_on_a_phone_the_card_is_a_sheet_from_below(reader: Any, replay: str) -> 
 def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_it(
     reader: Any, replay: str
 ) -> None:
-    reader.goto(replay)
+    open_replay(reader, replay)
     card, two = reader.locator(".ouro-card"), reader.locator(".ouro-token").nth(60)
     reader.evaluate("document.fonts.ready.then(() => 0)")
     box = two.bounding_box()
@@ -297,7 +303,7 @@ def moments(name: str) -> int:
 def test_the_controls_stay_where_they_are_whatever_the_label_says(
     reader: Any, url: str, replay: str, tmp_path: Path
 ) -> None:
-    reader.goto(replay)
+    open_replay(reader, replay)
     assert_controls_stay(reader, "#run", moments("fibonacci-speculative"))
     open_run(reader, url, gallery.trace("library-union"), tmp_path)
     assert_controls_stay(reader, "#token-view", moments("library-union"))

@@ -378,6 +378,7 @@ def test_a_replay_opens_from_disk_without_a_network(
     file = tmp_path / "replay.html"
     file.write_text(text, encoding="utf-8")
     offline.goto(file.as_uri())
+    offline.locator(".ouro-token").first.wait_for()
     shown = offline.eval_on_selector_all(
         ".ouro-token", "nodes => nodes.map(n => n.textContent).join('')"
     )
