@@ -358,7 +358,7 @@ def test_what_is_not_worth_it_is_tried_now_and_then_beside_a_window_too(columns:
     assert reasons.count("trial") == 100 // (TRIAL + 1)
 
 
-@pytest.mark.parametrize("method", SETTABLE)
+@pytest.mark.parametrize("method", [method for method in SETTABLE if method != "jacobi"])
 def test_where_rows_are_free_all_that_is_proposed_is_checked(method: str) -> None:
     steps = automatic(method, FREE, LONG_ENOUGH)
     checked = [step for step in steps if step.choice and step.choice.offered]

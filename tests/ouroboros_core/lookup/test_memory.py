@@ -147,6 +147,7 @@ class Nothing(Memory):
 
 def test_a_new_kind_of_memory_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {kind.__name__ for kind in kinds().values()} == {
+        "Answers",
         "Memories",
         "PhrasePool",
         "SessionText",
