@@ -14,6 +14,7 @@ import argparse
 import json
 import re
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -292,7 +293,8 @@ def _command(
     names = ", ".join(f"`{row.split('`')[1].split(' ')[0]}`" for row in rows if row in shared)
     sections = [f"{'#' * level} {name}\n", f"{_cell(parser.description or '')}\n"]
     sections.append(_table([row for row in rows if row not in shared]))
-    sections += [f"Also: {names}.\n"] if names else []
+    also = textwrap.fill(f"Also: {names}.", 140, break_on_hyphens=False)
+    sections += [f"{also}\n"] if names else []
     return [*sections, *_below(name, parser, level + 1)]
 
 
