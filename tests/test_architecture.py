@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests import ROOT
+from tests.commands import finished
 
 GROUND = {
     "bounds",
@@ -189,14 +189,7 @@ def test_the_server_knows_no_feature(path: Path) -> None:
 )
 def test_an_import_loads_only_what_it_needs(module: str, absent: list[str]) -> None:
     code = f"import sys, {module}; print(*[m for m in {absent!r} if m in sys.modules])"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        encoding="utf-8",
-    ).stdout.split()
+    loaded = finished([sys.executable, "-c", code], check=True).stdout.split()
     assert loaded == []
 
 
@@ -299,9 +292,7 @@ def test_python_itself_warns_of_the_calls_that_are_found_and_of_no_others(tmp_pa
         "    print(bool(caught))\n"
     )
     command = [sys.executable, "-X", "warn_default_encoding", "-c", program, str(tmp_path / "file")]
-    warned = subprocess.run(
-        [*command, *CALLS], capture_output=True, text=True, check=True, encoding="utf-8"
-    ).stdout.split()
+    warned = finished([*command, *CALLS], check=True).stdout.split()
     found = [
         any(leaves_encoding_open(n) for n in ast.walk(ast.parse(c)) if isinstance(n, ast.Call))
         for c in CALLS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from statistics import median
@@ -28,8 +27,7 @@ from ouroboros_core.what_if.estimate import (
     skipping,
     work_of,
 )
-from tests import ROOT
-from tests.commands import Ask
+from tests.commands import Ask, finished
 from tests.ouroboros_core.what_if import recorded
 from tests.traces import make_trace
 from visualize.gallery import runs as gallery
@@ -248,12 +246,7 @@ def test_the_command_prints_what_the_library_says() -> None:
     numbers = ["bandwidth=1e12", "host=2", "target.layers=40", "draft.kv_number_bytes=1"]
     changed = [part for one in numbers for part in ("--set", one)]
     command = ["what-if", file, "--machine", "a100", "--batch", "4", *changed]
-    told = subprocess.run(
-        [sys.executable, "-m", "ouroboros_core", *command, "--json"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    ).stdout
+    told = finished([sys.executable, "-m", "ouroboros_core", *command, "--json"], check=True).stdout
     machine = replace(machines.machine("a100"), bandwidth=1e12, host=2)
     target = replace(machines.model("llama-3-70b"), layers=40)
     draft = replace(machines.model("llama-3-8b"), kv_number_bytes=1)

@@ -25,7 +25,8 @@ from ouroboros_core.models.engines.passes import Engine, engines
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
-from tests import ROOT, tiny
+from tests import tiny
+from tests.commands import finished
 
 KINDS: dict[str, dict[str, Any]] = {
     "llama": {"hidden_size": 48, "head_dim": 64},
@@ -434,9 +435,7 @@ def test_nothing_is_read_or_written_beyond_its_end(tmp_path: Path, flags: tuple[
         pytest.skip("there is no AMX")
     (compiler, *_) = build.compilers()
     asked = [*compiler, "-print-file-name=libasan.so"]
-    preload = subprocess.run(
-        asked, capture_output=True, text=True, check=True, encoding="utf-8"
-    ).stdout.strip()
+    preload = finished(asked, check=True).stdout.strip()
     environment = {
         **os.environ,
         "LD_PRELOAD": preload,
@@ -444,14 +443,5 @@ def test_nothing_is_read_or_written_beyond_its_end(tmp_path: Path, flags: tuple[
         "XDG_CACHE_HOME": str(tmp_path),
         "OMP_NUM_THREADS": "2",
     }
-    done = subprocess.run(
-        [sys.executable, "-c", SANITIZED.format(flags=flags)],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-        encoding="utf-8",
-    )
+    done = finished([sys.executable, "-c", SANITIZED.format(flags=flags)], env=environment)
     assert done.stdout.strip() == "clean", done.stderr[-3000:]
