@@ -84,7 +84,7 @@ class SeededEvaluation:
         self.model, self.context, self.tree, self.mixtures = model, context, tree, mixtures
 
     def logits(self, node: int) -> Any:
-        path = [self.tree.tokens[ancestor] for ancestor in self.tree.path_to(node)]
+        path = self.tree.tokens_to(node)
         if MIXED not in path:
             return self.model.after((*self.context, *path))
         weights = [{token: 1.0} for token in self.context] + list(self.mixtures[: len(path)])

@@ -283,7 +283,7 @@ def test_node_numbers_that_a_method_has_kept_are_right_in_a_whole_run() -> None:
         nodes = [node for node in range(len(tree)) if said[node] >= 0]
         assert 1 <= len(nodes) <= 5
         for node in nodes:
-            path = [tree.tokens[above] for above in tree.path_to(node)]
+            path = tree.tokens_to(node)
             assert plain(models[0].model, [*result.context.tokens, *path], 1) == [said[node]]
 
 
@@ -417,7 +417,7 @@ def test_a_setting_is_auto_or_a_number_within_its_bounds() -> None:
 def test_a_setting_that_is_fixed_stays_so_beside_one_that_is_not() -> None:
     models, text = tiny.pair("llama", "sdpa"), prompt(seed=7)
 
-    def steps_of(method: str, count: int, costs: Costs, **settings: int) -> list[Any]:
+    def steps_of(method: str, count: int, costs: Costs, **settings: Any) -> list[Any]:
         return run(models, method, text, count, automatic=True, costs=costs, **settings)
 
     def sources(steps: list[Any]) -> list[list[Source]]:

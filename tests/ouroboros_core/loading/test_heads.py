@@ -274,7 +274,7 @@ def check_equal(
         tree = bush(text[end - 1])
         evaluation = drafter.evaluate(text[:end], tree)
         for node in range(len(tree)):
-            path = [tree.tokens[n] for n in tree.path_to(node)]
+            path = tree.tokens_to(node)
             wanted = expected(head, model, text[:end], path)[:vocabulary]
             np.testing.assert_allclose(evaluation.logits(node), wanted, rtol=1e-7, atol=1e-7)
 

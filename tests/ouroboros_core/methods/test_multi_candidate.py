@@ -55,7 +55,7 @@ def test_greedy_the_candidates_are_the_drafts_likeliest_tokens_best_first() -> N
     made = method(Sampling(), "3,2")
     tree = made.propose(Context(TEXT, 50, 0))
     for node in range(len(tree)):
-        path = [tree.tokens[one] for one in tree.path_to(node)]
+        path = tree.tokens_to(node)
         best = np.argsort(-made.draft.model.after((*TEXT, *path))).tolist()
         children = [tree.tokens[child] for child in tree.children(node)]
         assert children == best[: len(children)]

@@ -56,7 +56,7 @@ class Models:
 
     def after(self, tree: TokenTree) -> Any:
         """The target's p after a node of a tree."""
-        return lambda node: self.p([tree.tokens[above] for above in tree.path_to(node)])
+        return lambda node: self.p(tree.tokens_to(node))
 
     def drawn(self, tokens: Sequence[int]) -> float:
         """The probability that the draft draws these."""
