@@ -92,7 +92,9 @@ def test_the_threshold_moves_as_the_paper_says() -> None:
         moved = 0.01 if rate < 0.9 else 0.0 if drafted == 12 else -0.01
         seen.add(moved)
         threshold = 0.9 * threshold + 0.1 * (threshold + moved)
-        assert made.threshold == pytest.approx(threshold) and made.rate == pytest.approx(rate)
+        assert made.threshold == pytest.approx(threshold) and made.moving.rate == pytest.approx(
+            rate
+        )
     assert len(seen) == 3
     made.learn(Outcome(0, 0))
     assert made.threshold == pytest.approx(threshold), "a step without a draft teaches nothing"
