@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from ouroboros_core.benchmark.report import OVERALL, to_csv
+from ouroboros_core.benchmark.report import OVERALL
 from ouroboros_core.locations import assets
 from visualize.kit.events import PRIVATE
 from visualize.kit.markup import safe
@@ -77,7 +75,7 @@ class ResultsPanel:
             for name, table in results.tables().items():
                 gr.DownloadButton(
                     f"CSV: {table.target} on {table.where}",
-                    value=str(_csv(name, table)),
+                    value=str(assets() / f"{name}.csv"),
                     size="sm",
                 )
         gr.on(
@@ -97,13 +95,6 @@ def _figure(over: str, group: str) -> dict[str, Any]:
     bars = figures.few(data.bars(Over(over), group))
     figure = figures.speedups(bars, Over(over))
     return {"seq": time.time_ns(), "run": "", "figure": figure}
-
-
-def _csv(name: str, table: Benchmark) -> Path:
-    """Write all rows of a benchmark as CSV, and return the file."""
-    file = Path(tempfile.mkdtemp(prefix="ouroboros-")) / f"{name}.csv"
-    file.write_text(to_csv(table.rows), encoding="utf-8")
-    return file
 
 
 def top(data: Benchmark) -> str:
