@@ -6,7 +6,6 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -46,8 +45,8 @@ TEXTS = tuple(sorted((question.turns[0] for question in own_prompts()), key=len)
 """The short ones first: the oracle has no cache."""
 REPEAT = "Say three times: the cat sat on the mat, and the dog sat on the log."
 """Who copies the prompt finds what to copy."""
-PLAIN = Sampling(temperature=0.6, top_k=40, top_p=0.9)
-SAMPLINGS = (Sampling(), *(replace(PLAIN, seed=seed) for seed in tiny.SEEDS))
+DRAWN: dict[str, Any] = {"temperature": 0.6, "top_k": 40, "top_p": 0.9}
+SAMPLINGS = (Sampling(), *(Sampling(**DRAWN, seed=seed) for seed in tiny.SEEDS))
 
 
 @cache
