@@ -35,7 +35,7 @@ export function mount(element, props, watch, trigger) {
   const part = (/** @type {string} */ name) => root.querySelector(".ouro-" + name);
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const status = new TokenStatus(root);
-  const stage = new TokenStage(root, looks, status, (node, facts) =>
+  const stage = new TokenStage(root, looks, props.plotly, status, (node, facts) =>
     trigger("select", told(node, facts)),
   );
   if (props.asks) stage.card.lesson = "#learn/guess";
@@ -72,6 +72,8 @@ export function mount(element, props, watch, trigger) {
       drawNumbers(part("numbers"), value.numbers);
       part("why-fast").hidden = !value.numbers.length;
     }
+    if (value.charts) stage.charts.show(value.run, value.charts, stage.text.steps);
+    if (value.rival) stage.rival.begin(value.rival);
     if (value.done) {
       stage.finish(value.steps, value.ended); // the last token's text may be completed only now
       if (value.parts) stage.text.markParting(value.parts);
@@ -82,12 +84,21 @@ export function mount(element, props, watch, trigger) {
     root.dataset.unsaved = String(Boolean(value.unsaved));
     if (!stage.hands.stop) stage.hands.rove(part("text").querySelector(".ouro-token"));
     if (value.status !== undefined) status.announce(value.status, value.done);
-    if (value.plays && value.plays !== played && !still.matches) {
-      // the run plays already before the page is built, see opening.py
-      const begun = played === null && document.getElementById("ouro-opening")?.dataset.begun;
-      stage.timeline.play(begun ? (performance.now() - Number(begun)) / 1000 : 0);
-      played = value.plays;
-    }
+    if (value.plays && value.plays !== played) lead(value);
+    else if (value.rests) stage.rest();
+    else stage.tick(stage.timeline.seconds);
+  }
+
+  /**
+   * Play a recorded run, and rest at its best step.
+   * @param {any} value
+   */
+  function lead({ plays, tour }) {
+    // the run plays already before the page is built, see opening.py
+    const begun = played === null && document.getElementById("ouro-opening")?.dataset.begun;
+    played = plays;
+    if (still.matches || !tour) stage.rest();
+    else stage.lead(tour, begun ? (performance.now() - Number(begun)) / 1000 : 0);
   }
 
   /** @param {any} value */
@@ -190,7 +201,7 @@ export function mount(element, props, watch, trigger) {
         span &&
         (span.querySelector(`[data-node="${node}"]`) ||
           span.querySelector(".ouro-token:not([data-node])"));
-      if (token) stage.lock(token);
+      if (token) stage.open(token);
     },
     hideCard: () => stage.card.hide(),
     see: (/** @type {number} */ step) => stage.see(step),

@@ -15,7 +15,7 @@ from ouroboros_core.trace.reasons import Piece, Reasons, origin
 from ouroboros_core.trace.summary import Summary, Verdict
 from ouroboros_core.trace.trace import Judged, Step, Trace
 from visualize.kit import labels
-from visualize.run import diagnosis
+from visualize.run import diagnosis, figures
 
 View = dict[str, Any]
 """Data that a script of the page draws."""
@@ -304,7 +304,11 @@ def run_view(
     status = status_of(summary)
     if summary.difference is not None and summary.difference.tie:
         status += f". {summary.difference_sentence}"
-    optional = {"theory": theory_view(summary), "parts": parting_view(summary)}
+    optional = {
+        "theory": theory_view(summary),
+        "parts": parting_view(summary),
+        "rival": rival_view(summary),
+    }
     return {
         "seq": seq,
         "run": run,
@@ -319,6 +323,7 @@ def run_view(
         "numbers": diagnosis.sections(summary),
         "status": status,
         "sentence": sentence(summary),
+        "charts": figures.first_charts(summary),
         "ended": trace.ending == "stop token",
         "done": True,
     } | {name: view for name, view in optional.items() if view}
@@ -341,6 +346,15 @@ def parting_view(summary: Summary) -> View | None:
     words = note if judged else f"From here on plain decoding differs. {note}"
     tie = summary.difference is not None and summary.difference.tie
     return {"index": index, "mark": "tie" if tie else "other", "words": words}
+
+
+def rival_view(summary: Summary) -> View | None:
+    """Return the texts of plain decoding's tokens and their seconds, to stand beside a run."""
+    plain = summary.baseline
+    if plain is None or not plain.steps:
+        return None
+    seconds = [round(value, 3) for value in metrics.seconds_to_token(plain)]
+    return {"texts": list(plain.texts), "seconds": seconds}
 
 
 def theory_view(summary: Summary) -> View | None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 from ouroboros_core.benchmark.protocol import ROUNDS, Measured, measure
 from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
-from visualize.kit import plots
 from visualize.run import figures, live
 from visualize.run import view as views
 from visualize.run.live import Charts
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from ouroboros_core.trace.summary import Speedup
     from ouroboros_core.trace.trace import Step, Trace
 
-CHART_PAUSE = 0.12
-"""Seconds after an update with a chart, as `live.TEXT_PAUSE`."""
 UNHURRIED = 5
 """A run that is shown is timed once more if its time allows this many of its kind: plain decoding
 may take three times as long."""
@@ -196,28 +193,22 @@ class Live:
             "steps": [],
             "status": "Reading the prompt …",
             "tiles": [],
+            "charts": figures.begun_charts(),
         }
-        charts = dict.fromkeys(figures.growing(()), plots.empty("The first step is under way."))
         facts = {"prompt_tokens": len(trace.prompt.tokens)}
-        return Started(self._name, trace, memory, view=view, charts=charts, facts=facts)
+        return Started(self._name, trace, memory, view=view, facts=facts)
 
     def progress(self) -> Generator[Progress, None, None]:
         """Generate; yield new steps as often as the text may move.
 
         If there are charts, a pause follows each update. `written` or `finished` bring the rest.
         """
-        steps = self.generation.steps  # this list grows
-        drawn = 0
         for _ in live.paced(self.generation):
-            charts: Charts = {}
-            if self._charts and live.redraws(len(steps), drawn):
-                drawn = len(steps)
-                charts = figures.growing(steps)
-            yield self._new_steps(charts)
+            yield self._new_steps()
             if self._charts:
-                time.sleep(CHART_PAUSE if charts else live.TEXT_PAUSE)
+                time.sleep(live.TEXT_PAUSE)
 
-    def _new_steps(self, charts: Charts) -> Progress:
+    def _new_steps(self) -> Progress:
         generation = self.generation
         tokens = counted(len(generation.texts), "token")
         self._seq += 1
@@ -236,7 +227,6 @@ class Live:
             new_texts=tuple(generation.texts[len(generation.texts) - count :]),
             pieces={token: generation.piece(token) for step in steps for token in step.occurring},
             view=view,
-            charts=charts,
             tokens=len(generation.texts),
             steps=len(generation.steps),
         )
@@ -255,9 +245,7 @@ class Live:
         compared = trace.method != "autoregressive"
         doing = "Now it is timed against plain decoding" if compared else "Now it is timed"
         view |= {"status": f"{view['status']}. {doing} …", "done": False}
-        charts = figures.growing(trace.steps) if self._charts else {}
-        tokens, steps = len(trace.tokens), len(trace.steps)
-        return Written(trace, view=view, charts=charts, tokens=tokens, steps=steps)
+        return Written(trace, view=view, tokens=len(trace.tokens), steps=len(trace.steps))
 
     def compared(self, rounds: Measured) -> Compared:
         """Return the speedup so far, while another round is measured."""
@@ -291,7 +279,7 @@ class Live:
         view = views.run_view(
             summary, run=self._name, seq=self._seq + 1, badge_text=views.LIVE, can_rerun=True
         )
-        charts = figures.all_charts(summary) if self._charts else {}
+        charts = figures.more_charts(summary) if self._charts else {}
         return Finished(
             trace,
             baseline,

@@ -25,7 +25,8 @@ from visualize.kit.setting_input import NOTHING_YET
 from visualize.run import figures, permalink, saving
 from visualize.run import view as views
 from visualize.run.components import DetailsView, SaveView, TokenView
-from visualize.run.figures import CHARTS, Chart, all_charts
+from visualize.run.figures import MORE_CHARTS, Chart, more_charts
+from visualize.run.tour import tour
 from visualize.run.view import View
 from visualize.server.jobs import Update, Waiting
 from visualize.server.limits import visitor_id
@@ -61,9 +62,9 @@ class WatchPanel:
         self.first = trace, baseline = gallery.trace(RECORDED), gallery.baseline(RECORDED)
         self.inputs = RunInputs(runner.limits.new_tokens, trace)
         summary = Summary(trace, baseline, rounds=gallery.speedup(RECORDED))
-        drawn = all_charts(summary)
+        drawn = more_charts(summary)
         shown = views.run_view(summary, run="recorded", seq=0, badge_text=views.badge(trace))
-        shown |= {"plays": RECORDED}
+        shown |= {"plays": RECORDED, "tour": tour(summary, views.piece_of(trace)).view}
         self.session = gr.State(Session())
         self.drawn = gr.State({})
         with gr.Row(elem_classes="ouro-main ouro-watch"):
@@ -79,11 +80,11 @@ class WatchPanel:
                 # may hold only some keys, and the steps from its `from` on.
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
                 self.saving = SaveView((*saving.TYPES, "link"), elem_id="save-view")
-                named = [{"id": chart.id, "label": chart.label} for chart in CHARTS]
+                named = [{"id": chart.id, "label": chart.label} for chart in MORE_CHARTS]
                 named.append({"id": WHAT_IF, "label": "Another machine"})
                 self.details = DetailsView(named, has_charts(trace), elem_id="details")
                 with gr.Row(elem_classes="ouro-charts"):
-                    self.charts = {chart.id: self._chart(chart, drawn) for chart in CHARTS}
+                    self.charts = {chart.id: self._chart(chart, drawn) for chart in MORE_CHARTS}
                     self.what_if = WhatIfView(what_if_view.choices(), elem_id=f"chart-{WHAT_IF}")
                 self.models = gr.Markdown(
                     self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
@@ -92,12 +93,11 @@ class WatchPanel:
 
     @staticmethod
     def _chart(chart: Chart, drawn: dict[str, Any]) -> PlotView:
-        later = None if chart.grow else plots.empty("Measured when the run has ended.")
         return PlotView(
             {"seq": 0, "run": "recorded", "figure": drawn[chart.id]},
             label=chart.title,
             axis=chart.axis,
-            later=later,
+            later=plots.empty("Measured when the run has ended."),
             elem_id=f"chart-{chart.id}",
         )
 
@@ -105,10 +105,9 @@ class WatchPanel:
         self.inputs.wire()
         # `ask` holds the values of all inputs, gathered in the browser.
         inputs = [self.session, self.pair, self.inputs.ask]
-        growing = [self.charts[chart.id] for chart in CHARTS if chart.grow]
-        rest = [self.charts[chart.id] for chart in CHARTS if not chart.grow]
+        charts = [*self.charts.values()]
         # While it runs only what changes is an output: each costs the browser time at every update.
-        changing = [self.view, *growing, self.drawn]
+        changing = [self.view, self.drawn]
         runs = []
         for event in (self.inputs.gather().then, self.view.run_again):
             running = event(
@@ -121,7 +120,7 @@ class WatchPanel:
             )
             running.then(self.runner.models.state, self.pair, self.models, queue=False, **PRIVATE)
             running.success(
-                self._rest, [self.drawn, self.session], [self.details, *rest], **PRIVATE
+                self._rest, [self.drawn, self.session], [self.details, *charts], **PRIVATE
             )
             running.failure(
                 self._left, self.session, [self.view, *self.charts.values()], queue=False, **PRIVATE
@@ -185,9 +184,9 @@ class WatchPanel:
             self.inputs.write(inputs) if inputs else [gr.skip() for _ in self.inputs.components]
         )
         return [
-            view,
+            view | {"rests": True},
             {"has": has_charts(trace)},
-            *_chart_values(seq, run, all_charts(summary)),
+            *_chart_values(seq, run, more_charts(summary)),
             *written,
         ]
 
@@ -235,7 +234,7 @@ class WatchPanel:
         An output that did not change is yielded again: the difference that Gradio sends is empty.
         """
         view: View = {}
-        drawn: dict[str, Any] = {chart.id: {} for chart in CHARTS}
+        drawn: dict[str, Any] = {chart.id: {} for chart in MORE_CHARTS}
         for seq, update in enumerate(updates, 1):
             session.take(update, order)
             if isinstance(update, Waiting):
@@ -246,13 +245,12 @@ class WatchPanel:
                     name: {"seq": seq, "run": view["run"], "figure": figure}
                     for name, figure in update.charts.items()
                 }
-            growing = (drawn[chart.id] for chart in CHARTS if chart.grow)
-            yield view, *growing, drawn  # in the order of `changing`, see `_wire`
+            yield view, drawn  # in the order of `changing`, see `_wire`
 
     @staticmethod
     def _rest(drawn: dict[str, Any] | None, session: Session) -> list[Any]:
         """Return the ids of the run's charts, and the charts that are drawn at its end."""
-        charts = [(drawn or {}).get(chart.id, gr.skip()) for chart in CHARTS if not chart.grow]
+        charts = [(drawn or {}).get(chart.id, gr.skip()) for chart in MORE_CHARTS]
         has = {"has": has_charts(session.shown[0])} if session.shown else gr.skip()
         return [has, *charts]
 
@@ -327,9 +325,11 @@ class WatchPanel:
         prompt_after = {"prompt": trace.prompt.text, "chat": trace.prompt.chat}
         follows = {"before": before.prompt.text, **prompt_after}
         return [
-            view | {"plays": name, "follows": follows},
+            view
+            | {"plays": name, "tour": tour(summary, views.piece_of(trace)).view}
+            | {"follows": follows},
             {"has": has_charts(trace)},
-            *_chart_values(seq, run, all_charts(summary)),
+            *_chart_values(seq, run, more_charts(summary)),
         ]
 
     def _left(self, session: Session) -> list[Any]:
@@ -350,14 +350,14 @@ class WatchPanel:
         summary = Summary(trace, baseline, session.difference, session.speedup)
         view = views.run_view(summary, run=run, seq=seq, badge_text=badge, can_rerun=begun)
         view |= {"status": status} | ({"tiles": []} if not trace.steps else {})
-        nothing = {chart.id: plots.empty(NOTHING_YET) for chart in CHARTS}
-        charts = all_charts(summary) if trace.steps else nothing
+        nothing = {chart.id: plots.empty(NOTHING_YET) for chart in MORE_CHARTS}
+        charts = more_charts(summary) if trace.steps else nothing
         return [view, *_chart_values(seq, run, charts)]
 
 
 def _chart_values(seq: int, run: str, drawn: dict[str, Any]) -> list[dict[str, Any]]:
     """The values of the charts' components."""
-    return [{"seq": seq, "run": run, "figure": drawn[chart.id]} for chart in CHARTS]
+    return [{"seq": seq, "run": run, "figure": drawn[chart.id]} for chart in MORE_CHARTS]
 
 
 def has_charts(trace: Trace) -> list[str]:

@@ -14,7 +14,7 @@ from ouroboros_core.trace.summary import Summary
 from tests.visitor import DONE, ask, choose, generate, has, point_at, tokens
 from visualize.gallery import runs as gallery
 from visualize.run import view as views
-from visualize.run.figures import CHARTS
+from visualize.run.figures import MORE_CHARTS
 from visualize.watch.examples import EXAMPLES
 from visualize.watch.tab import has_charts
 
@@ -66,16 +66,10 @@ def test_the_sentence_of_a_run_tells_passes_speed_and_sameness() -> None:
 
 def test_a_run_has_only_the_charts_that_say_something_of_it() -> None:
     plain = next(n for n, run in gallery.runs().items() if run["method"] == "autoregressive")
-    assert has_charts(gallery.trace(plain)) == [
-        "acceptance",
-        "time",
-        "speedup",
-        "where",
-        "what_if",
-    ]
+    assert has_charts(gallery.trace(plain)) == ["speedup", "where", "what_if"]
     name = gallery.first(methods.DEFAULT)
     assert name is not None
-    assert set(has_charts(gallery.trace(name))) >= {"acceptance", "positions", "even"}
+    assert set(has_charts(gallery.trace(name))) >= {"positions", "even"}
 
 
 def test_the_first_run_plays_by_itself(browser: Any, url: str) -> None:
@@ -285,7 +279,7 @@ def test_details_show_one_chart_at_a_time(page: Any) -> None:
     page.locator(".ouro-details summary").click()
     page.wait_for_function(f"{SHOWN} === 1")
     buttons = page.locator(".ouro-pick button")
-    names = ["Another machine", *(chart.label for chart in CHARTS)]
+    names = ["Another machine", *(chart.label for chart in MORE_CHARTS)]
     assert set(buttons.locator("visible=true").all_inner_texts()) <= set(names)
     page.get_by_role("button", name="Speedup", exact=True).click()
     assert page.locator("#chart-speedup").is_visible()
