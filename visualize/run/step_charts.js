@@ -140,6 +140,7 @@ export class StepCharts {
   /** @param {PointerEvent} event */
   down(event) {
     if (event.button) return;
+    this.bars.setPointerCapture(event.pointerId); // Plotly covers the page while a button is down
     this.first = this.stepAt(event);
     if (this.chosen) this.choose(0, -1);
   }
@@ -160,6 +161,7 @@ export class StepCharts {
   choose(from, to) {
     this.chosen = to >= 0;
     const [first, last] = this.chosen && from > to ? [to, from] : [from, to];
+    this.acts.preview(null);
     this.acts.select(first, last);
     this.mark(first, last);
     const steps = this.steps.slice(first, last + 1),
