@@ -183,17 +183,13 @@ class Race:
         return RaceProgress(view=self._view | lanes | over | {"status": status})
 
     def _lanes(self, rounds: Measured) -> View:
-        """Return the lanes that have run, with their medians, as steps that were seen."""
-        runs = [rounds.run(lane) for lane in range(len(self._traces))]
-        runs = [
-            run if live.same_steps(run, seen) else seen
-            for run, seen in zip(runs, self._traces, strict=True)
-        ]
-        lanes = [
-            views.lane_view(name, Summary(run, runs[0], difference, rounds.speedup(lane)))
-            | {"modelled": what_if_view.clocks(run)}
-            for lane, (name, run, difference) in enumerate(
-                zip(self._view["names"], runs, self._differences, strict=False)
-            )
-        ]
+        """Return the lanes that have run, each in the round of its median speedup."""
+        lanes = []
+        for lane, (name, difference) in enumerate(
+            zip(self._view["names"], self._differences, strict=False)
+        ):
+            middle = rounds.middle(lane)
+            run = middle.traces[lane]
+            summary = Summary(run, middle.plain, difference, rounds.speedup(lane))
+            lanes.append(views.lane_view(name, summary) | {"modelled": what_if_view.clocks(run)})
         return {"seq": time.time_ns(), "lanes": lanes}
