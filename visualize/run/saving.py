@@ -16,18 +16,9 @@ TYPES = {"json": "application/json", "html": "text/html", "csv": "text/csv"}
 """The type of each kind of file."""
 
 
-def link(task: Task) -> dict[str, Any]:
+def link(task: Task, model: str = "") -> dict[str, Any]:
     """Return the value of a SaveView with a link to the inputs of a task; raises InvalidInput."""
-    inputs = permalink.Inputs(
-        task.prompt,
-        task.method,
-        task.chat,
-        task.max_new_tokens,
-        task.hyperparameters.model_dump(),
-        task.sampling.model_dump(),
-        task.generation_config,
-    )
-    return {"link": permalink.query(inputs)}
+    return {"link": permalink.query(permalink.of_task(task, model))}
 
 
 def file(

@@ -6,7 +6,7 @@ import { embed } from "./embedding.js";
 import { rememberRun } from "../kit/own_runs.js";
 import { TokenStage } from "./token_stage.js";
 import { TokenStatus } from "./token_status.js";
-import { drawMeaning, drawNotices, drawNumbers, drawTiles } from "./token_summary.js";
+import { drawCaption, drawMeaning, drawNotices, drawNumbers, drawTiles } from "./token_summary.js";
 /** @import { Facts, Mount } from "../kit/types" */
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -65,6 +65,7 @@ export function mount(element, props, watch, trigger) {
       }
     } // else steps are missing here, and a later view from 0 brings them
     status.show(value);
+    if (value.conditions) drawCaption(root, value);
     if (value.tiles) drawTiles(part("tiles"), value.tiles);
     if (value.notices) drawNotices(part("notices"), value.notices, again);
     if (value.sentence !== undefined) fill(part("sentence"), value.sentence);
@@ -96,6 +97,9 @@ export function mount(element, props, watch, trigger) {
     for (const name of ["numbers", "notices", "title", "sentence"]) part(name).replaceChildren();
     status.spoken = 0;
     const apart = Boolean(value.prompt && value.chat);
+    root.dataset.asked = value.asked ? JSON.stringify(value.asked) : "";
+    root.dataset.recorded = String(Boolean(value.plays));
+    if (props.asks) tell("ouro:shown");
     stage.start(value.run, apart ? value.prompt + "\n\n" : value.prompt, apart);
     if (props.asks && !value.done) tell("ouro:begun", { run: value.run });
   }

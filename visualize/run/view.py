@@ -19,6 +19,8 @@ from visualize.run import diagnosis
 
 View = dict[str, Any]
 """Data that a script of the page draws."""
+NEW_TOKENS = 128
+"""The page's default of the most new tokens."""
 LIVE = "live"
 """The badge of a run that a visitor makes here; token_view.js also knows it."""
 
@@ -258,6 +260,32 @@ def title(trace: Trace) -> str:
     return f"{described}, under its generation_config.json: {settings}"
 
 
+def caption(trace: Trace) -> View:
+    """Return what a run was asked for: prompt, method, settings and models, and its conditions, of
+    which those that are not the page's defaults are marked."""
+    sampling = Sampling.model_validate(trace.sampling)
+    defaults = Sampling()
+    conditions = [{"words": "greedy", "changed": False}]
+    if sampling.temperature:
+        words = [
+            f"{labels.setting(name)} {value}"
+            for name, value in sampling
+            if name in ("temperature", "seed") or value != getattr(defaults, name)
+        ]
+        conditions = [{"words": ", ".join(words), "changed": True}]
+    if trace.max_new_tokens != NEW_TOKENS:
+        words_ = f"at most {counted(trace.max_new_tokens, 'token')}"
+        conditions.append({"words": words_, "changed": True})
+    if not trace.prompt.chat:
+        conditions.append({"words": "no chat template", "changed": True})
+    return {
+        "prompt": trace.prompt.text,
+        "chat": trace.prompt.chat,
+        "title": title(trace),
+        "conditions": conditions,
+    }
+
+
 def _identical(summary: Summary) -> tuple[str, str]:
     """The verdict on the text in a word or two, and its explanation."""
     match summary.verdict:
@@ -310,10 +338,8 @@ def run_view(
         "run": run,
         "from": start,
         "steps": steps_view(trace.steps, trace.texts, summary.sampling, piece_of(trace), start),
-        "prompt": trace.prompt.text,
-        "chat": trace.prompt.chat,
+        **caption(trace),
         "badge": badge_text,
-        "title": title(trace),
         "tiles": tiles(summary),
         "notices": notices(summary, can_rerun),
         "numbers": diagnosis.sections(summary),

@@ -12,7 +12,7 @@ from ouroboros_core.benchmark.protocol import ROUNDS, Measured, measure
 from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
 from visualize.kit import plots
-from visualize.run import figures, live
+from visualize.run import figures, live, permalink
 from visualize.run import view as views
 from visualize.run.live import Charts
 from visualize.run.view import View
@@ -188,9 +188,8 @@ class Live:
         view = {
             "run": self._name,
             "badge": views.LIVE,
-            "title": views.title(trace),
-            "prompt": task.prompt,
-            "chat": task.chat,
+            **views.caption(trace),
+            "asked": permalink.of_task(task).asked,
             "seq": self._seq,
             "from": 0,
             "steps": [],

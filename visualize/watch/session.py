@@ -53,6 +53,7 @@ class Session:
     begun, steps, texts, pieces           of a run that has not ended
     trace, baseline, difference, speedup  what Watch shows
     previewing  whether Watch shows a recorded run
+    fault       why the last run that was asked for has failed
     """
 
     memories: dict[Any, Memory] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class Session:
     difference: Divergence | None = None
     speedup: Speedup | None = None
     previewing: bool = False
+    fault: str = ""
 
     def begin(self, begun: Trace) -> None:
         """Show a run that has begun, as far as it is written."""
@@ -118,6 +120,12 @@ class Session:
         if order is not None and order is self.last_order and self.trace is not None:
             self.keep(self.trace)
         return order
+
+    def fail(self, message: str) -> None:
+        """Remember why the run that was asked for has failed."""
+        self.fault = message
+        if self.order is not None:
+            self.order.failed = True
 
     def memory(self, task: Task, pair: Pair) -> Memory | None:
         """Return the memory of earlier runs with these settings and tokenizer, or a new one.
