@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -124,12 +123,12 @@ class Benchmark:
         """Return the groups of prompts, in the report's order."""
         return list(dict.fromkeys(row.group for row in self.rows if row.group != OVERALL))
 
-    def bars(self, over: Over) -> list[Bar]:
-        """Return every lossless method, the fastest first."""
-        speeds = self._speeds()
+    def bars(self, over: Over, group: str = OVERALL) -> list[Bar]:
+        """Return every lossless method on a group of prompts, the fastest first."""
+        speeds = self._speeds(group)
         bars = []
         for row in self.rows:
-            if row.group != OVERALL or not row.tokens_per_pass or not row.lossless:
+            if row.group != group or not row.tokens_per_pass or not row.lossless:
                 continue  # the draft model alone makes no pass of the target
             low, high = self._interval(row, over, speeds)
             bars.append(
@@ -145,26 +144,16 @@ class Benchmark:
         greedy = speeds[HF_GREEDY, ""]
         return report.confidence(speeds[row.method, row.setting], greedy)
 
-    def _speeds(self) -> dict[tuple[str, str], Speeds]:
-        """Return speeds by method and setting."""
+    def _speeds(self, group: str) -> dict[tuple[str, str], Speeds]:
+        """Return speeds on a group of prompts by method and setting."""
         runs: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
         for run in self.runs:
-            runs[run.method, run.setting].append(run)
+            if group in (OVERALL, run.group):
+                runs[run.method, run.setting].append(run)
         return {
             key: Speeds.of(((run.question, run.turn), run.tokens, run.seconds) for run in measured)
             for key, measured in runs.items()
         }
-
-    def grid(self, bars: Sequence[Bar], over: Over) -> list[list[float | None]]:
-        """Return the speedup of each bar's method on each group."""
-        by_place = {(row.method, row.group): row for row in self.rows}
-        return [
-            [
-                speedup(row, over) if (row := by_place.get((bar.row.method, group))) else None
-                for group in self.groups
-            ]
-            for bar in bars
-        ]
 
 
 def speedup(row: Row, over: Over) -> float:
@@ -273,16 +262,17 @@ def cut_texts(benchmark: Benchmark) -> str:
     return report.loops(benchmark.rows)
 
 
-def other_pairs(folder: Path | None = None) -> list[Benchmark]:
-    """Return the benchmarks of other pairs and other machines, in the order of their files."""
-    files = sorted((folder or assets()).glob("benchmark-*.json"))
-    return [Benchmark.read(file) for file in files]
+def tables(folder: Path | None = None) -> dict[str, Benchmark]:
+    """Return the benchmarks by file name without its ending: the first, then those of other pairs
+    and other machines."""
+    files = sorted((folder or assets()).glob("benchmark*.json"), key=lambda file: file.stem)
+    return {file.stem: Benchmark.read(file) for file in files}
 
 
 def measured_on(benchmark: Benchmark) -> str:
-    """Return a sentence with the models and the machine of a benchmark."""
+    """Return the models and the machine of a benchmark."""
     draft = f" with the draft model {benchmark.draft}" if benchmark.draft else ""
-    return f"Measured with {benchmark.target}{draft} on {benchmark.where}."
+    return f"{benchmark.target}{draft} on {benchmark.where}"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from ouroboros_core.sweeps.sweep import Point
 from ouroboros_core.trace.trace import Seconds
 from ouroboros_core.what_if import machines
 from visualize.gallery import runs as gallery
-from visualize.results.tab import benchmark, modelled_table
 from visualize.sweep.job import VisitorSweep
 from visualize.sweep.tab import SweepPanel
 from visualize.watch.tab import RECORDED
@@ -166,20 +165,6 @@ def test_a_sweep_that_is_stopped_is_drawn_on_the_clock_that_is_chosen(clock: str
     stopped, chart, _, note = SweepPanel._stop(visitor, clock)
     assert stopped["stopped"] and note.startswith("Modelled on H100") == bool(clock)
     assert ("modelled" in json.dumps(chart["figure"])) == bool(clock)
-
-
-def test_a_benchmark_is_modelled_by_the_mean_step_of_each_method() -> None:
-    found = benchmark()
-    assert found is not None
-    speeds = {bar.row.method: mine for bar, mine in what_if_view.benchmark_speedups(found)}
-    assert "autoregressive" not in speeds and not any(name.startswith("hf-") for name in speeds)
-    by_name = {row.method: row for row in found.rows if row.group == "overall"}
-    # A lookup whose rows are free on a GPU gains all its tokens per pass but for the host.
-    lookup = by_name["prompt_lookup"].tokens_per_pass
-    assert 0.9 * lookup < speeds["prompt_lookup"][2] <= lookup + 0.01
-    table = modelled_table(found)
-    main = [bar for bar, _ in what_if_view.benchmark_speedups(found) if bar.main]
-    assert table.count("<tr>") == len(main) + 1 < len(speeds) and "modelled: H100" in table
 
 
 @pytest.mark.browser
