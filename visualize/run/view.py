@@ -9,6 +9,7 @@ from typing import Any
 from ouroboros_core.environment import processor_name
 from ouroboros_core.messages import counted
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import AUTO
 from ouroboros_core.sources import LOOKS, key_of
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.reasons import Piece, Reasons, origin
@@ -190,7 +191,21 @@ def notices(summary: Summary, can_rerun: bool) -> list[View]:
     elif summary.busy:
         notes.append({"words": diagnosis.busy_warning(summary)})
         notes[-1] |= {"act": "again", "label": "Measure again"} if can_rerun else {}
+    if automatic_off(trace):
+        words = (
+            f"{labels.method(trace.method)} switched itself off: its automatic choice expects no "
+            "gain from guesses on this machine."
+        )
+        notes.append({"words": words})
+        notes[-1] |= {"act": "fixed", "label": "Show it anyway"} if can_rerun else {}
     return notes
+
+
+def automatic_off(trace: Trace) -> bool:
+    """Return whether a method with automatic amounts had the target check next to nothing: in fewer
+    than one of ten steps."""
+    checked = sum(step.width > 1 for step in trace.steps)
+    return AUTO in trace.hyperparameters.values() and 10 * checked < len(trace.steps)
 
 
 def _empty_answer(end: str, chat: bool) -> str:

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -62,12 +62,9 @@ class WatchPanel:
     def __init__(self, runner: Runner, pair: Any) -> None:
         """pair: the component in which a visitor chooses the models, for all tabs."""
         self.runner, self.pair = runner, pair
-        self.first = trace, baseline = gallery.trace(RECORDED), gallery.baseline(RECORDED)
+        trace, shown, drawn = _recorded_run(RECORDED)
+        self.first = trace, gallery.baseline(RECORDED)
         self.inputs = RunInputs(runner.limits.new_tokens, trace.prompt.text)
-        summary = Summary(trace, baseline, rounds=gallery.speedup(RECORDED))
-        drawn = all_charts(summary)
-        shown = views.run_view(summary, run="recorded", seq=0, badge_text=views.badge(trace))
-        shown |= {"plays": RECORDED, "asked": _recorded(trace).asked}
         self.session = gr.State(Session())
         self.drawn = gr.State({})
         with gr.Row(elem_classes="ouro-main ouro-watch"):
@@ -87,7 +84,11 @@ class WatchPanel:
                 named.append({"id": WHAT_IF, "label": "Another machine"})
                 self.details = DetailsView(named, has_charts(trace), elem_id="details")
                 with gr.Row(elem_classes="ouro-charts"):
-                    self.charts = {chart.id: self._chart(chart, drawn) for chart in CHARTS}
+                    values = _chart_values(0, shown["run"], drawn)
+                    self.charts = {
+                        chart.id: self._chart(chart, value)
+                        for chart, value in zip(CHARTS, values, strict=True)
+                    }
                     self.what_if = WhatIfView(what_if_view.choices(), elem_id=f"chart-{WHAT_IF}")
                 self.models = gr.Markdown(
                     self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
@@ -95,10 +96,10 @@ class WatchPanel:
         self._wire()
 
     @staticmethod
-    def _chart(chart: Chart, drawn: dict[str, Any]) -> PlotView:
+    def _chart(chart: Chart, value: dict[str, Any]) -> PlotView:
         later = None if chart.grow else plots.empty("Measured when the run has ended.")
         return PlotView(
-            {"seq": 0, "run": "recorded", "figure": drawn[chart.id]},
+            value,
             label=chart.title,
             axis=chart.axis,
             later=later,
@@ -316,16 +317,14 @@ class WatchPanel:
             name = gallery.of_prompt(prompt, method)
             if name is None:
                 raise InvalidInput(f"There is no recorded run of this prompt by {method[:40]}.")
-        trace, baseline = gallery.trace(name), gallery.baseline(name)
-        if not session.preview(trace, baseline):
+        trace, view, charts = _recorded_run(name)
+        if not session.preview(trace, gallery.baseline(name)):
             return [gr.skip() for _ in range(2 + len(self.charts))]
         run, seq = f"recorded {name}", time.time_ns()
-        summary = Summary(trace, baseline, rounds=gallery.speedup(name))
-        view = views.run_view(summary, run=run, seq=seq, badge_text=views.badge(trace))
         return [
-            view | {"plays": name, "asked": _recorded(trace).asked},
+            view | {"run": run, "seq": seq},
             {"has": has_charts(trace)},
-            *_chart_values(seq, run, all_charts(summary)),
+            *_chart_values(seq, run, charts),
         ]
 
     def _left(self, session: Session) -> list[Any]:
@@ -350,6 +349,17 @@ class WatchPanel:
         nothing = {chart.id: plots.empty(NOTHING_YET) for chart in CHARTS}
         charts = all_charts(summary) if trace.steps else nothing
         return [fault, view, *_chart_values(seq, run, charts)]
+
+
+@cache
+def _recorded_run(name: str) -> tuple[Trace, View, dict[str, Any]]:
+    """Return a recorded run, its view and its charts."""
+    trace = gallery.trace(name)
+    summary = Summary(trace, gallery.baseline(name), rounds=gallery.speedup(name))
+    badge = views.badge(trace)
+    view = views.run_view(summary, run=f"recorded {name}", seq=0, badge_text=badge)
+    view |= {"plays": name, "asked": _recorded(trace).asked}
+    return trace, view, all_charts(summary)
 
 
 def _recorded(trace: Trace) -> Inputs:
