@@ -160,7 +160,7 @@ def choose(page: Any, name: str) -> None:
     )
 
 
-LAB = ("Sweep", "Results", "Proof", "Be the draft", "Recorded runs", "Drafts and models")
+LAB = ("Sweep", "Results", "Proof", "Recorded runs", "Drafts and models")
 
 
 def open_tab(page: Any, name: str) -> None:

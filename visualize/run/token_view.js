@@ -82,6 +82,7 @@ export function mount(element, props, watch, trigger) {
     root.dataset.done = String(Boolean(value.done));
     root.dataset.unsaved = String(Boolean(value.unsaved));
     if (!stage.hands.stop) stage.hands.rove(part("text").querySelector(".ouro-token"));
+    if (value.step) tell("ouro:seek", { run: value.run, step: value.step });
     if (value.status !== undefined) status.announce(value.status, value.done);
     if (value.plays && value.plays !== played && !still.matches) {
       // the run plays already before the page is built, see opening.py

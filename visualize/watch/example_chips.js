@@ -33,7 +33,7 @@ export function mount(element, props, watch, trigger, server, keep) {
     prompt,
     node: chip(label, note, () => prompt),
   }));
-  root.append(own, ...chips.map(({ node }) => node));
+  root.querySelector("a").before(own, ...chips.map(({ node }) => node));
   document.addEventListener("input", ({ target }) => {
     const field = /** @type {HTMLTextAreaElement} */ (target);
     if (field.closest("#prompt")) written = field.value.trim() ? field.value : "";

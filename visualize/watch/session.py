@@ -53,6 +53,7 @@ class Session:
     begun, steps, texts, pieces           of a run that has not ended
     trace, baseline, difference, speedup  what Watch shows
     previewing  whether Watch shows a recorded run
+    recorded    name of the recorded run in Watch; empty for another run
     fault       why the last run that was asked for has failed
     """
 
@@ -69,6 +70,7 @@ class Session:
     difference: Divergence | None = None
     speedup: Speedup | None = None
     previewing: bool = False
+    recorded: str = ""
     fault: str = ""
 
     def begin(self, begun: Trace) -> None:
@@ -165,18 +167,21 @@ class Session:
         baseline: Trace | None,
         difference: Divergence | None = None,
         speedup: Speedup | None = None,
+        *,
+        recorded: str = "",
     ) -> None:
-        """Show a finished run, or nothing."""
+        """Show a finished run, or nothing; recorded: its name, if it is a recorded one."""
+        self.recorded = recorded
         self.previewing = False
         self.begun, self.steps, self.texts, self.pieces = None, [], [], {}
         self.trace, self.baseline, self.difference = trace, baseline, difference
         self.speedup = speedup
 
-    def preview(self, trace: Trace, baseline: Trace | None) -> bool:
+    def preview(self, name: str, trace: Trace, baseline: Trace | None) -> bool:
         """Show a recorded run, unless the visitor has made or opened one; return whether."""
         if self.last_order is not None or (self.shown and not self.previewing):
             return False
-        self.show(trace, baseline)
+        self.show(trace, baseline, recorded=name)
         self.previewing = True
         return True
 

@@ -69,7 +69,11 @@ class WatchPanel:
         self.drawn = gr.State({})
         with gr.Row(elem_classes="ouro-main ouro-watch"):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
-                gr.Markdown(MOTTO, elem_classes="ouro-motto")
+                with gr.Row(elem_classes="ouro-mottos"):
+                    gr.Markdown(MOTTO, elem_classes="ouro-motto")
+                    self.models = gr.Markdown(
+                        runner.models.state(), elem_id="models", elem_classes="ouro-motto"
+                    )
                 self.inputs.build_prompt()
                 self.inputs.build_examples()
                 self.inputs.build_method()
@@ -90,9 +94,6 @@ class WatchPanel:
                         for chart, value in zip(CHARTS, values, strict=True)
                     }
                     self.what_if = WhatIfView(what_if_view.choices(), elem_id=f"chart-{WHAT_IF}")
-                self.models = gr.Markdown(
-                    self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
-                )
         self._wire()
 
     @staticmethod
@@ -124,7 +125,8 @@ class WatchPanel:
                 trigger_mode="once",
                 **PRIVATE,
             )
-            running.then(self.runner.models.state, self.pair, self.models, queue=False, **PRIVATE)
+            told = [self.models, self.inputs.cards]
+            running.then(self._about_models, self.pair, told, queue=False, **PRIVATE)
             running.success(
                 self._rest, [self.drawn, self.session], [self.details, *rest], **PRIVATE
             )
@@ -152,10 +154,10 @@ class WatchPanel:
 
     def _wire_files(self) -> None:
         """Files of the run, and of what its method remembers."""
-        self.saving.save_run(
-            self._save, [self.session, self.inputs.ask], self.saving, queue=False, **PRIVATE
-        )
         memory, inputs = self.inputs.learned, [self.session, self.pair, self.inputs.ask]
+        self.saving.save_run(self._save, inputs, self.saving, queue=False, **PRIVATE)
+        linked = [self.inputs.fault, *self.outputs]
+        self.inputs.link.open_link(self._open_link, self.session, linked, queue=False, **PRIVATE)
         memory.save_memory(self._save_memory, inputs, memory, queue=False, **PRIVATE)
         memory.load_memory(
             self._load_memory, inputs, [memory, self.inputs.settings], queue=False, **PRIVATE
@@ -163,19 +165,29 @@ class WatchPanel:
 
     def attach_loading(self, blocks: gr.Blocks) -> None:
         """Say when the models are ready; take over the inputs of a link."""
-        blocks.load(self._wait, outputs=self.models, concurrency_limit=None, **PRIVATE)
-        self.pair.change(self.runner.models.state, self.pair, self.models, queue=False, **PRIVATE)
+        told = [self.models, self.inputs.cards]
+        blocks.load(self._wait, outputs=told, concurrency_limit=None, **PRIVATE)
+        self.pair.change(self._about_models, self.pair, told, queue=False, **PRIVATE)
         self.inputs.attach(blocks, self.view, list(self.charts.values()))
 
-    async def _wait(self) -> AsyncIterator[str]:
-        models = self.runner.models
-        yield models.state()
-        await models.until_ready()
-        yield models.state()
+    async def _wait(self) -> AsyncIterator[list[Any]]:
+        yield self._about_models()
+        await self.runner.models.until_ready()
+        yield self._about_models()
 
-    def show(self, session: Session, trace: Trace, baseline: Trace | None) -> list[Any]:
-        """Return the values of `outputs` that show a finished run with its inputs."""
-        session.show(trace, baseline)
+    def _about_models(self, pair: str = "") -> list[Any]:
+        """Return the state of the models, and what methods lack with them."""
+        models = self.runner.models
+        return [models.state(pair), {"lacking": models.lacking(pair)}]
+
+    def show(
+        self, session: Session, trace: Trace, baseline: Trace | None, recorded: str = ""
+    ) -> list[Any]:
+        """Return the values of `outputs` that show a finished run with its inputs.
+
+        recorded: the name of a recorded run, for a link to it
+        """
+        session.show(trace, baseline, recorded=recorded)
         run, seq = uuid.uuid4().hex, time.time_ns()
         summary = Summary(trace, baseline)
         view = views.run_view(summary, run=run, seq=seq, badge_text=views.badge(trace))
@@ -262,18 +274,38 @@ class WatchPanel:
         has = {"has": has_charts(session.shown[0])} if session.shown else gr.skip()
         return [has, *charts]
 
-    def _save(self, event: gr.EventData, session: Session, gathered: Any) -> dict[str, Any]:
-        """Return a file of the run that is shown, or a link to the inputs as they are."""
+    def _save(
+        self, event: gr.EventData, session: Session, pair: str, gathered: Any
+    ) -> dict[str, Any]:
+        """Return a file of the run that is shown; or a link to it, if it was recorded, else to the
+        inputs as they are."""
+        run = session.shown or self.first
+        name = session.recorded if session.shown else RECORDED
         try:
             kind = field(event, "kind", str)
-            if kind == "link":
-                shown = saving.link(self.inputs.read(gathered)[0])
-            else:
-                run = session.shown or self.first
+            if kind != "link":
                 shown = saving.file(kind, *run, session.difference)
+            elif name:
+                shown = saving.recorded_link(name, run[0])
+            else:
+                task, _ = self.inputs.read(gathered)
+                loaded = self.runner.models.if_loaded(pair)
+                shown = saving.link(task, loaded.target.name if loaded else "")
         except OuroborosError as error:
             shown = {"problem": str(error)}
         return {"seq": time.time_ns(), **shown}
+
+    def _open_link(self, event: gr.EventData, session: Session) -> list[Any]:
+        """Show the recorded run of an address at a step, or say that there is none."""
+        seq = time.time_ns()
+        try:
+            name, step = field(event, "name", str), field(event, "step", int)
+            trace, baseline = gallery.trace(name), gallery.baseline(name)
+        except OuroborosError as error:
+            return [{"seq": seq, "words": str(error)}, *(gr.skip() for _ in self.outputs)]
+        shown = self.show(session, trace, baseline, recorded=name)
+        shown[0] |= {"step": min(max(step, 0), len(trace.steps))}
+        return [{"seq": seq, "words": ""}, *shown]
 
     def _save_memory(self, session: Session, pair: str, gathered: Any) -> dict[str, Any]:
         try:
@@ -318,7 +350,7 @@ class WatchPanel:
             if name is None:
                 raise InvalidInput(f"There is no recorded run of this prompt by {method[:40]}.")
         trace, view, charts = _recorded_run(name)
-        if not session.preview(trace, gallery.baseline(name)):
+        if not session.preview(name, trace, gallery.baseline(name)):
             return [gr.skip() for _ in range(2 + len(self.charts))]
         run, seq = f"recorded {name}", time.time_ns()
         return [
