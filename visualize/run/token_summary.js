@@ -183,6 +183,24 @@ export function drawMeaning(container, looks) {
 }
 
 /**
+ * Draw what a run was asked for: its prompt in one line, and the conditions of its text.
+ * @param {HTMLElement} root
+ * @param {{ prompt: string, conditions: { words: string, changed: boolean }[] }} caption
+ */
+export function drawCaption(root, { prompt, conditions }) {
+  const asked = root.querySelector(".ouro-asked");
+  asked.textContent = prompt;
+  asked.title = prompt;
+  root.querySelector(".ouro-conditions").replaceChildren(
+    ...conditions.map(({ words, changed }) => {
+      const item = make("li", "", words);
+      item.toggleAttribute("data-changed", changed);
+      return item;
+    }),
+  );
+}
+
+/**
  * @param {HTMLElement} container
  * @param {{ label: string, value: string, note: string, spread?: string, mark?: string,
  *   doubtful?: boolean }[]} list

@@ -91,27 +91,8 @@ export class TokenText {
     if (apart) foreign(span);
     else this.reads(text);
     span.dataset.source = "context";
-    if (apart) this.fold(span);
+    span.toggleAttribute("data-folded", apart); // it stands above the text, in one line
     this.container.append(span);
-  }
-
-  /**
-   * Show a question in one line, which opens.
-   * @param {HTMLElement} span
-   */
-  fold(span) {
-    const toggle = () =>
-      span.setAttribute("aria-expanded", String(span.getAttribute("aria-expanded") !== "true"));
-    span.tabIndex = 0;
-    span.setAttribute("role", "button");
-    span.setAttribute("aria-expanded", "false");
-    span.addEventListener("click", toggle);
-    span.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" && event.key !== " ") return;
-      event.preventDefault();
-      event.stopPropagation();
-      toggle();
-    });
   }
 
   /** @param {string} text */

@@ -6,7 +6,7 @@ import { embed } from "./embedding.js";
 import { rememberRun } from "../kit/own_runs.js";
 import { TokenStage } from "./token_stage.js";
 import { TokenStatus } from "./token_status.js";
-import { drawMeaning, drawNotices, drawNumbers, drawTiles } from "./token_summary.js";
+import { drawCaption, drawMeaning, drawNotices, drawNumbers, drawTiles } from "./token_summary.js";
 /** @import { Facts, Mount } from "../kit/types" */
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -69,6 +69,7 @@ export function mount(element, props, watch, trigger) {
       }
     } // else steps are missing here, and a later view from 0 brings them
     status.show(value);
+    if (value.conditions) drawCaption(root, value);
     if (value.tiles) drawTiles(part("tiles"), value.tiles);
     if (value.notices) drawNotices(part("notices"), value.notices, again);
     if (value.sentence !== undefined) fill(part("sentence"), value.sentence);
@@ -89,7 +90,8 @@ export function mount(element, props, watch, trigger) {
     root.toggleAttribute("data-timing", Boolean(value.timing));
     if (!stage.hands.stop) stage.hands.rove(part("text").querySelector(".ouro-token"));
     if (value.status !== undefined) status.announce(value.status, value.done);
-    if (value.plays && value.plays !== played) lead(value);
+    if (value.step) tell("ouro:seek", { run: value.run, step: value.step });
+    else if (value.plays && value.plays !== played) lead(value);
     else if (value.rests) stage.rest();
     else stage.tick(stage.timeline.seconds);
   }
@@ -112,6 +114,9 @@ export function mount(element, props, watch, trigger) {
     for (const name of ["numbers", "notices", "title", "sentence"]) part(name).replaceChildren();
     status.spoken = 0;
     const apart = Boolean(value.prompt && value.chat);
+    root.dataset.asked = value.asked ? JSON.stringify(value.asked) : "";
+    root.dataset.recorded = String(Boolean(value.plays));
+    if (props.asks) tell("ouro:shown");
     stage.start(value.run, apart ? value.prompt + "\n\n" : value.prompt, apart);
     if (props.asks && !value.done) tell("ouro:begun", { run: value.run });
   }
@@ -182,6 +187,11 @@ export function mount(element, props, watch, trigger) {
       act(on);
     });
   press("guesses", (on) => root.classList.toggle("ouro-guessing", on));
+  const unfold = () => part("text").querySelector(".ouro-prompt")?.toggleAttribute("data-folded");
+  part("asked").addEventListener("click", unfold);
+  part("asked").addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Enter") unfold();
+  });
   press("windowed", (on) => {
     stage.tree.windowed = on;
     stage.picture();

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ouroboros_core.benchmark.protocol import ROUNDS, Measured, measure
 from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
-from visualize.run import figures, live
+from visualize.run import figures, live, permalink
 from visualize.run import view as views
 from visualize.run.live import Charts
 from visualize.run.view import View
@@ -192,9 +192,8 @@ class Live:
         view = {
             "run": self._name,
             "badge": views.LIVE,
-            "title": views.title(trace),
-            "prompt": task.prompt,
-            "chat": task.chat,
+            **views.caption(trace),
+            "asked": permalink.of_task(task).asked,
             "seq": self._seq,
             "from": 0,
             "steps": [],

@@ -22,10 +22,14 @@ from tests.visitor import (
     client,
     generate,
     has,
+    open_settings,
     open_tab,
     point_at,
+    preset,
     press_at,
     press_bar,
+    pressed,
+    switch,
     visit,
 )
 
@@ -123,12 +127,11 @@ def test_published_settings_are_a_click_on_the_page_and_a_word_for_a_program(
     page: Any, url: str
 ) -> None:
     choose(page, "Prompt lookup")
-    page.locator("#published-prompt_lookup").click()
+    preset(page, "published", "prompt_lookup")
     wanted = methods.get("prompt_lookup").published
-    field = page.get_by_label("number input for Tokens copied (num_tokens)").locator("visible=true")
-    field.wait_for()
+    field = page.get_by_label("number input for Tokens copied (num_tokens)")
     assert field.input_value() == str(wanted["num_tokens"])
-    assert not page.locator("#auto-prompt_lookup input").is_checked()
+    assert not pressed(page, "auto", "prompt_lookup")
     ask(page, PROMPT, 24)
     trace = recorded(page, url, "prompt_lookup[published]")
     assert trace.hyperparameters == wanted
@@ -139,7 +142,7 @@ def test_draft_tokens_appear_one_by_one_then_the_verdict_then_the_commit(
     page: Any, url: str
 ) -> None:
     choose(page, "Speculative decoding")
-    page.locator("#auto-speculative input").uncheck()
+    preset(page, "fixed", "speculative")
     ask(page, PROMPT, 24)
     trace = recorded(page, url, "speculative", knobs={"gamma": 2})
     number = next(
@@ -183,7 +186,7 @@ def test_draft_tokens_appear_one_by_one_then_the_verdict_then_the_commit(
 
 def test_a_click_locks_the_card_which_says_why_a_token_was_rejected(page: Any, url: str) -> None:
     choose(page, "Speculative decoding")
-    page.locator("#auto-speculative input").uncheck()
+    preset(page, "fixed", "speculative")
     ask(page, PROMPT, 24)
     trace = recorded(page, url, "speculative", knobs={"gamma": 2})
     number, step = next((n, s) for n, s in enumerate(trace.steps) if s.kind == "correction")
@@ -252,10 +255,12 @@ def test_what_a_method_has_learned_can_be_taken_along(
     ask(page, PROMPT, 24)
     generate(page)
     keep = page.locator("#memory")
+    open_settings(page)
     keep.locator("button").click()
     keep.get_by_text("nothing yet").wait_for()  # a cold run keeps nothing
-    page.locator("#warm input").check()
+    switch(page, "warm")
     generate(page)
+    open_settings(page)
     with page.expect_download() as download:
         keep.locator("button").click()
     file = tmp_path / "learned.json"
@@ -263,6 +268,7 @@ def test_what_a_method_has_learned_can_be_taken_along(
     assert load_memory(file).runs == 1, "as the command line reads it"
     for other in visit(browser, url):
         choose(other, "Token Recycling")
+        open_settings(other)
         other.locator("#memory input").set_input_files(file)
         other.locator("#memory").get_by_text("The next run begins with it").wait_for()
         assert other.locator("#warm input").is_checked()
@@ -275,8 +281,8 @@ def test_what_a_method_has_learned_can_be_taken_along(
 
 def test_a_warm_start_keeps_the_visitors_own_phrases(page: Any, url: str, browser: Any) -> None:
     choose(page, "Ouroboros")
-    page.locator("#auto-ouroboros input").uncheck()
-    page.locator("#warm input").check()
+    preset(page, "fixed", "ouroboros")
+    switch(page, "warm")
     ask(page, PROMPT, 24)
     generate(page)
     assert page.locator('#token-view [data-learned="history"]').count() == 0
@@ -285,8 +291,8 @@ def test_a_warm_start_keeps_the_visitors_own_phrases(page: Any, url: str, browse
     assert "in an earlier run" in again
     for other in visit(browser, url):
         choose(other, "Ouroboros")
-        other.locator("#auto-ouroboros input").uncheck()
-        other.locator("#warm input").check()
+        preset(other, "fixed", "ouroboros")
+        switch(other, "warm")
         ask(other, PROMPT, 24)
         generate(other)
         assert (
