@@ -9,16 +9,19 @@ from typing import Any
 from ouroboros_core.environment import processor_name
 from ouroboros_core.messages import counted
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import AUTO
 from ouroboros_core.sources import LOOKS, key_of
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.reasons import Piece, Reasons, origin
 from ouroboros_core.trace.summary import Summary, Verdict
 from ouroboros_core.trace.trace import Judged, Step, Trace
 from visualize.kit import labels
-from visualize.run import diagnosis
+from visualize.run import diagnosis, figures
 
 View = dict[str, Any]
 """Data that a script of the page draws."""
+NEW_TOKENS = 128
+"""The page's default of the most new tokens."""
 LIVE = "live"
 """The badge of a run that a visitor makes here; token_view.js also knows it."""
 
@@ -117,15 +120,17 @@ def tiles(summary: Summary) -> list[View]:
             "measured on the same machine."
         )
     )
-    marks = {"mark": "measured on a busy machine"} if summary.busy and speedup is not None else {}
-    marks |= {"spread": summary.rounds.remark} if summary.rounds else {}
+    marks = {"spread": summary.rounds.remark} if summary.rounds else {}
+    if summary.busy and speedup is not None:
+        fewer = f"count passes instead: {summary.tokens_per_pass:.2f}× fewer"
+        marks |= {"mark": f"measured on a busy machine; {fewer}", "doubtful": True}
     return [
         _tile(
             "Tokens per second",
             f"{summary.tokens_per_second:.1f}",
             "Emitted tokens / wall-clock seconds, prefill included.",
         ),
-        _tile("Speedup", "–" if speedup is None else f"{speedup:.2f}×", note) | marks,
+        _tile("Speedup", _times(summary) or "–", note) | marks,
         _tile(
             "Tokens per pass",
             f"{summary.tokens_per_pass:.2f}",
@@ -170,7 +175,15 @@ _SAMENESS = {
 
 
 def _faster(summary: Summary) -> str:
-    return "" if summary.speedup is None else f", {summary.speedup:.2f}× as fast"
+    """Return the speedup in words; nothing if the machine was busy, because the passes stand."""
+    return f", {_times(summary)} as fast" if _times(summary) and not summary.busy else ""
+
+
+def _times(summary: Summary) -> str:
+    """Return the speedup in words; empty if there is none."""
+    if summary.rounds is not None:
+        return summary.rounds.words
+    return "" if summary.speedup is None else f"{summary.speedup:.2f}×"
 
 
 def _tile(label: str, value: str, note: str) -> View:
@@ -188,7 +201,21 @@ def notices(summary: Summary, can_rerun: bool) -> list[View]:
     elif summary.busy:
         notes.append({"words": diagnosis.busy_warning(summary)})
         notes[-1] |= {"act": "again", "label": "Measure again"} if can_rerun else {}
+    if automatic_off(trace):
+        words = (
+            f"{labels.method(trace.method)} switched itself off: its automatic choice expects no "
+            "gain from guesses on this machine."
+        )
+        notes.append({"words": words})
+        notes[-1] |= {"act": "fixed", "label": "Show it anyway"} if can_rerun else {}
     return notes
+
+
+def automatic_off(trace: Trace) -> bool:
+    """Return whether a method with automatic amounts had the target check next to nothing: in fewer
+    than one of ten steps."""
+    checked = sum(step.width > 1 for step in trace.steps)
+    return AUTO in trace.hyperparameters.values() and 10 * checked < len(trace.steps)
 
 
 def _empty_answer(end: str, chat: bool) -> str:
@@ -258,6 +285,32 @@ def title(trace: Trace) -> str:
     return f"{described}, under its generation_config.json: {settings}"
 
 
+def caption(trace: Trace) -> View:
+    """Return what a run was asked for: prompt, method, settings and models, and its conditions, of
+    which those that are not the page's defaults are marked."""
+    sampling = Sampling.model_validate(trace.sampling)
+    defaults = Sampling()
+    conditions = [{"words": "greedy", "changed": False}]
+    if sampling.temperature:
+        words = [
+            f"{labels.setting(name)} {value}"
+            for name, value in sampling
+            if name in ("temperature", "seed") or value != getattr(defaults, name)
+        ]
+        conditions = [{"words": ", ".join(words), "changed": True}]
+    if trace.max_new_tokens != NEW_TOKENS:
+        words_ = f"at most {counted(trace.max_new_tokens, 'token')}"
+        conditions.append({"words": words_, "changed": True})
+    if not trace.prompt.chat:
+        conditions.append({"words": "no chat template", "changed": True})
+    return {
+        "prompt": trace.prompt.text,
+        "chat": trace.prompt.chat,
+        "title": title(trace),
+        "conditions": conditions,
+    }
+
+
 def _identical(summary: Summary) -> tuple[str, str]:
     """The verdict on the text in a word or two, and its explanation."""
     match summary.verdict:
@@ -304,21 +357,24 @@ def run_view(
     status = status_of(summary)
     if summary.difference is not None and summary.difference.tie:
         status += f". {summary.difference_sentence}"
-    optional = {"theory": theory_view(summary), "parts": parting_view(summary)}
+    optional = {
+        "theory": theory_view(summary),
+        "parts": parting_view(summary),
+        "rival": rival_view(summary),
+    }
     return {
         "seq": seq,
         "run": run,
         "from": start,
         "steps": steps_view(trace.steps, trace.texts, summary.sampling, piece_of(trace), start),
-        "prompt": trace.prompt.text,
-        "chat": trace.prompt.chat,
+        **caption(trace),
         "badge": badge_text,
-        "title": title(trace),
         "tiles": tiles(summary),
         "notices": notices(summary, can_rerun),
         "numbers": diagnosis.sections(summary),
         "status": status,
         "sentence": sentence(summary),
+        "charts": figures.first_charts(summary),
         "ended": trace.ending == "stop token",
         "done": True,
     } | {name: view for name, view in optional.items() if view}
@@ -341,6 +397,15 @@ def parting_view(summary: Summary) -> View | None:
     words = note if judged else f"From here on plain decoding differs. {note}"
     tie = summary.difference is not None and summary.difference.tie
     return {"index": index, "mark": "tie" if tie else "other", "words": words}
+
+
+def rival_view(summary: Summary) -> View | None:
+    """Return the texts of plain decoding's tokens and their seconds, to stand beside a run."""
+    plain = summary.baseline
+    if plain is None or not plain.steps:
+        return None
+    seconds = [round(value, 3) for value in metrics.seconds_to_token(plain)]
+    return {"texts": list(plain.texts), "seconds": seconds}
 
 
 def theory_view(summary: Summary) -> View | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.visitor import open_tab, settle, tokens
+from tests.visitor import open_tab, pressed, settle, tokens
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
@@ -128,13 +128,8 @@ def test_a_sweep_is_stopped_and_resumed_and_a_cell_opens_in_generate(page: Any) 
     assert page.locator("#token-view").is_visible(), "the tab Generate is open"
     assert len(tokens(page)) == 16
     assert page.locator("#prompt textarea").input_value() == PROMPT
-    assert (
-        page.get_by_label("number input for Draft length (gamma)")
-        .locator("visible=true")
-        .input_value()
-        == "4"
-    )
-    assert not page.locator("#auto-speculative input").is_checked()
+    assert page.get_by_label("number input for Draft length (gamma)").input_value() == "4"
+    assert not pressed(page, "auto", "speculative")
 
 
 def test_what_was_measured_is_saved_as_json_and_as_csv(page: Any) -> None:
