@@ -129,7 +129,7 @@ def choose(page: Any, name: str) -> None:
     page.get_by_role("option", name=name, exact=True).click()
 
 
-LAB = ("Sweep", "Results", "Proof", "Be the draft", "Recorded runs", "Drafts and models")
+LAB = ("Results", "Proof", "Be the draft", "Recorded runs", "Drafts and models")
 
 
 def open_tab(page: Any, name: str) -> None:

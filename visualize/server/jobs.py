@@ -43,7 +43,7 @@ class Waiting(Update):
 
 
 class Job(ABC):
-    """One thing to compute for a visitor: a run, a race, a sweep, ..."""
+    """One thing to compute for a visitor: a run, a comparison, ..."""
 
     kind: ClassVar[str]
     """Its name in the log and in messages."""

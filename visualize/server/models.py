@@ -152,26 +152,6 @@ class Models:
         drafts = ", ".join(pair.beside) or "no draft model"
         return f"Ready: {pair.target.name} with {drafts}, on {pair.environment.where}."
 
-    def check_draft(self, pair: str, draft: str) -> None:
-        """Raise InvalidInput for a draft, by path or Hub id, that may not be loaded with a pair."""
-        target = self.choice(pair).target
-        offered = {
-            "none",
-            *(
-                choice.draft
-                for choice in self.choices.values()
-                if choice.target == target and choice.draft
-            ),
-        }
-        loaded = self.if_loaded(pair)
-        if loaded is not None and loaded.draft_name is not None:
-            offered.add(loaded.draft_name)
-        if not self.own and draft not in offered:
-            raise InvalidInput(
-                f"the draft {draft[:80]} is not offered here; choose one of: "
-                + ", ".join(sorted(offered))
-            )
-
 
 _IMPORTING = threading.Lock()
 

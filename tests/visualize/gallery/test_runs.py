@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from ouroboros_core.locations import assets
-from ouroboros_core.sources import Source
+from ouroboros_core.sources import LOOKS, Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Step, Trace
 from ouroboros_core.what_if.beside import PassesBeside, proposing
 from scripts import record
 from visualize.gallery import runs as gallery
+from visualize.run.strip import strip
 from visualize.watch.examples import EXAMPLES
 
 RUNS = sorted(gallery.runs())
@@ -116,12 +117,11 @@ def test_a_card_says_speed_spread_and_models(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["java-ouroboros", "stack-union", "java-autoregressive"])
 def test_the_strip_of_a_card_has_as_many_tokens_of_each_source_as_the_trace(name: str) -> None:
-    looks = gallery.strip(name)["looks"]
-    parts = re.findall(r"([a-z])(\d+)", looks["run"])
-    assert "".join(map("".join, parts)) == looks["run"]
+    runs = [run for _, run in strip(gallery.trace(name))["steps"]]
+    looks = [*LOOKS]
     shown: Counter[str] = Counter()
-    for letter, count in parts:
-        shown[looks["keys"][ord(letter) - 97]] += int(count)
+    for letter, count in re.findall(r"([a-z])(\d+)", "".join(runs)):
+        shown[looks[ord(letter) - 97]] += int(count)
     told = Counter(
         source.value if source is not Source.TARGET or step.kind is None else step.kind
         for step in gallery.trace(name).steps

@@ -16,8 +16,7 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Trace
 from tests.folders import small_pair
-from tests.visualize.jobs import ending, letters, make_task, race, run
-from visualize.race.job import RaceProgress
+from tests.visualize.jobs import ending, letters, make_task, run
 from visualize.run.figures import CHARTS
 from visualize.run.live import Comparing
 from visualize.run.request import RunRequest
@@ -86,9 +85,6 @@ def test_a_long_answer_has_fewer_rounds_and_they_are_counted(begun: list[Generat
     begun.clear()
     last = ending(run(short, make_task(), compare=True))
     assert (len(begun), last.view["tiles"][1]["spread"]) == (2, "1 round")
-    tasks = [(method, make_task(method=method)) for method in ("autoregressive", "speculative")]
-    *_, raced = race(short, tasks)
-    assert isinstance(raced, RaceProgress) and raced.view["done"] and len(begun) == 4
 
 
 @pytest.mark.usefixtures("never_busy")

@@ -110,7 +110,7 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, 
     page.locator("#generate").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == width
     tabs = page.get_by_role("tab").locator("visible=true")
-    assert tabs.all_inner_texts()[:4] == ["Watch", "Race", "Learn", "Lab"]
+    assert tabs.all_inner_texts()[:4] == ["Watch", "Compare", "Learn", "Lab"]
     inside = ["#generate", "#method-cards"]
     if width == 1440:
         inside += ["#token-view .ouro-text", ".ouro-tree", ".ouro-timeline", ".ouro-sentence"]

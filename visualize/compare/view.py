@@ -1,0 +1,162 @@
+"""A comparison as plain data for the browser, and the recorded one that is shown at first."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Verdict
+from visualize.compare import figures
+from visualize.compare.comparison import PLAIN, Comparison, Plan
+from visualize.gallery import runs as gallery
+from visualize.run import view as views
+from visualize.run.strip import strip
+from visualize.run.view import View
+from visualize.what_if import view as what_if_view
+
+if TYPE_CHECKING:
+    from ouroboros_core.trace.trace import Trace
+    from visualize.compare.job import Ran
+
+TEXTS = {
+    Verdict.SAME: "same text",
+    Verdict.TIE: "same text up to a rounding tie",
+    Verdict.DIFFERENT: "another text",
+    Verdict.NOT_LOSSLESS: "not lossless",
+}
+"""What a row says of its texts."""
+
+
+def begun(comparison: Comparison, badge: str) -> View:
+    """Return the view of a comparison with all rows so far."""
+    plan = comparison.plan
+    lanes = [lane for lane in range(len(comparison.names)) if comparison.rounds(lane)]
+    return {
+        "seq": time.time_ns(),
+        "badge": badge,
+        "where": comparison.where,
+        "prompts": list(plan.prompts),
+        "size": comparison.size,
+        "method": plan.grid.method,
+        "axes": [{"name": axis.name, "values": _texts(axis.values)} for axis in plan.grid.axes],
+        "names": comparison.names,
+        "values": [[], *(_texts(cell.coordinates) for cell in plan.grid.cells)],
+        "rows": [row(comparison, lane) for lane in lanes],
+        **drawn(comparison),
+    }
+
+
+def _texts(values: Any) -> list[str]:
+    from ouroboros_core.sweeps.grid import show
+
+    return [show(value) for value in values]
+
+
+def row(comparison: Comparison, lane: int) -> View:
+    """Return a row: its speedups, and the runs of the round with the median speedup.
+
+    plain  seconds of plain decoding in that round; runs: by prompt the texts of the tokens;
+    clocks: by modelled clock, the seconds at the end of each step
+    """
+    shown, speedup = comparison.shown(lane), comparison.speedup(lane)
+    traces = [trace for trace, _ in shown.values()]
+    plain = [plain for _, plain in shown.values()]
+    verdict = comparison.verdict(lane)
+    return {
+        "lane": lane,
+        "each": [round(value, 4) for value in speedup.each] if speedup and lane else [],
+        "busy": lane != PLAIN and any(summary.busy for summary in comparison.summaries(lane)),
+        "text": TEXTS.get(verdict, "") if lane else "",
+        "plain": sum(map(metrics.total_seconds, plain)),
+        "runs": [list(trace.texts) for trace in traces],
+        "clocks": _modelled(traces),
+        **strip(*traces),
+    }
+
+
+def _modelled(traces: list[Trace]) -> dict[str, list[float]]:
+    """Return the modelled seconds of each step, of all runs one after another."""
+    steps: dict[str, list[float]] = {}
+    for trace in traces:
+        for clock, ends in what_if_view.clocks(trace).items():
+            before = [0.0, *ends]
+            lengths = (round(end - start, 5) for start, end in zip(before, ends, strict=False))
+            steps.setdefault(clock, []).extend(lengths)
+    return steps
+
+
+def grown(comparison: Comparison, ran: Ran) -> View:
+    """Add a run; return the rows that changed, and the chart."""
+    number, prompt, lane = ran.unit
+    comparison.runs[ran.unit] = ran.trace
+    if number == 0:
+        comparison.differences[prompt, lane] = ran.difference
+    whole = number in comparison.rounds(lane)
+    lanes = range(len(comparison.names)) if lane == PLAIN else [lane]
+    changed = [one for one in lanes if comparison.rounds(one)] if whole else []
+    return {"rows": [row(comparison, one) for one in changed], **drawn(comparison)}
+
+
+def ended(comparison: Comparison) -> View:
+    """Return the end: how much was measured, and what was left out."""
+    names = comparison.names
+    lines = [f"Left out: {names[lane]} ({why})." for lane, why in comparison.refused.items()]
+    if len(comparison.runs) < comparison.total:
+        lines.append("This took as long as it may; what was measured stays.")
+    return {"done": True, "notes": lines}
+
+
+def table(comparison: Comparison) -> View:
+    """Return all cells as a CSV file."""
+    from ouroboros_core.sweeps import cells
+
+    grid = comparison.plan.grid
+    text = cells.to_csv(comparison.rows, grid.axes)
+    return {"name": f"compare-{grid.method}.csv", "type": "text/csv", "text": text}
+
+
+def drawn(comparison: Comparison) -> View:
+    """Return the chart, and what the theory says."""
+    rows, ideals, axes = comparison.rows, comparison.ideals, comparison.plan.grid.axes
+    draw = figures.heatmap if len(axes) == 2 else figures.trade_off
+    return {"figure": draw(rows, axes, ideals), "theory": figures.by_theory(ideals, axes)}
+
+
+@cache
+def recorded() -> Comparison:
+    """Return the recorded comparison: all runs of one prompt of the gallery, each in the seconds of
+    its plain run."""
+    from ouroboros_core.sweeps.grid import Axis, Grid
+
+    facts = gallery.plan()["grid"]
+    prompt, method, varied = (facts[name] for name in ("prompt", "method", "vary"))
+    names = [name for name, of in gallery.runs().items() if of["prompt"] == prompt]
+    traces = {name: gallery.paced(name) for name in names}
+    cells = {n: trace for n, trace in traces.items() if trace.method == method}
+    others = {n: t for n, t in traces.items() if t.method not in (method, gallery.PLAIN)}
+    (plain,) = (name for name, trace in traces.items() if trace.method == gallery.PLAIN)
+    values = tuple(trace.hyperparameters[varied] for trace in cells.values())
+    plan = Plan(
+        prompts=(gallery.plan()["prompts"][prompt]["text"],),
+        grid=Grid(method, (Axis(varied, values),)),
+        others=tuple(trace.method for trace in others.values()),
+        tokens=gallery.plan()["prompts"][prompt]["tokens"],
+        rounds=1,
+    )
+    lanes = [plain, *cells, *others]
+    speedups = {lane: gallery.speedup(name) for lane, name in enumerate(lanes)}
+    return Comparison(
+        plan,
+        traces[plain].environment.where,
+        runs={(0, 0, lane): traces[name] for lane, name in enumerate(lanes)},
+        repeats={lane: speedup for lane, speedup in speedups.items() if speedup},
+    )
+
+
+def recorded_view() -> View:
+    """Return the view of the recorded comparison."""
+    comparison = recorded()
+    plain = comparison.runs[0, 0, PLAIN]
+    return begun(comparison, views.badge(plain)) | {"recorded": True, "done": True}
