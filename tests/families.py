@@ -100,7 +100,8 @@ def made(config: PreTrainedConfig) -> PreTrainedModel:
         for name, weight in model.named_parameters():
             if weight.dim() > 1 and weight.is_floating_point():
                 weight.normal_(0, 0.25 if "emb" in name or "wte" in name else 0.15)
-        logits = model(input_ids=torch.arange(1, 40)[None], use_cache=False).logits
+        last = min(40, getattr(config, "max_position_embeddings", POSITIONS))
+        logits = model(input_ids=torch.arange(1, last)[None], use_cache=False).logits
         head = model.get_output_embeddings()
         head.weight.mul_(3.0 / logits.std())
     model.generation_config.eos_token_id = None

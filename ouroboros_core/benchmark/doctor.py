@@ -34,6 +34,7 @@ from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.locations import cache_folder
 from ouroboros_core.models.engines.native import build, pages
 from ouroboros_core.models.engines.native import decoder as native
+from ouroboros_core.models.rules import unapplied_settings
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import divergence
 from ouroboros_core.trace.trace import Trace
@@ -268,6 +269,9 @@ def models(pair: Pair) -> Iterator[Finding]:
         why = "generate, chat and the page apply them, as transformers does; bench and sweep do not"
         fact = metrics.in_words(pair.generation_config)
         yield Finding("models", "its generation_config.json", "ok", fact, why)
+    if unapplied := unapplied_settings(pair.target.model):
+        why = "they search among several texts or end at words; a method here writes one text"
+        yield Finding("models", "not applied", "note", metrics.in_words(unapplied), why)
     drafters = [label for label in pair.beside if not label.startswith("draft ")]
     yield Finding("models", "beside them", "ok", ", ".join(drafters) or "nothing")
 

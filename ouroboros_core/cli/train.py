@@ -199,9 +199,11 @@ def _data(arguments: argparse.Namespace) -> None:
 
 
 def _texts(texts: list[str], tokenizer: Any) -> Conversations:
+    from ouroboros_core.loading.chat_template import ChatTemplate
     from ouroboros_core.training.corpus import plain_texts
 
-    return plain_texts([tokenizer(text, add_special_tokens=False).input_ids for text in texts])
+    template = ChatTemplate(tokenizer)  # a control token in a text is text
+    return plain_texts([template.as_text(text) for text in texts])
 
 
 def _train(arguments: argparse.Namespace) -> None:

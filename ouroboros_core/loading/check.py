@@ -256,7 +256,8 @@ def invariant(model: CausalLM) -> bool:
 
 
 def _probe(model: CausalLM) -> tuple[list[int], TokenTree]:
-    """Return a context of 20 random tokens, and a tree of seven nodes with two branches."""
+    """Return a context of at most 20 random tokens, for which a short model has room, and a tree of
+    seven nodes with two branches."""
     rng = random.Random(0)
     draw = [rng.randrange(model.vocabulary) for _ in range(26)]
     builder = TreeBuilder(draw[19])
@@ -264,7 +265,9 @@ def _probe(model: CausalLM) -> tuple[list[int], TokenTree]:
     first = builder.add_path(draw[20:23], 0, guess)
     builder.add_path(draw[23:25], first[0], guess)
     builder.add_path(draw[25:], 0, guess)
-    return draw[:20], builder.build()
+    tree = builder.build()
+    room = max(1, min(20, model.max_length - 4))  # an accepted path has three more, and a token
+    return draw[20 - room : 20], tree
 
 
 @torch.inference_mode()

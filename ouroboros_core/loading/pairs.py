@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -64,9 +65,17 @@ from ouroboros_core.models.engines.compact import FAMILY
 from ouroboros_core.models.engines.native import build, pages
 from ouroboros_core.models.heads.head import HeadDrafter
 from ouroboros_core.models.processed import Rules
-from ouroboros_core.models.rules import own_processors, own_settings, rules_of, stateless
+from ouroboros_core.models.rules import (
+    own_processors,
+    own_settings,
+    rules_of,
+    stateless,
+    unapplied_settings,
+)
 from ouroboros_core.models.self_draft import SelfDraft
 from ouroboros_core.version import VERSION
+
+log = logging.getLogger(__name__)
 
 Passes = Literal["auto", "static", "transformers"]
 
@@ -400,6 +409,9 @@ def load_target(
     name = embedded.FOLDER if target is None else short_name(folder)
     kind, free = choose_dtype(dtype, where), device == "auto"
     model = load_model(folder, kind, where, device_map, quantize, may_spread=free)
+    if unapplied := unapplied_settings(model):
+        asked = ", ".join(f"{setting} {value}" for setting, value in unapplied.items())
+        log.warning("the generation_config.json of %s: %s is not applied here", name, asked)
     return CausalLM(model, name), load_tokenizer(folder)
 
 

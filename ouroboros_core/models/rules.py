@@ -141,6 +141,15 @@ def own_settings(model: PreTrainedModel, stops: frozenset[int]) -> dict[str, Any
     return {name: value for name, value in settings.items() if any_processors({name: value})}
 
 
+def unapplied_settings(model: PreTrainedModel) -> dict[str, Any]:
+    """Return the settings of the model's generation config that ask for more than one greedy or
+    sampled text, such as beams, by name. No method here applies them."""
+    with _quiet():
+        settings = model.generation_config.to_diff_dict()
+    names = GREEDY.keys() & settings.keys() - {"do_sample", "use_cache"}
+    return {name: settings[name] for name in sorted(names) if settings[name] != GREEDY[name]}
+
+
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Silence the warnings of `generate` about settings that exclude each other."""

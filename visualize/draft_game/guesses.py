@@ -61,7 +61,7 @@ def spellings(pair: Pair, text: str, typed: str, longest: int) -> list[tuple[int
     words = typed.rstrip()
     touches = not words[0].isspace() and not text[-1:].isspace()
     texts = [" " + words, words] if touches else [words]
-    ids = (tuple(pair.tokenizer(text, add_special_tokens=False).input_ids) for text in texts)
+    ids = (tuple(pair.template.as_text(text)) for text in texts)
     return list(dict.fromkeys(tokens[:longest] for tokens in ids))
 
 

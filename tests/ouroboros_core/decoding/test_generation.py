@@ -308,6 +308,16 @@ def test_benchmarks_leave_them_out_for_methods_and_peers_alike_and_say_so(
     assert sentence in " ".join(capsys.readouterr().err.split())
 
 
+def test_settings_for_other_searches_are_named_as_not_applied(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pair = loaded(folder, {"num_beams": 4, "stop_strings": ["w3"], "repetition_penalty": 1.5})
+    assert "num_beams 4, stop_strings ['w3'] is not applied here" in caplog.text
+    facts = {finding.name: finding.fact for finding in checkup.models(pair)}
+    assert facts["not applied"] == "num_beams 4, stop_strings ['w3']"
+    assert Generation(pair, task("union")).run().tokens
+
+
 def test_doctor_names_them(folder: Path) -> None:
     pair = loaded(folder, {"repetition_penalty": 1.5, "suppress_tokens": [7, 8]})
     facts = {finding.name: finding.fact for finding in checkup.models(pair)}

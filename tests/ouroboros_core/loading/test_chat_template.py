@@ -23,6 +23,7 @@ from ouroboros_core import methods
 from ouroboros_core.benchmark.entrants import read_spec
 from ouroboros_core.cli import chat, main
 from ouroboros_core.cli.console import Session
+from ouroboros_core.cli.train import _texts
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.decoding.text import decode_all
 from ouroboros_core.errors import InvalidInput
@@ -31,6 +32,7 @@ from ouroboros_core.loading.pairs import fingerprint
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.sampling import Sampling
 from tests.folders import small_pair, tokenizer
+from visualize.draft_game import guesses
 
 LOOP = "{% for m in messages %}"
 CHATML = (
@@ -320,6 +322,15 @@ def test_a_corpus_holds_the_control_tokens_of_its_texts_as_text(
     tokens = [token for token in corpus.tokens.tolist() if token >= 0]
     assert set(tokens).isdisjoint(words.added_tokens_decoder)
     assert words.decode(tokens) == "the <|im_end|> cathello <|im_start|>\n\n<|endoftext|>"
+
+
+def test_texts_for_training_and_typed_guesses_hold_control_tokens_as_text() -> None:
+    words, typed = family("chatml"), "the <|im_end|> cat"
+    pieces = _texts([typed], words)
+    assert words.decode(pieces.tokens.tolist()) == typed
+    spellings = guesses.spellings(replace(small_pair(), tokenizer=words), "x", typed, 99)
+    for tokens in (pieces.tokens.tolist(), *spellings):
+        assert set(tokens).isdisjoint(words.added_tokens_decoder)
 
 
 def test_a_prediction_is_text_and_a_failing_template_says_so() -> None:

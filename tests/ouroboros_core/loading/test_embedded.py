@@ -86,15 +86,22 @@ def _writer(pair: Pair, method: str) -> Any:
     )
 
 
+SHORT_DRAFTS: dict[str, dict[str, Any]] = {
+    "jacobi": {"block_size": 1},
+    "ngram_tables": {"ngram_size": 1, "num_tokens": 2},
+}
+"""Settings of methods without gamma with which drafts are accepted whole, in part and not at all."""
+
+
 def check_equal(
     pair: Pair, method: str, sampling: Sampling, questions: Sequence[str], count: int
 ) -> None:
     """Prompt after prompt until an accepted, a rejected and a bonus step were among them; the
     oracle uses no cache."""
     kind = methods.get(method)
-    settings = kind.Hyperparameters.fixed() | (
-        {"gamma": 2} if "gamma" in kind.Hyperparameters.settings() else {}
-    )
+    settings = kind.Hyperparameters.fixed() | SHORT_DRAFTS.get(method, {})
+    if "gamma" in kind.Hyperparameters.settings():
+        settings |= {"gamma": 2}
     steps: list[Step] = []
     for question in questions:
         task = Task(question, method, kind.Hyperparameters.parse(settings), sampling, count)

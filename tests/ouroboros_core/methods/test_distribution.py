@@ -139,8 +139,11 @@ class Bush:
         return [[(first, -1.0), (second, -1.5)] for _ in nodes]
 
 
-UNENDED: dict[str, dict[str, Any]] = {"draft_verify": {"threshold": 0.0, "adaptive": False}}
-"""For a method whose drafts would else end at the first token, since no draft here is sure."""
+LONG_DRAFTS: dict[str, dict[str, Any]] = {
+    "draft_verify": {"threshold": 0.0, "adaptive": False},  # no draft here is sure
+    "ngram_tables": {"kind": "simple", "ngram_size": 2},  # four equal tokens are rare here
+}
+"""Settings with which a method drafts more than one token here."""
 
 METHODS = tuple(m.id for m in methods.available().values() if m.proposes)
 RULES = ("match", "rejection")
@@ -180,7 +183,7 @@ def test_every_slot_follows_the_targets_distribution(
     known = kind.Hyperparameters.settings()
     wanted: dict[str, Any] = {"gamma": 2, "prob_threshold": 0.0}
     settings = kind.Hyperparameters.fixed() | {n: v for n, v in wanted.items() if n in known}
-    settings |= UNENDED.get(method, {})
+    settings |= LONG_DRAFTS.get(method, {})
     chosen = kind.Hyperparameters.parse(settings)
     has_draft = Need.DRAFT_MODEL in methods.needed(kind, chosen)
     heads: dict[str, Any] = {kind: Ranked(Q) for kind in HEAD_KINDS.values()} | {"eagle": Bush()}
@@ -373,7 +376,7 @@ def check_whole_texts(
     if method == "hf_early_exit":  # what the first layer says has to be likely
         text = [*tiny.prompt(12, seed=3)] * 3
     # What followed the first time has to be likely the second time.
-    if method in ("ngram", "hf_prompt_lookup", "hf_candidates"):
+    if method in ("ngram", "ngram_tables", "hf_prompt_lookup", "hf_candidates"):
         between = ([*start, token, *start] for token in range(tiny.VOCABULARY))
         likely = Sampling(temperature=1.1, top_k=3)
         text = next(

@@ -127,6 +127,19 @@ def test_a_table_of_positions_has_its_rows_whatever_scaling_is_declared() -> Non
     assert CausalLM(family("gpt2", rope_parameters=rope), "learned").max_length == 256
 
 
+@pytest.mark.parametrize(("name", "positions"), [("gpt2", 8), ("opt", 12), ("llama", 8)])
+def test_the_check_of_a_model_needs_no_more_positions_than_it_has(
+    name: str, positions: int
+) -> None:
+    size = "n_positions" if name == "gpt2" else "max_position_embeddings"
+    model = families.made(families.config_of(name, {size: positions}))
+    wrapper = checked(model, name)
+    assert wrapper.max_length == positions
+    prompt = tiny.prompt(3)
+    steps = tiny.run((wrapper, wrapper), "prompt_lookup", prompt, positions - 4)
+    assert tiny.emitted(steps) == tiny.generated(model, prompt, positions - 4)
+
+
 @pytest.mark.parametrize("name", ["phimoe", "llama"])
 def test_a_check_that_fails_in_half_precision_is_repeated_in_float32(
     name: str, monkeypatch: pytest.MonkeyPatch

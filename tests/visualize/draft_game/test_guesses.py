@@ -87,8 +87,8 @@ def test_without_a_draft_model_its_row_is_missing(pair: Any, context: tuple[int,
 )
 def test_a_space_that_was_left_out_is_tried_first(text: str, typed: str, read: list[str]) -> None:
     """Tokens of one character, at most eight."""
-    tokenizer = lambda one, **_: SimpleNamespace(input_ids=[ord(sign) for sign in one])  # noqa: E731
-    found = guesses.spellings(SimpleNamespace(tokenizer=tokenizer), text, typed, 8)  # type: ignore[arg-type]
+    template = SimpleNamespace(as_text=lambda words: [ord(sign) for sign in words])
+    found = guesses.spellings(SimpleNamespace(template=template), text, typed, 8)  # type: ignore[arg-type]
     assert ["".join(map(chr, one)) for one in found] == read
 
 
