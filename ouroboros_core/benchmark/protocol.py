@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from ouroboros_core.messages import counted
 from ouroboros_core.trace import metrics
-from ouroboros_core.trace.summary import Speedup
+from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.trace import Trace
 
 ROUNDS, AGAIN = 3, 2
@@ -103,13 +103,7 @@ class Measured:
 
     def middle(self, lane: int = 1) -> Round:
         """The round that has the lane's median speedup."""
-        speedup = self.speedup(lane).median
-        return next(round_ for round_ in self.rounds if round_.speedup(lane) == speedup)
-
-    def run(self, lane: int) -> Trace:
-        """The run whose seconds are the median; of two in the middle the slower one."""
-        traces = sorted(self.traces(lane), key=metrics.total_seconds)
-        return traces[len(traces) // 2]
+        return self.rounds[self.speedup(lane).middle]
 
 
 def order(lanes: int, number: int) -> list[int]:

@@ -23,6 +23,7 @@ from ouroboros_core.loading.pairs import Pair, with_draft
 from ouroboros_core.sources import Source
 from ouroboros_core.sweeps.grid import TOKENS, Cell, Grid
 from ouroboros_core.trace.equality import Divergence, divergence
+from ouroboros_core.trace.speedup import Timing
 from ouroboros_core.trace.trace import Seconds, Trace
 
 
@@ -87,6 +88,14 @@ class Point:
     def identical(self) -> bool | None:
         """Whether the text is that of plain decoding; None if it need not be."""
         return self.difference is None if self.compared else None
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(self.tokens, self.seconds.prefill + self.seconds.decode)
+
+    @property
+    def plain_timing(self) -> Timing:
+        return Timing(self.plain_tokens, self.plain_seconds.prefill + self.plain_seconds.decode)
 
     @property
     def unit(self) -> Unit:

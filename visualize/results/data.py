@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,7 +16,7 @@ from pydantic import TypeAdapter
 from ouroboros_core import methods
 from ouroboros_core.benchmark import report
 from ouroboros_core.benchmark.entrants import BASELINE, split
-from ouroboros_core.benchmark.report import HF_GREEDY, OVERALL, PEER, PEERS, WARM, Row, Speeds
+from ouroboros_core.benchmark.report import HF_GREEDY, OVERALL, PEER, PEERS, WARM, Row
 from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
@@ -126,34 +125,22 @@ class Benchmark:
 
     def bars(self, over: Over) -> list[Bar]:
         """Return every lossless method, the fastest first."""
-        speeds = self._speeds()
         bars = []
         for row in self.rows:
             if row.group != OVERALL or not row.tokens_per_pass or not row.lossless:
                 continue  # the draft model alone makes no pass of the target
-            low, high = self._interval(row, over, speeds)
+            low, high = self._interval(row, over)
             bars.append(
                 Bar(row, *label(row.method), family(row.method), speedup(row, over), low, high)
             )
         return sorted(bars, key=lambda bar: -bar.speedup)
 
-    def _interval(
-        self, row: Row, over: Over, speeds: dict[tuple[str, str], Speeds]
-    ) -> tuple[float, float]:
+    def _interval(self, row: Row, over: Over) -> tuple[float, float]:
         if over is Over.PLAIN:
             return row.ci95
-        greedy = speeds[HF_GREEDY, ""]
-        return report.confidence(speeds[row.method, row.setting], greedy)
-
-    def _speeds(self) -> dict[tuple[str, str], Speeds]:
-        """Return speeds by method and setting."""
-        runs: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
-        for run in self.runs:
-            runs[run.method, run.setting].append(run)
-        return {
-            key: Speeds.of(((run.question, run.turn), run.tokens, run.seconds) for run in measured)
-            for key, measured in runs.items()
-        }
+        runs = (run for run in self.runs if (run.method, run.setting) == (row.method, row.setting))
+        reference = (run for run in self.runs if run.method == HF_GREEDY)
+        return report.repeats(runs, reference, report.whole).ci95
 
     def grid(self, bars: Sequence[Bar], over: Over) -> list[list[float | None]]:
         """Return the speedup of each bar's method on each group."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.lookup.memory import Memory
     from ouroboros_core.trace.equality import Divergence
-    from ouroboros_core.trace.summary import Speedup
+    from ouroboros_core.trace.speedup import Speedup
     from ouroboros_core.trace.trace import Step
 
 MOST_RUNS = 8

@@ -39,7 +39,7 @@ from visualize.what_if.components import WhatIfView
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.trace.summary import Speedup
+    from ouroboros_core.trace.speedup import Speedup
     from ouroboros_core.trace.trace import Trace
 
 WHAT_IF = "what_if"
