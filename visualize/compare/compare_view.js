@@ -112,6 +112,8 @@ export function mount(element, props, watch, trigger) {
     const beside = `${(tokens / passes).toFixed(2)} tokens per pass`;
     if (row.lane === PLAIN)
       return { factor: "1×", beside: `${amount(total(PLAIN))}, the reference` };
+    if (state.clock === "seconds" && !row.each.length)
+      return { factor: "–", beside: `${amount(total(row.lane))} · ${beside}` };
     if (state.clock === "seconds") {
       const seconds = `${total(row.lane).toFixed(2)} s instead of ${row.plain.toFixed(2)} s`;
       return {
@@ -120,7 +122,8 @@ export function mount(element, props, watch, trigger) {
         beside: `${seconds} · ${beside}`,
       };
     }
-    const factor = `${(total(PLAIN) / total(row.lane)).toFixed(2)}×`;
+    const plain = state.rows.has(PLAIN) ? total(PLAIN) / total(row.lane) : NaN;
+    const factor = Number.isNaN(plain) ? "–" : `${plain.toFixed(2)}×`;
     const how = state.clock === "passes" ? "fewer passes" : "modelled";
     return { factor, spread: how, beside: `${amount(total(row.lane))} · ${beside}` };
   }
@@ -174,7 +177,7 @@ export function mount(element, props, watch, trigger) {
    * @param {number[]} sorted  lanes that were measured, without plain decoding, the fastest first
    */
   function verdict(sorted) {
-    const rows = sorted.map((lane) => state.rows.get(lane));
+    const rows = sorted.map((lane) => state.rows.get(lane)).filter(({ each }) => each.length);
     if (state.clock !== "seconds" || !rows.length) return { best: -1, words: "" };
     const first = rows.reduce((a, b) => (median(b.each) > median(a.each) ? b : a));
     const factor = median(first.each);
@@ -345,6 +348,7 @@ export function mount(element, props, watch, trigger) {
   /** @param {any} value */
   function begin(value) {
     Object.assign(state, { facts: value, rows: new Map(), pair: [], prompt: 0, running: -1 });
+    state.figure = null;
     const { badge, prompts, size, method, axes, names, values } = value;
     root.querySelector(".ouro-badge").textContent = badge;
     const [first, ...more] = prompts;
@@ -352,7 +356,7 @@ export function mount(element, props, watch, trigger) {
     part("prompt").title = [...prompts, size].join("\n");
     const others = names.slice(values.length);
     const kinds = new Map(props.methods.map((/** @type {any} */ kind) => [kind.name, kind.id]));
-    if (value.recorded || value.only)
+    if (value.recorded)
       form.set({
         prompts,
         method,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ouroboros_core.errors import InvalidInput
 from ouroboros_core.messages import counted
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ouroboros_core.sweeps.sweep import Point
     from ouroboros_core.trace.equality import Divergence
     from ouroboros_core.trace.trace import Trace
+    from visualize.watch.visit import VisitRun
 
 PLAIN = 0
 """The lane of plain decoding."""
@@ -190,3 +192,25 @@ def _together(pairs: Iterable[tuple[Trace, Trace]]) -> float:
     """Return the speedup of a round over several prompts."""
     timed = (TimedRound(metrics.timing(plain), metrics.timing(trace)) for trace, plain in pairs)
     return TimedRound.total(timed).speedup
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Two runs of one prompt and one model, each with its plain run if there is one."""
+
+    first: VisitRun
+    second: VisitRun
+
+    def __post_init__(self) -> None:
+        a, b = (run.trace for run in (self.first, self.second))
+        for one, other, noun in (
+            (a.target, b.target, "model"),
+            (a.prompt.tokens, b.prompt.tokens, "prompt"),
+        ):
+            if one != other:
+                raise InvalidInput(f"the runs are of two {noun}s: compare runs of one {noun}")
+
+    def shown(self, lane: int) -> dict[int, tuple[Trace, Trace | None]]:
+        """Return the run of a lane by its prompt, with its plain run."""
+        run = {1: self.first, 2: self.second}.get(lane)
+        return {0: (run.trace, run.baseline)} if run else {}

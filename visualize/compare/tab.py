@@ -15,7 +15,7 @@ from ouroboros_core import methods
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput
 from visualize.compare import view as compare_view
-from visualize.compare.comparison import Comparison, Plan
+from visualize.compare.comparison import Comparison, Plan, SideBySide
 from visualize.compare.components import CompareView
 from visualize.compare.job import CompareJob, CompareStarted, CompareUpdate, Ran, Running
 from visualize.gallery.tab import WATCH
@@ -24,12 +24,15 @@ from visualize.run.view import LIVE, View
 from visualize.server.jobs import Update, Waiting
 from visualize.server.limits import visitor_id, whole_number
 from visualize.server.runner import Runner
+from visualize.watch import visit
 from visualize.watch.session import Session
 from visualize.watch.tab import WatchPanel
 
 if TYPE_CHECKING:
     from gradio.layouts import Tabs
 
+COMPARE = "compare"
+"""The id of this place."""
 MOST_PROMPTS, MOST_TOKENS, MOST_LANES = 12, 256, 30
 """Most prompts of a comparison, tokens of a run, and rows."""
 
@@ -60,6 +63,12 @@ class ComparePanel:
             self._open,
             [self.measured, self.watch.session],
             [tabs, *self.watch.outputs],
+            concurrency_limit=None,
+            **PRIVATE,
+        )
+        self.watch.visit.compare_runs(
+            self._compare_runs,
+            outputs=[tabs, self.view, self.measured],
             concurrency_limit=None,
             **PRIVATE,
         )
@@ -122,8 +131,16 @@ class ComparePanel:
         tokens = whole_number("max_new_tokens", asked.get("tokens"), self.most_tokens)
         return Plan(tuple(prompts), grid, others, tokens, ROUNDS)
 
+    @staticmethod
+    def _compare_runs(event: gr.EventData) -> list[Any]:
+        """Show two runs of this visit as rows."""
+        with errors_on_page():
+            runs = [visit.read(field(event, name, dict)) for name in ("a", "b")]
+            compared = SideBySide(*runs)
+            return [gr.Tabs(selected=COMPARE), compare_view.side_by_side(compared), compared]
+
     def _open(
-        self, event: gr.EventData, comparison: Comparison | None, session: Session
+        self, event: gr.EventData, comparison: Comparison | SideBySide | None, session: Session
     ) -> list[Any]:
         """Open the run of a row in Watch."""
         with errors_on_page():
@@ -132,9 +149,9 @@ class ComparePanel:
             if prompt not in runs:
                 raise InvalidInput("This run is no longer there: measure again.")
             trace, baseline = runs[prompt]
-            if comparison is not None:
-                session.keep(trace)
-            return [gr.Tabs(selected=WATCH), *self.watch.show(session, trace, baseline)]
+            badge = LIVE if comparison else ""
+            shown = self.watch.show(session, trace, baseline, badge=badge)
+            return [gr.Tabs(selected=WATCH), *shown]
 
     @staticmethod
     def _save(comparison: Comparison | None) -> View:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.trace import metrics
-from ouroboros_core.trace.summary import Verdict
+from ouroboros_core.trace.summary import Summary, Verdict
 from visualize.compare import figures
-from visualize.compare.comparison import PLAIN, Comparison, Plan
+from visualize.compare.comparison import PLAIN, Comparison, Plan, SideBySide
 from visualize.gallery import runs as gallery
+from visualize.kit import labels
 from visualize.run import view as views
 from visualize.run.strip import strip
 from visualize.run.view import View
 from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
+    from ouroboros_core.trace.speedup import Speedup
     from ouroboros_core.trace.trace import Trace
     from visualize.compare.job import Ran
 
@@ -55,20 +58,27 @@ def _texts(values: Any) -> list[str]:
 
 
 def row(comparison: Comparison, lane: int) -> View:
-    """Return a row: its speedups, and the runs of the round with the median speedup.
+    """Return a row of a lane: the runs of the round with the median speedup."""
+    shown = comparison.shown(lane).values()
+    view = _row(lane, [trace for trace, _ in shown], [plain for _, plain in shown])
+    if lane == PLAIN:
+        return view
+    speedup, verdict = comparison.speedup(lane), comparison.verdict(lane)
+    busy = any(summary.busy for summary in comparison.summaries(lane))
+    return view | {"each": _rounded(speedup), "busy": busy, "text": TEXTS.get(verdict, "")}
+
+
+def _row(lane: int, traces: Sequence[Trace], plain: Sequence[Trace]) -> View:
+    """Return a row without its speedups.
 
     plain  seconds of plain decoding in that round; runs: by prompt the texts of the tokens;
-    clocks: by modelled clock, the seconds at the end of each step
+    clocks: by modelled clock, the seconds of each step
     """
-    shown, speedup = comparison.shown(lane), comparison.speedup(lane)
-    traces = [trace for trace, _ in shown.values()]
-    plain = [plain for _, plain in shown.values()]
-    verdict = comparison.verdict(lane)
     return {
         "lane": lane,
-        "each": [round(value, 4) for value in speedup.each] if speedup and lane else [],
-        "busy": lane != PLAIN and any(summary.busy for summary in comparison.summaries(lane)),
-        "text": TEXTS.get(verdict, "") if lane else "",
+        "each": [],
+        "busy": False,
+        "text": "",
         "plain": sum(map(metrics.total_seconds, plain)),
         "runs": [list(trace.texts) for trace in traces],
         "clocks": _modelled(traces),
@@ -76,7 +86,38 @@ def row(comparison: Comparison, lane: int) -> View:
     }
 
 
-def _modelled(traces: list[Trace]) -> dict[str, list[float]]:
+def _rounded(speedup: Speedup | None) -> list[float]:
+    return [round(value, 4) for value in speedup.each] if speedup else []
+
+
+def side_by_side(runs: SideBySide) -> View:
+    """Return the view of two runs."""
+    plain = runs.first.baseline or runs.second.baseline
+    rows = [_row(PLAIN, [plain], [plain])] if plain else []
+    for lane, run in enumerate((runs.first, runs.second), 1):
+        baseline = [run.baseline] if run.baseline else []
+        summary = Summary(run.trace, run.baseline, rounds=run.speedup)
+        each = _rounded(run.speedup) or ([summary.speedup] if summary.speedup else [])
+        rows.append(_row(lane, [run.trace], baseline) | {"each": each})
+    first = runs.first.trace
+    named = (labels.run(one.trace.method, one.trace.hyperparameters) for one in vars(runs).values())
+    return {
+        "seq": time.time_ns(),
+        "badge": "two runs of this visit",
+        "where": views.model_name(first.target),
+        "prompts": [first.prompt.text],
+        "size": "",
+        "method": "",
+        "axes": [],
+        "names": [labels.method(gallery.PLAIN), *named],
+        "values": [[]],
+        "rows": rows,
+        "theory": [],
+        "done": True,
+    }
+
+
+def _modelled(traces: Sequence[Trace]) -> dict[str, list[float]]:
     """Return the modelled seconds of each step, of all runs one after another."""
     steps: dict[str, list[float]] = {}
     for trace in traces:

@@ -63,7 +63,6 @@ class TracesPanel:
                 _told(f"{name}: {error}"),
                 *(gr.skip() for _ in self.watch.outputs),
             ]
-        session.keep(trace)
         return self._shown(session, trace, baseline, f"{name} is shown in Watch.")
 
     def _shown(

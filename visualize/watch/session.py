@@ -10,7 +10,6 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.trace.trace import Trace
-from visualize.run import view as views
 from visualize.server.jobs import Update, Waiting
 from visualize.watch.job import Compared, Finished, Progress, Started, Written
 
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from ouroboros_core.trace.equality import Divergence
     from ouroboros_core.trace.speedup import Speedup
     from ouroboros_core.trace.trace import Step
-
-MOST_RUNS = 8
-"""Finished runs that are remembered for comparison."""
 
 
 @dataclass
@@ -47,7 +43,6 @@ class Session:
     """The runs of one visitor.
 
     memories    for a warm start, by method, shape and tokenizer
-    runs        finished runs by their names, for comparison
     order       the run under way
     last_order  the last run that began
     begun, steps, texts, pieces           of a run that has not ended
@@ -56,7 +51,6 @@ class Session:
     """
 
     memories: dict[Any, Memory] = field(default_factory=dict)
-    runs: dict[str, Trace] = field(default_factory=dict)
     order: Order | None = None
     last_order: Order | None = None
     begun: Trace | None = None
@@ -104,7 +98,6 @@ class Session:
             case Finished():
                 self.order = None
                 self.show(update.trace, update.baseline, update.difference, update.speedup)
-                self.keep(update.trace)
                 self._learn(update.trace.method, update.memory)
 
     def _learn(self, method: str, memory: Memory | None) -> None:
@@ -115,8 +108,6 @@ class Session:
     def leave(self) -> Order | None:
         """Leave the run under way, which was stopped or has failed; its text so far stays."""
         order, self.order = self.order, None
-        if order is not None and order is self.last_order and self.trace is not None:
-            self.keep(self.trace)
         return order
 
     def memory(self, task: Task, pair: Pair) -> Memory | None:
@@ -171,13 +162,6 @@ class Session:
         self.show(trace, baseline)
         self.previewing = True
         return True
-
-    def keep(self, trace: Trace) -> None:
-        """Remember a run for comparison; the oldest runs are forgotten."""
-        name = views.describe(trace.method, trace.hyperparameters, trace.target)
-        self.runs[f"{trace.created[11:19]} · {name}"] = trace
-        while len(self.runs) > MOST_RUNS:
-            del self.runs[next(iter(self.runs))]
 
     @property
     def shown(self) -> tuple[Trace, Trace | None] | None:

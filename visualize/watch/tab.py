@@ -30,7 +30,7 @@ from visualize.run.view import View
 from visualize.server.jobs import Update, Waiting
 from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
-from visualize.watch import endpoint, warm_start
+from visualize.watch import endpoint, visit, warm_start
 from visualize.watch.job import RunJob, RunUpdate
 from visualize.watch.session import Order, Session
 from visualize.what_if import view as what_if_view
@@ -79,6 +79,7 @@ class WatchPanel:
                 # may hold only some keys, and the steps from its `from` on.
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
                 self.saving = SaveView((*saving.TYPES, "link"), elem_id="save-view")
+                self.visit = visit.VisitView(elem_id="visit")
                 named = [{"id": chart.id, "label": chart.label} for chart in CHARTS]
                 named.append({"id": WHAT_IF, "label": "Another machine"})
                 self.details = DetailsView(named, has_charts(trace), elem_id="details")
@@ -127,6 +128,8 @@ class WatchPanel:
                 self._left, self.session, [self.view, *self.charts.values()], queue=False, **PRIVATE
             )
             at_the_end(running, ENDED)
+            for end in (running.then, running.failure):
+                end(self._card, self.session, self.visit, queue=False, **PRIVATE)
             runs.append(running)
         # Only on a visitor's own choice: a link or a reload brings the run that it shows.
         previewed = [self.view, self.details, *self.charts.values()]
@@ -152,7 +155,10 @@ class WatchPanel:
         )
 
     def _wire_files(self) -> None:
-        """Files of the run, and of what its method remembers."""
+        """Files of the run, runs of this visit, and what the method remembers."""
+        self.visit.show_run(
+            self._show_run, self.session, self.outputs, concurrency_limit=None, **PRIVATE
+        )
         self.saving.save_run(
             self._save, [self.session, self.inputs.ask], self.saving, queue=False, **PRIVATE
         )
@@ -174,12 +180,23 @@ class WatchPanel:
         await models.until_ready()
         yield models.state()
 
-    def show(self, session: Session, trace: Trace, baseline: Trace | None) -> list[Any]:
-        """Return the values of `outputs` that show a finished run with its inputs."""
-        session.show(trace, baseline)
+    def show(
+        self,
+        session: Session,
+        trace: Trace,
+        baseline: Trace | None,
+        speedup: Speedup | None = None,
+        *,
+        badge: str = "",
+    ) -> list[Any]:
+        """Return the values of `outputs` that show a finished run with its inputs.
+
+        badge: of a run that is not recorded
+        """
+        session.show(trace, baseline, speedup=speedup)
         run, seq = uuid.uuid4().hex, time.time_ns()
-        summary = Summary(trace, baseline)
-        view = views.run_view(summary, run=run, seq=seq, badge_text=views.badge(trace))
+        summary = Summary(trace, baseline, rounds=speedup)
+        view = views.run_view(summary, run=run, seq=seq, badge_text=badge or views.badge(trace))
         inputs = permalink.of(trace)
         written = (
             self.inputs.write(inputs) if inputs else [gr.skip() for _ in self.inputs.components]
@@ -187,6 +204,7 @@ class WatchPanel:
         return [
             view,
             {"has": has_charts(trace)},
+            visit.card(trace, baseline, speedup),
             *_chart_values(seq, run, all_charts(summary)),
             *written,
         ]
@@ -194,7 +212,22 @@ class WatchPanel:
     @property
     def outputs(self) -> list[Any]:
         """Return the components that `show` changes."""
-        return [self.view, self.details, *self.charts.values(), *self.inputs.components]
+        shown = [self.view, self.details, self.visit, *self.charts.values()]
+        return [*shown, *self.inputs.components]
+
+    def _show_run(self, event: gr.EventData, session: Session) -> list[Any]:
+        """Show a run of this visit, which the browser kept."""
+        with errors_on_page():
+            run = visit.read(field(event, "run", dict))
+            shown = run.trace, run.baseline, run.speedup
+            return self.show(session, *shown, badge=views.LIVE)
+
+    @staticmethod
+    def _card(session: Session) -> Any:
+        """Return the card of the run that has ended."""
+        if session.trace is None or session.last_order is None or not session.trace.steps:
+            return gr.skip()
+        return visit.card(session.trace, session.baseline, session.speedup)
 
     def _generate(
         self,

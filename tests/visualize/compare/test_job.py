@@ -69,7 +69,7 @@ def test_a_lane_that_cannot_run_is_left_out_and_named(runner: Runner) -> None:
     assert sorted({lane for _, _, lane in comparison.runs}) == [0, 1, 2]
     (line,) = compare_view.ended(comparison)["notes"]
     assert line.startswith("Left out: Medusa (medusa needs")
-    alone = Grid("medusa", (Axis("num_nodes", ("4",)),))
+    alone = Grid("medusa", (Axis("tree_depth", ("4",)),))
     with pytest.raises(InvalidInput, match="medusa needs"):
         list(runner.submit(CompareJob(plan(grid=alone))))
 
