@@ -415,6 +415,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/page.md": {"legend": legend, "charts": charts},
     "docs/benchmarks.md": {
         "bench": measured_tables.bench_section,
+        "groups": measured_tables.groups_section,
         "sam": measured_tables.sam_section,
         "pairs": measured_tables.pairs_section,
     },
@@ -431,6 +432,8 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
 def documents(root: Path = ROOT) -> dict[str, str]:
     """Return the right text of every file that has generated parts."""
     texts: dict[str, str] = {"docs/trace.schema.json": json.dumps(schema(), indent=1) + "\n"}
+    for name, text in measured_tables.csv_files(root / "assets").items():
+        texts[f"assets/{name}"] = text
     for name, parts in PARTS.items():
         text = (root / name).read_text(encoding="utf-8")
         for part, make in parts.items():

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import json
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +62,10 @@ def result() -> str:
         name = f"transformers' fastest mode here, {MODES[row.method]}"
         over_hf = report.shown(row.speedup_hf)
         lines.append(f"| {name} | {row.tokens_per_pass:.2f} | {row.speedup:.2f} | {over_hf} |")
-    return "\n".join([*lines, "", textwrap.fill(_conditions(data, overall), 140), ""])
+    return "\n".join([*lines, "", textwrap.fill(_below(data, overall), 140), ""])
 
 
-def _conditions(data: dict[str, Any], overall: dict[str, report.Row]) -> str:
+def _below(data: dict[str, Any], overall: dict[str, report.Row]) -> str:
     """Return the sentences below the README's table."""
     settings, environment = data["settings"], data["environment"]
     others = [overall[method] for method in RESULT if method != "autoregressive"]
@@ -92,16 +92,87 @@ def _benchmark() -> dict[str, Any]:
 
 
 def bench_section() -> str:
-    """Return the tables of the file of `make bench`, with command and environment."""
+    """Return the table of all methods, with conditions and command."""
     data = _benchmark()
-    return measured(data, unmeasured(row["method"] for row in data["rows"]))
+    table = report.read_rows(data["rows"])
+    lines = [
+        f"{textwrap.fill(conditions(data), 140)}.\n",
+        "| method | tokens per pass | over plain decoding [95%] | decoding only | over "
+        "transformers' greedy | texts |",
+        "|---|---:|---:|---:|---:|---|",
+    ]
+    rows = {row.method: _line(row) for row in defaults(table)}
+    peers = [rows.pop(name) for name in list(rows) if name.startswith(report.PEER)]
+    lines += rows.values()
+    lines += [f"| `{name}` |{' – |' * 5}" for name in unmeasured(row.method for row in table)]
+    return "\n".join([*lines, *peers, "", f"`{data['command']}`", ""])
+
+
+def _line(row: report.Row) -> str:
+    """Return a row's line of the table."""
+    low, high = row.ci95
+    yields = f"{row.tokens_per_pass:.2f}" if row.tokens_per_pass else "–"
+    numbers = f"{row.speedup:.2f} [{low:.2f}, {high:.2f}] | {report.shown(row.decode_speedup)}"
+    cells = (yields, numbers, report.shown(row.speedup_hf), _texts(row))
+    return f"| `{row.method}` | {' | '.join(cells)} |"
+
+
+def _texts(row: report.Row) -> str:
+    return report.equality(row) if row.lossless else "its own"
+
+
+def groups_section() -> str:
+    """Return the table of speedups over plain decoding by group of prompts."""
+    rows = report.read_rows(_benchmark()["rows"])
+    groups = list(dict.fromkeys(row.group for row in rows if row.group != report.OVERALL))
+    speedups = {(row.method, row.group): f"{row.speedup:.2f}" for row in rows}
+    names = [row.method for row in defaults(rows) if row.lossless]
+    heads = " | ".join(group.replace("_", " ") for group in groups)
+    lines = [f"| method | {heads} |", "|---" + "|---:" * len(groups) + "|"]
+    lines += [
+        f"| `{name}` | {' | '.join(speedups[name, group] for group in groups)} |" for name in names
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def pairs_section(folder: Path | None = None) -> str:
-    """Return a section for each other pair or machine, from the files `benchmark-*.json`."""
-    files = sorted((folder or assets()).glob("benchmark-*.json"))
-    benchmarks = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    return "".join(f"\n## {title_of(data)}\n\n{measured(data)}" for data in benchmarks)
+    """Return one table of all benchmarks' files `benchmark*.json`: speedups over plain decoding,
+    and over transformers' greedy generation."""
+    files = sorted((folder or assets()).glob("benchmark*.json"), key=lambda file: file.stem)
+    benchmarks = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+    speedups = {
+        name: {row.method: _both(row) for row in defaults(report.read_rows(data["rows"]))}
+        for name, data in benchmarks.items()
+    }
+    methods = dict.fromkeys(method for rows in speedups.values() for method in rows)
+    lines = [f"| method | {' | '.join(map(title_of, benchmarks.values()))} |"]
+    lines.append("|---" + "|---:" * len(benchmarks) + "|")
+    for method in methods:
+        cells = (rows.get(method, "–") for rows in speedups.values())
+        lines.append(f"| `{method}` | {' | '.join(cells)} |")
+    lines.append("")
+    for name, data in benchmarks.items():
+        link = f"* [{name}.csv](../assets/{name}.csv): {conditions(data)}."
+        lines.append(textwrap.fill(link, 140, subsequent_indent="  ", break_on_hyphens=False))
+    return "\n".join(lines) + "\n"
+
+
+def _both(row: report.Row) -> str:
+    """Return the two speedups of a row."""
+    return f"{row.speedup:.2f} / {report.shown(row.speedup_hf)}"
+
+
+def defaults(rows: Iterable[report.Row]) -> list[report.Row]:
+    """Return the overall rows of methods with their default settings, and of peers."""
+    return [row for row in rows if row.group == report.OVERALL and "[" not in row.method]
+
+
+def csv_files(folder: Path | None = None) -> dict[str, str]:
+    """Return all rows of each benchmark's file as CSV, by the name of the file."""
+    files = sorted((folder or assets()).glob("benchmark*.json"))
+    benchmarks = ((file.stem, json.loads(file.read_text(encoding="utf-8"))) for file in files)
+    tables = ((name, report.to_csv(report.read_rows(data["rows"]))) for name, data in benchmarks)
+    return {f"{name}.csv": table.replace("\r\n", "\n") for name, table in tables}
 
 
 def pair_of(data: dict[str, Any]) -> str:
@@ -111,35 +182,22 @@ def pair_of(data: dict[str, Any]) -> str:
 
 
 def title_of(data: dict[str, Any]) -> str:
-    """Return models, dtype and processor of a benchmark."""
+    """Return target, dtype and processor of a benchmark."""
     environment = data["environment"]
     processor = processor_name(environment["processor"])
-    return f"{pair_of(data)}, {environment['dtype']}, {processor}"
+    return f"{data['settings']['target']}, {environment['dtype']}, {processor}"
 
 
-def measured(data: dict[str, Any], missing: Sequence[str] = ()) -> str:
-    """Return conditions, a table for each limit of new tokens, and the command of a benchmark.
-
-    missing  methods that have dashes in the table of the largest limit
-    """
+def conditions(data: dict[str, Any]) -> str:
+    """Return the conditions of a benchmark in a line."""
     settings, environment = data["settings"], data["environment"]
-    largest = settings["max_new_tokens"]
-    tables = {int(n): rows for n, rows in data.get("shorter", {}).items()}
-    tables[largest] = data["rows"]
-    lines = [
+    return (
         f"Version {environment['ouroboros']}, {environment.get('passes', '')} pass, "
-        f"{pair_of(data)}, {settings['questions']} prompts, {environment['processor']}, "
-        f"{environment['threads']} threads, {environment['dtype']}.\n"
-    ]
-    for limit, rows in sorted(tables.items()):
-        table = report.read_rows(rows)
-        dashes = missing if limit == largest else ()
-        lines += [f"{limit} new tokens at most:\n", report.markdown(table, dashes)]
-        lines += [f"{textwrap.fill(text, 140)}\n"] if (text := report.loops(table)) else []
-    lines += [f"{remark}\n" for remark in data.get("remarks", ())]
-    names = {"torch": "torch", "transformers": "transformers", "Python": "python"}
-    versions = ", ".join(f"{name} {environment[key]}" for name, key in names.items())
-    return "\n".join([*lines, f"`{data['command']}` - {versions}.\n"])
+        f"{pair_of(data)}, {settings['questions']} prompts, {settings['max_new_tokens']} new "
+        f"tokens, {environment['processor']}, {environment['threads']} threads, "
+        f"{environment['dtype']}, torch {environment['torch']}, transformers "
+        f"{environment['transformers']}"
+    )
 
 
 def unmeasured(measured: Iterable[str]) -> list[str]:

@@ -309,7 +309,8 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="RUN", help="record these anew, or all of a prompt")
+    help_of_names = "record these anew, or all of a prompt"
+    parser.add_argument("names", nargs="*", metavar="RUN", help=help_of_names)
     parser.add_argument(
         "--local",
         action="append",

@@ -1,5 +1,5 @@
-"""The tab Drafts: how the embedded drafts were made, from the recorded runs, and which shape is
-fastest."""
+"""Drafts and models: how the shipped drafts were trained, from the recorded runs, and which shape
+is fastest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _facts(name: str, record: dict[str, Any]) -> str:
     trained = f"{last['tokens'] / 1e6:.1f} million answer tokens"
     return (
         f"**{name}**: {record['shape']}; {trained}; held-out agreement: {agreement}. "
-        f"On {record['machine']}.\n\n```sh\n{record['command']}\n```"
+        f"On {record['machine']}."
     )
 
 

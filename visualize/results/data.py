@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -123,11 +122,11 @@ class Benchmark:
         """Return the groups of prompts, in the report's order."""
         return list(dict.fromkeys(row.group for row in self.rows if row.group != OVERALL))
 
-    def bars(self, over: Over) -> list[Bar]:
-        """Return every lossless method, the fastest first."""
+    def bars(self, over: Over, group: str = OVERALL) -> list[Bar]:
+        """Return every lossless method on a group of prompts, the fastest first."""
         bars = []
         for row in self.rows:
-            if row.group != OVERALL or not row.tokens_per_pass or not row.lossless:
+            if row.group != group or not row.tokens_per_pass or not row.lossless:
                 continue  # the draft model alone makes no pass of the target
             low, high = self._interval(row, over)
             bars.append(
@@ -140,18 +139,8 @@ class Benchmark:
             return row.ci95
         runs = (run for run in self.runs if (run.method, run.setting) == (row.method, row.setting))
         reference = (run for run in self.runs if run.method == HF_GREEDY)
-        return report.repeats(runs, reference, report.whole).ci95
-
-    def grid(self, bars: Sequence[Bar], over: Over) -> list[list[float | None]]:
-        """Return the speedup of each bar's method on each group."""
-        by_place = {(row.method, row.group): row for row in self.rows}
-        return [
-            [
-                speedup(row, over) if (row := by_place.get((bar.row.method, group))) else None
-                for group in self.groups
-            ]
-            for bar in bars
-        ]
+        of_group = (run for run in runs if row.group in (OVERALL, run.group))
+        return report.repeats(of_group, reference, report.whole).ci95
 
 
 def speedup(row: Row, over: Over) -> float:
@@ -260,16 +249,17 @@ def cut_texts(benchmark: Benchmark) -> str:
     return report.loops(benchmark.rows)
 
 
-def other_pairs(folder: Path | None = None) -> list[Benchmark]:
-    """Return the benchmarks of other pairs and other machines, in the order of their files."""
-    files = sorted((folder or assets()).glob("benchmark-*.json"))
-    return [Benchmark.read(file) for file in files]
+def tables(folder: Path | None = None) -> dict[str, Benchmark]:
+    """Return the benchmarks by file name without its ending: the first, then those of other pairs
+    and other machines."""
+    files = sorted((folder or assets()).glob("benchmark*.json"), key=lambda file: file.stem)
+    return {file.stem: Benchmark.read(file) for file in files}
 
 
 def measured_on(benchmark: Benchmark) -> str:
-    """Return a sentence with the models and the machine of a benchmark."""
+    """Return the models and the machine of a benchmark."""
     draft = f" with the draft model {benchmark.draft}" if benchmark.draft else ""
-    return f"Measured with {benchmark.target}{draft} on {benchmark.where}."
+    return f"{benchmark.target}{draft} on {benchmark.where}"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Results: the benchmark's file as charts, beside the numbers that the papers publish."""
+"""Results: the ten fastest of the benchmark, its tables as files, and what the papers publish."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from typing import Any
 
 import gradio as gr
 
-from ouroboros_core.benchmark.report import shown
+from ouroboros_core.benchmark.report import OVERALL
 from ouroboros_core.locations import assets
-from ouroboros_core.messages import say
-from visualize.kit import plots
 from visualize.kit.events import PRIVATE
 from visualize.kit.markup import safe
 from visualize.kit.plot_view import PlotView
 from visualize.results import data as results
-from visualize.results import figures as result_figures
-from visualize.results.data import Bar, Benchmark, Over, Published
-from visualize.what_if import view as what_if_view
+from visualize.results import figures
+from visualize.results.data import Benchmark, Over, Published
 
 MISSING = "There is no benchmark here: `make bench` measures one."
 NOTE = (
-    "A bar is the speedup over all prompts, its whisker the 95% interval from resampling the "
-    "prompts, each method with its own defaults. Point at a bar for tokens per pass, tokens "
-    "checked per token written and how the texts compare."
+    "A bar is the speedup on these prompts, its whisker the 95% interval from resampling them. "
+    "Each method has its own defaults. Point at a bar for tokens per pass, tokens checked per "
+    "token written and how the texts compare. The files have every setting and every group."
 )
 APART = "Their models, their GPUs: not comparable with the bars."
 HEAD = ("method", "speedup", "models and hardware", "task", "source")
@@ -37,12 +34,6 @@ def benchmark() -> Benchmark | None:
     return Benchmark.read(file) if file.exists() else None
 
 
-@cache
-def _bars(over: Over) -> list[Bar]:
-    data = benchmark()
-    return data.bars(over) if data else []
-
-
 class ResultsPanel:
     """Builds the tab inside an open gr.Blocks."""
 
@@ -50,98 +41,60 @@ class ResultsPanel:
         data = benchmark()
         if data is None:
             gr.Markdown(MISSING, elem_id="results")
-            _published()
         else:
             self._build(data)
+        gr.HTML(published_table(results.published(), results.without()), elem_id="published")
 
     def _build(self, data: Benchmark) -> None:
         gr.HTML(top(data), elem_id="results")
-        overs = data.overs
-        self.over = gr.Radio(
-            [(f"over {results.WORDS[over]}", over.value) for over in overs],
-            value=overs[0].value,
-            show_label=False,
-            container=False,
-            visible=len(overs) > 1,
-            elem_id="results-over",
-        )
-        bars = _bars(overs[0])
-        main = [bar for bar in bars if bar.main]
-        high = result_figures.height(main)
-        speedups, groups, price = _figures(overs[0])
+        look: dict[str, Any] = {"show_label": False, "container": False}
         with gr.Row(elem_classes="ouro-results"):
-            self.speedups = PlotView(
-                speedups, label="Speedup of each method", height=high, elem_id="chart-speedups"
+            self.over = gr.Radio(
+                [(f"over {results.WORDS[over]}", over.value) for over in data.overs],
+                value=data.overs[0].value,
+                visible=len(data.overs) > 1,
+                elem_id="results-over",
+                **look,
             )
-            _published()
+            names = [(group.replace("_", " "), group) for group in data.groups]
+            self.group = gr.Dropdown(
+                [("all prompts", OVERALL), *names],
+                value=OVERALL,
+                label="Prompts",
+                elem_id="results-group",
+                **look,
+            )
+        self.speedups = PlotView(
+            _figure(data.overs[0], OVERALL),
+            label="Speedup of the ten fastest",
+            height=figures.height(figures.few(data.bars(data.overs[0]))),
+            elem_id="chart-speedups",
+        )
         gr.Markdown(NOTE, elem_classes="ouro-note")
-        self.groups = PlotView(
-            groups,
-            label="Speedup by group of prompts",
-            height=high,
-            scrolls=True,
-            elem_id="chart-groups",
+        with gr.Row(elem_classes="ouro-tables"):
+            for name, table in results.tables().items():
+                gr.DownloadButton(
+                    f"CSV: {table.target} on {table.where}",
+                    value=str(assets() / f"{name}.csv"),
+                    size="sm",
+                )
+        gr.on(
+            [self.over.change, self.group.change],
+            _figure,
+            [self.over, self.group],
+            self.speedups,
+            queue=False,
+            **PRIVATE,
         )
-        self.price = PlotView(
-            price,
-            label="Tokens per pass vs tokens checked per token written: the larger the mark, the "
-            "faster",
-            height=result_figures.PRICE_HEIGHT,
-            elem_id="chart-price",
-        )
-        with gr.Accordion(f"All {len(bars)} settings that were measured", open=False) as rest:
-            tall, empty = result_figures.height(bars), {"seq": 0, "figure": plots.empty("")}
-            self.every = [
-                PlotView(empty, label="Speedup of every setting", height=tall),
-                PlotView(
-                    empty,
-                    label="Speedup of every setting by group of prompts",
-                    height=tall,
-                    scrolls=True,
-                    elem_classes="ouro-wide-chart",
-                ),
-            ]
-        other_pairs = results.other_pairs()
-        if other_pairs:
-            gr.HTML("".join(map(pair_table, other_pairs)), elem_id="other-pairs")
-        gr.HTML(modelled_table(data), elem_id="modelled")
-        options: dict[str, Any] = {"queue": False, **PRIVATE}
-        self.over.change(
-            lambda over: _figures(Over(over)),
-            self.over,
-            [self.speedups, self.groups, self.price],
-            **options,
-        )
-        gr.on([rest.expand, self.over.change], _every, self.over, self.every, **options)
 
 
-def _published() -> None:
-    gr.HTML(published_table(results.published(), results.without()), elem_id="published")
-
-
-def _figures(over: Over) -> list[dict[str, Any]]:
-    """Return the values of the three charts; the first two show only default settings."""
-    data, bars = benchmark(), _bars(over)
+def _figure(over: str, group: str) -> dict[str, Any]:
+    """Return the value of the chart: the ten fastest on a group of prompts."""
+    data = benchmark()
     assert data is not None
-    main = [bar for bar in bars if bar.main]
-    return _values(
-        result_figures.speedups(main, over),
-        result_figures.heatmap(data, main, over),
-        result_figures.price(bars, over),
-    )
-
-
-def _every(over: str) -> list[dict[str, Any]]:
-    """Return the values of the charts of every setting."""
-    data, bars = benchmark(), _bars(Over(over))
-    assert data is not None
-    return _values(
-        result_figures.speedups(bars, Over(over)), result_figures.heatmap(data, bars, Over(over))
-    )
-
-
-def _values(*drawn: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"seq": time.time_ns(), "run": "", "figure": figure} for figure in drawn]
+    bars = figures.few(data.bars(Over(over), group))
+    figure = figures.speedups(bars, Over(over))
+    return {"seq": time.time_ns(), "run": "", "figure": figure}
 
 
 def top(data: Benchmark) -> str:
@@ -154,63 +107,9 @@ def top(data: Benchmark) -> str:
     return (
         f'<section class="ouro-result-top"><p class="ouro-headline">'
         f"{safe(results.headline(data))}</p>"
-        f"<p>{safe(results.details(data))} {safe(results.measured_on(data))}</p>"
+        f"<p>{safe(results.details(data))} Measured with "
+        f"{safe(results.measured_on(data))}.</p>"
         f"{fold}</section>"
-    )
-
-
-def pair_table(data: Benchmark) -> str:
-    """Return the HTML table of another pair or machine: every method over all prompts, with
-    prefill and for decoding only."""
-    overs = [over for over in (Over.PLAIN, Over.HF) if over in data.overs]
-    head = '<th scope="col" rowspan="2">method</th>'
-    for over in overs:
-        head += f'<th scope="colgroup" colspan="2">over {safe(results.WORDS[over])}</th>'
-    for name in ("tokens per pass", "s to the first token"):
-        head += f'<th scope="col" rowspan="2">{name}</th>'
-    kinds = ("with prefill", "decoding only") * len(overs)
-    under = "".join(f'<th scope="col">{name}</th>' for name in kinds)
-    body = []
-    for bar in data.bars(overs[0]):
-        row = bar.row
-        speedups = [(row.speedup, row.decode_speedup), (row.speedup_hf, row.decode_speedup_hf)]
-        numbers = [shown(number) for pair in speedups[: len(overs)] for number in pair]
-        numbers += [shown(row.tokens_per_pass), shown(row.first_token_seconds)]
-        setting = f" ({bar.setting})" if bar.setting else ""
-        cells = "".join(f"<td>{cell}</td>" for cell in numbers)
-        body.append(f'<tr><th scope="row">{safe(bar.name + setting)}</th>{cells}</tr>')
-    models = f"{data.target} with {data.draft or 'no draft model'} on {data.where}"
-    about = f"{data.questions} prompts, {data.limit} new tokens at most. {results.cut_texts(data)}"
-    return (
-        '<section class="ouro-published ouro-machines ouro-box">'
-        f"<h2>{safe(models)}</h2><p>{safe(about.strip())}</p>"
-        f'<div class="ouro-scroll" tabindex="0" role="group" aria-label="{safe(models)}">'
-        f'<table class="ouro-table"><thead><tr>{head}</tr><tr>{under}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div></section>"
-    )
-
-
-def modelled_table(data: Benchmark) -> str:
-    """Return the HTML table of the methods on other machines: the second column is measured, the
-    others are modelled."""
-    clocks = [name for _, name in what_if_view.clock_names()]
-    names = ["method", "measured here", *clocks]
-    head = "".join(f'<th scope="col">{safe(name)}</th>' for name in names)
-    body = []
-    table = what_if_view.benchmark_speedups(data)
-    for bar, speeds in ((bar, speeds) for bar, speeds in table if bar.main):
-        setting = f" ({bar.setting})" if bar.setting else ""
-        numbers = (bar.row.speedup, *speeds)
-        cells = "".join(f"<td>{number:.2f}×</td>" for number in numbers)
-        body.append(f'<tr><th scope="row">{safe(bar.name + setting)}</th>{cells}</tr>')
-    return (
-        '<section class="ouro-published ouro-machines ouro-box">'
-        "<h2>On other machines, modelled</h2>"
-        f"<p>{safe(say('results.modelled'))}</p>"
-        '<div class="ouro-scroll" tabindex="0" role="group" '
-        'aria-label="Modelled speedups of the benchmark\'s methods">'
-        f'<table class="ouro-table"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div></section>"
     )
 
 

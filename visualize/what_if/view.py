@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import floor, log10
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import plotly.graph_objects as go
 
@@ -13,15 +12,11 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.what_if import machines
-from ouroboros_core.what_if.estimate import Machine, ModelSize, Roofline, Work, price_work
+from ouroboros_core.what_if.estimate import Machine, ModelSize
 from ouroboros_core.what_if.machines import Quoted, Sheets
 from visualize.kit.plots import PLAIN, layout, plain, words_only
 from visualize.run.diagnosis import adding_up
 from visualize.run.view import View
-
-if TYPE_CHECKING:
-    from ouroboros_core.benchmark.store import Measurement
-    from visualize.results.data import Bar, Benchmark
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 MACHINE, TARGET, BATCH = "h100", "llama-3-70b", 1
@@ -258,50 +253,3 @@ def clocks(trace: Trace) -> dict[str, list[float]]:
         for name, (machine, batch) in CLOCKS.items()
         for quote in [machines.quote(trace, machines.machine(machine), RACED, batch=batch)]
     }
-
-
-def benchmark_speedups(benchmark: Benchmark) -> list[tuple[Bar, list[float]]]:
-    """Return the methods of a benchmark that our own loop ran, with their modelled speedups on
-    each clock, without prefill.
-
-    A benchmark keeps sums, so the mean step of all runs is priced.
-
-    Draft passes count one row each; the union's drafter is the head.
-    """
-    from visualize.results.data import Family, Over
-
-    excluded = (Family.PEER, Family.ENGINE, Family.PLAIN)
-    bars = [bar for bar in benchmark.bars(Over.PLAIN) if bar.family not in excluded]
-    runs: dict[tuple[str, str], list[Measurement]] = {}
-    for run in benchmark.runs:
-        runs.setdefault((run.method, run.setting), []).append(run)
-    size, small = machines.model(RACED), machines.usual_draft(RACED)
-    table = []
-    for bar in bars:
-        mean = _mean_work(runs[bar.row.method, bar.row.setting])
-        steps = [replace(mean, context=n * mean.tokens) for n in range(MEAN_STEPS)]
-        headed = bar.family in (Family.HEAD, Family.UNION)
-        draft = size.head if headed else machines.model(str(small))
-        speeds = []
-        for machine, batch in CLOCKS.values():
-            target, drafter = (
-                Roofline(machines.machine(machine), model) for model in (size, draft)
-            )
-            speeds.append(price_work(steps, 1, target, drafter, batch).decode_speedup)
-        table.append((bar, speeds))
-    return table
-
-
-def _mean_work(runs: Sequence[Measurement]) -> Work:
-    """Return the mean step, with an empty context: prompts are not stored."""
-    passes = sum(run.passes for run in runs)
-    tokens, drafts = sum(run.tokens for run in runs), sum(run.draft_passes for run in runs)
-    host = sum(run.seconds.learn + run.seconds.host for run in runs)
-    host += 0.0 if drafts else sum(run.seconds.draft for run in runs)
-    return Work(
-        rows=sum(run.rows for run in runs) / passes,
-        tokens=tokens / passes,
-        context=0,
-        draft_passes=drafts / passes,
-        host=host / passes,
-    )

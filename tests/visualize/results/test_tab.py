@@ -23,7 +23,7 @@ from visualize.kit import palette
 from visualize.results import data as results
 from visualize.results import figures as result_figures
 from visualize.results.data import Bar, Benchmark, Family, Over
-from visualize.results.tab import APART, benchmark, pair_table, published_table, top
+from visualize.results.tab import APART, benchmark, published_table, top
 
 GROUPS = ("qa", "rag", "code")
 SPEEDS = {
@@ -193,33 +193,18 @@ def test_every_method_that_can_run_has_a_family_of_its_own_look() -> None:
     assert own == {Family.DRAFT, Family.PLAIN}, "a sign of a class of tokens means that class"
 
 
-def test_the_heatmap_has_the_reports_numbers_and_says_them(
+def test_a_group_of_prompts_has_the_reports_numbers_for_it(
     measured: tuple[Benchmark, tuple[Row, ...]],
 ) -> None:
     benchmark, rows = measured
-    bars = benchmark.bars(Over.HF)
-    figure = result_figures.heatmap(benchmark, bars, Over.HF)
-    (cells,) = figure["data"]
     assert benchmark.groups == ["qa", "rag", "code"]
-    by_place = {(row.method, row.group): row.speedup_hf for row in rows}
-    for bar, values, texts in zip(bars, cells["z"], cells["text"], strict=True):
-        wanted = [by_place[bar.row.method, group] for group in benchmark.groups]
-        assert values == pytest.approx(wanted, abs=1e-3)
-        assert texts == [f"{value:.2f}" for value in wanted]
-
-
-def test_the_scatter_has_what_a_method_gains_and_what_it_pays(
-    measured: tuple[Benchmark, tuple[Row, ...]],
-) -> None:
-    bars = measured[0].bars(Over.HF)
-    points = {
-        point
-        for trace in result_figures.price(bars, Over.HF)["data"]
-        for point in zip(trace["x"], trace["y"], strict=True)
-    }
-    assert points == {
-        (round(bar.row.rows_per_token, 2), round(bar.row.tokens_per_pass, 3)) for bar in bars
-    }
+    for group in benchmark.groups:
+        speedups = {row.method: row.speedup_hf for row in rows if row.group == group}
+        for bar in benchmark.bars(Over.HF, group):
+            assert bar.speedup == speedups[bar.row.method]
+            assert bar.low <= bar.speedup <= bar.high
+    whole, part = (benchmark.bars(Over.HF, group)[0] for group in ("overall", "qa"))
+    assert (whole.low, whole.high) != (part.low, part.high), "an interval of its own prompts"
 
 
 def test_a_training_curve_breaks_where_other_texts_or_another_loss_begin() -> None:
@@ -243,39 +228,34 @@ def test_methods_come_with_their_defaults_and_a_small_picture_has_few_rows() -> 
         Family.PLAIN,
         Family.PEER,
     }
+    assert sum(bar.family is Family.PEER for bar in few) == 1, "the fastest of transformers'"
     assert few[0] == max(bars, key=lambda bar: (bar.main, bar.speedup))
-
-
-NAMES_MEET = """() => {
-  const boxes = [...document.querySelectorAll('#chart-price .textpoint text')]
-    .filter((one) => one.textContent.trim()).map((one) => one.getBoundingClientRect());
-  const meet = (a, b) =>
-    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
-  return [boxes.length, boxes.some((a, n) => boxes.some((b, m) => n < m && meet(a, b)))];
-}"""
 
 
 @pytest.mark.browser
 @pytest.mark.embedded
-def test_no_name_in_the_scatter_lies_over_another_and_every_setting_is_there_when_asked_for(
-    page: Any,
-) -> None:
-    page.set_viewport_size({"width": 390, "height": 600})
+def test_the_page_shows_ten_rows_for_any_group_and_offers_all_rows_as_files(page: Any) -> None:
     open_tab(page, "Results")
-    page.wait_for_selector("#chart-speedups .ytick")
-    assert page.locator("#chart-price .ouro-plot[data-due]").count() == 1, "far below"
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.wait_for_selector("#chart-price .ouro-plot.js-plotly-plot:not([data-due])")
-    for width in (1440, 390):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.locator("#chart-price").scroll_into_view_if_needed()
-        drawn = f"() => {{ const [named, meet] = ({NAMES_MEET})(); return named >= 4 && !meet; }}"
-        page.wait_for_function(drawn)
-    rows = page.locator("#chart-speedups .ytick").count()
-    page.get_by_role("button", name="settings that were measured").click()
-    page.locator(".ouro-wide-chart .ouro-plot").scroll_into_view_if_needed()
-    page.wait_for_selector(".ouro-wide-chart .ytick")
-    assert page.locator(".ouro-wide-chart .ytick").count() > 2 * rows > 0
+    ticks = page.locator("#chart-speedups .ytick")
+    ticks.first.wait_for()
+    assert ticks.count() == result_figures.FEW
+    first = ticks.all_inner_texts()
+    page.locator("#results-group input").click()
+    page.get_by_role("option", name="code", exact=True).click()
+    page.wait_for_function(
+        """first => {
+          const ticks = [...document.querySelectorAll('#chart-speedups .ytick')];
+          const texts = ticks.map((tick) => tick.textContent);
+          return texts.length === first.length && texts.join() !== first.join();
+        }""",
+        arg=first,
+    )
+    found = benchmark()
+    assert found is not None
+    with page.expect_download() as download:
+        page.get_by_role("button", name=f"CSV: {found.target} on {found.where}").click()
+    lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 1 + len(found.rows)
 
 
 def test_a_file_that_is_still_being_measured_is_read_from_its_runs(
@@ -313,20 +293,14 @@ def test_the_first_sentence_is_the_result_and_its_command_is_text(
     assert "bench &lt;here&gt; &amp; there" in html
 
 
-def test_another_pair_has_a_table_that_says_which_it_is(tmp_path: Path) -> None:
-    assert results.other_pairs(tmp_path) == []
+def test_every_benchmark_is_a_table_under_the_name_of_its_file(tmp_path: Path) -> None:
     rows = write(tmp_path / "benchmark-small.json")
-    write(tmp_path / "benchmark.json")
-    (found,) = results.other_pairs(tmp_path)
-    html = pair_table(found)
-    assert (
-        "<h2>target with draft on A processor, 2 threads" in html
-        and "12 prompts, 32 new tokens at most" in html
-    )
-    (best,) = (row for row in rows if (row.method, row.group) == ("union", "overall"))
-    numbers = best.speedup, best.decode_speedup, best.speedup_hf, best.decode_speedup_hf
-    told = "".join(f"<td>{number:.2f}</td>" for number in numbers)
-    assert told in html and html.count("<tr>") == 1 + len(SPEEDS)
+    write(tmp_path / "benchmark.json", ("autoregressive", "union"))
+    tables = results.tables(tmp_path)
+    assert list(tables) == ["benchmark", "benchmark-small"]
+    assert tables["benchmark-small"].rows == rows
+    where = "target with the draft model draft on A processor, 2 threads"
+    assert results.measured_on(tables["benchmark"]).startswith(where)
 
 
 def test_what_is_measured_apart_is_said_where_a_bar_is_pointed_at(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from ouroboros_core.what_if import machines
 from visualize.gallery import runs as gallery
-from visualize.results.tab import benchmark, modelled_table
 from visualize.watch.tab import RECORDED
 from visualize.what_if import view as what_if_view
 
@@ -109,20 +108,6 @@ def test_who_is_faster_depends_on_the_machine() -> None:
     assert mine["h100-32"][-1] > theirs["h100-32"][-1]
     assert len(mine["h100"]) == len(lane.steps) and mine["h100"] == sorted(mine["h100"])
     assert [name for name, _ in what_if_view.clock_names()] == list(mine)
-
-
-def test_a_benchmark_is_modelled_by_the_mean_step_of_each_method() -> None:
-    found = benchmark()
-    assert found is not None
-    speeds = {bar.row.method: mine for bar, mine in what_if_view.benchmark_speedups(found)}
-    assert "autoregressive" not in speeds and not any(name.startswith("hf-") for name in speeds)
-    by_name = {row.method: row for row in found.rows if row.group == "overall"}
-    # A lookup whose rows are free on a GPU gains all its tokens per pass but for the host.
-    lookup = by_name["prompt_lookup"].tokens_per_pass
-    assert 0.9 * lookup < speeds["prompt_lookup"][2] <= lookup + 0.01
-    table = modelled_table(found)
-    main = [bar for bar, _ in what_if_view.benchmark_speedups(found) if bar.main]
-    assert table.count("<tr>") == len(main) + 1 < len(speeds) and "modelled: H100" in table
 
 
 @pytest.mark.browser
