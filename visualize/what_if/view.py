@@ -230,8 +230,6 @@ CLOCKS = {
     "h100-32": ("h100", 32),
 }
 """Modelled clocks of a comparison: machine, and number of texts at once."""
-MEAN_STEPS = 100
-"""Number of equal steps that a mean step stands for, so that their tokens are nearly whole."""
 RACED = "llama-3-8b"
 """The target on these clocks; the model that usually drafts for it is its draft."""
 
