@@ -1,4 +1,4 @@
-"""What another draft length would have done, predicted from one run of a chain of draft tokens.
+"""Predict the results of other draft lengths from one run of a chain of draft tokens.
 
 With `match`, the text does not depend on the draft length: a guess is accepted if it is the token
 that the text has there, whatever the length. A run shows at which positions the draft model guesses
@@ -33,7 +33,7 @@ Choices = Callable[[int], Sequence[int]]
 BANDS = (0.5, 0.8, 0.95)
 """Limits between bands of the target's probability."""
 PRIOR = 2.0
-"""Guesses with the mean chance that are added to those of a band, which may have few."""
+"""Guesses with the mean chance that are added to a band, which may have few."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class DraftLengths:
         return known.of(rows) * (factors[0] + min(1.0, share) * (factors[1] - factors[0]))
 
     def _cost(self, length: int) -> float:
-        """Return the seconds of a step with so many draft tokens."""
+        """Return the seconds of a step with `length` draft tokens."""
         return length * self.draft_seconds + self._pass_seconds(1 + length) + self._host_seconds
 
     @cached_property

@@ -1,5 +1,5 @@
 // @ts-check
-// What to compare: prompts, a method with the values of one or two settings, and other methods.
+// The plan of a comparison: prompts, a method with the values of one or two settings, and other methods.
 import { counted, foreign, make } from "../kit/dom.js";
 
 const ROUNDS = 3;
@@ -68,6 +68,7 @@ export class CompareForm {
       return { select, values };
     });
     this.others = part("others");
+    this.beside = part("more").querySelector("summary");
     this.tokens = part("tokens");
     this.tokens.max = String(props.most);
     this.count = part("count");
@@ -84,7 +85,7 @@ export class CompareForm {
   }
 
   /**
-   * Set what is compared, as in a comparison that is shown.
+   * Set the choices to those of a comparison that is shown.
    * @param {{ prompts: string[], method: string, axes: { name: string, values: string[] }[],
    *   others: string[] }} shown
    */
@@ -145,7 +146,7 @@ export class CompareForm {
     this.changed();
   }
 
-  /** Return what a visitor wants to compare. */
+  /** Return the visitor's choices. */
   plan() {
     const chosen = pressed(this.examples);
     const { examples } = this.props;
@@ -188,6 +189,7 @@ export class CompareForm {
     const cells = axes.reduce((product, [, values]) => product * values.length, 1);
     const rows = (axes.length ? cells : 0) + others.length + 1;
     const runs = rows * prompts.length * ROUNDS;
+    this.beside.textContent = `Beside other methods (${others.length})`;
     this.count.textContent =
       `${counted(rows, "row")}, ${counted(prompts.length, "prompt")}, ${ROUNDS} rounds: ` +
       `${counted(runs, "run")} of at most ${counted(tokens, "token")}`;

@@ -40,7 +40,7 @@ export function mount(element, props, watch, trigger) {
   const part = (name) => root.querySelector(".ouro-compare-" + name);
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const state = {
-    /** @type {any} what is compared */
+    /** @type {any} names, values and prompts of the comparison */
     facts: null,
     /** @type {Map<number, Row>} by lane */
     rows: new Map(),
@@ -103,19 +103,19 @@ export function mount(element, props, watch, trigger) {
   const total = (lane) => sum(lengths(state.rows.get(lane)));
 
   /**
-   * Return the speedup of a row on the clock, and what is known beside it.
+   * Return the speedup of a row on the clock, with its spread and other figures.
    * @param {Row} row
    */
   function speed(row) {
     const passes = row.steps.length;
     const tokens = sum(row.steps.map(tokensOf));
-    const beside = `${(tokens / passes).toFixed(2)} tokens per pass`;
+    const beside = `${(tokens / passes).toFixed(2)} tokens/pass`;
     if (row.lane === PLAIN)
-      return { factor: "1×", beside: `${amount(total(PLAIN))}, the reference` };
+      return { factor: "1×", spread: "the reference", beside: amount(total(PLAIN)) };
     if (state.clock === "seconds" && !row.each.length)
       return { factor: "–", beside: `${amount(total(row.lane))} · ${beside}` };
     if (state.clock === "seconds") {
-      const seconds = `${total(row.lane).toFixed(2)} s instead of ${row.plain.toFixed(2)} s`;
+      const seconds = `${total(row.lane).toFixed(2)} s (plain ${row.plain.toFixed(2)} s)`;
       return {
         factor: `${median(row.each).toFixed(2)}×`,
         spread: spread(row.each),
@@ -146,13 +146,10 @@ export function mount(element, props, watch, trigger) {
       track = make("div", "ouro-compare-track"),
       figures = make("div", "ouro-compare-figures");
     const row = state.rows.get(lane);
-    const letter = "AB"[state.pair.indexOf(lane)];
     item.dataset.lane = String(lane);
     item.toggleAttribute("data-best", lane === best);
     button.type = "button";
     button.disabled = !row;
-    button.setAttribute("aria-pressed", String(Boolean(letter)));
-    if (letter) button.prepend(make("b", "ouro-compare-letter", letter));
     item.append(button, track, figures);
     if (!row) {
       item.dataset.state = lane === state.running ? "running" : "waiting";
@@ -165,7 +162,8 @@ export function mount(element, props, watch, trigger) {
     track.append(strip);
     const { factor, spread: between, beside } = speed(row);
     figures.append(make("b", "", factor), make("span", "", between || ""));
-    figures.append(make("small", "", row.text ? `${beside} · ${row.text}` : beside));
+    figures.append(make("small", "", beside));
+    if (row.text) figures.append(make("small", "", row.text));
     if (row.busy) figures.append(make("small", "", "noisy machine: count passes instead"));
     figures.toggleAttribute("data-busy", row.busy);
     if (lane === state.running) item.dataset.state = "running";
@@ -173,7 +171,8 @@ export function mount(element, props, watch, trigger) {
   }
 
   /**
-   * Return the fastest lane if its rounds clear those of all other lanes, and what to say of it.
+   * Return the fastest lane if each of its rounds is faster than every round of the others, and a
+   * sentence about it.
    * @param {number[]} sorted  lanes that were measured, without plain decoding, the fastest first
    */
   function verdict(sorted) {
@@ -222,6 +221,7 @@ export function mount(element, props, watch, trigger) {
     const { best, words } = verdict(sorted);
     const order = [...known.filter((/** @type {number} */ lane) => lane === PLAIN), ...sorted];
     list.replaceChildren(...[...order, ...unknown].map((lane) => drawRow(lane, whole, best)));
+    markPair();
     if (focused) list.querySelector(`[data-lane="${focused}"] button`)?.focus();
     if (!matchMedia("(prefers-reduced-motion: reduce)").matches)
       for (const node of list.children) {
@@ -230,6 +230,17 @@ export function mount(element, props, watch, trigger) {
       }
     drawScale(whole);
     part("verdict").textContent = words;
+  }
+
+  /** Mark the rows that are A and B. */
+  function markPair() {
+    for (const item of part("rows").children) {
+      const button = item.querySelector("button"),
+        letter = "AB"[state.pair.indexOf(Number(item.dataset.lane))];
+      button.setAttribute("aria-pressed", String(Boolean(letter)));
+      button.querySelector("b")?.remove();
+      if (letter) button.prepend(make("b", "ouro-compare-letter", letter));
+    }
   }
 
   /** Draw the chart with rings around A and B. */
@@ -243,7 +254,7 @@ export function mount(element, props, watch, trigger) {
     for (const [n, lane] of state.pair.entries())
       for (const trace of figure.data)
         (trace.customdata || []).forEach((/** @type {any} */ cell, /** @type {number} */ at) => {
-          if (cell === lane - 1 && trace.mode !== "markers")
+          if (cell === lane - 1 && trace.error_y)
             rings.push({ x: trace.x[at], y: trace.y[at], text: "AB"[n] });
           const across = Array.isArray(cell) ? cell.indexOf(lane - 1) : -1;
           if (across >= 0) rings.push({ x: trace.x[across], y: trace.y[at], text: "AB"[n] });
@@ -254,7 +265,8 @@ export function mount(element, props, watch, trigger) {
       y: rings.map(({ y }) => y),
       text: rings.map(({ text }) => text),
       mode: "markers+text",
-      textposition: "top right",
+      textposition: "bottom right",
+      cliponaxis: false,
       hoverinfo: "skip",
       showlegend: false,
       marker: { size: 16, color: "rgba(0,0,0,0)", line: { width: 2, color: ink } },
@@ -325,7 +337,9 @@ export function mount(element, props, watch, trigger) {
   /** @param {number[]} pair */
   function choose(pair) {
     state.pair = pair;
-    draw();
+    markPair();
+    drawChart();
+    drawTwo();
   }
 
   /**

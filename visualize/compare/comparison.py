@@ -31,7 +31,7 @@ PLAIN = 0
 
 @dataclass(frozen=True)
 class Plan:
-    """What is compared: the cells of a grid, and other methods at their defaults.
+    """Rows to compare: the cells of a grid, and other methods at their defaults.
 
     tokens  new tokens of a run, at most
     rounds  how often each lane runs on each prompt

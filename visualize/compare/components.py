@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ouroboros_core import methods
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.methods.parts.base import Method
 from ouroboros_core.settings import AUTO, Setting, Value
 from visualize.compare.view import recorded_view
 from visualize.kit import labels
@@ -50,28 +52,42 @@ class CompareView(JsonHTML):
         )
 
 
-def _declared(kind: Any) -> dict[str, Any]:
+def _declared(kind: type[Method]) -> dict[str, Any]:
     """Return a method with the settings that can vary, and their values."""
-    settings = kind.Hyperparameters.settings().values()
-    varied = {setting: values(setting) for setting in settings}
+    varied = {name: values(kind, name) for name in kind.Hyperparameters.settings()}
     return {
         "id": kind.id,
         "name": kind.name,
         "settings": [
             {
-                "name": setting.name,
-                "label": labels.setting(setting.name),
+                "name": name,
+                "label": labels.setting(name),
                 "values": [str(value).lower() for value in choices],
                 "first": [str(value).lower() for value in choices if value in FIRST],
             }
-            for setting, choices in varied.items()
+            for name, choices in varied.items()
             if len(choices) > 1
         ],
     }
 
 
-def values(setting: Setting) -> list[Value]:
-    """Return the values of a setting that a visitor can compare, from its declaration."""
+def values(kind: type[Method], name: str) -> list[Value]:
+    """Return the values of a setting that can be compared while others have their defaults."""
+
+    def valid(value: Value) -> bool:
+        try:
+            kind.Hyperparameters.parse({name: value})
+        except InvalidInput:
+            return False
+        return True
+
+    return [
+        value for value in _declared_values(kind.Hyperparameters.settings()[name]) if valid(value)
+    ]
+
+
+def _declared_values(setting: Setting) -> list[Value]:
+    """Return values within the bounds of a setting, with its default."""
     if setting.kind is bool:
         return [False, True]
     if setting.choices:

@@ -1,4 +1,4 @@
-"""A comparison as a job: the lanes of a plan run in turn, each beside plain decoding."""
+"""A comparison as a job: the lanes of a plan run one after another, each beside plain decoding."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Ran(CompareUpdate):
 
 
 class Pace:
-    """Estimates the seconds that are left: a lane takes what its own runs took so far, before that
-    what the runs of all lanes took, and before any run the first guess."""
+    """Estimates the seconds that are left. A run takes the mean of its lane's runs so far; before
+    the first of them the mean of all runs, and before any run the guess."""
 
     def __init__(self, guess: float, lanes: Sequence[int], runs: int) -> None:
         """runs: of each lane"""

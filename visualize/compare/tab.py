@@ -104,7 +104,7 @@ class ComparePanel:
         yield {"seq": time.time_ns(), **compare_view.ended(comparison)}, comparison
 
     def _plan(self, asked: dict[str, Any]) -> Plan:
-        """Return what a visitor wants to compare; raises InvalidInput."""
+        """Return the plan of a visitor's choices; raises InvalidInput."""
         from ouroboros_core.sweeps.grid import Axis, Grid
 
         prompts = [str(text).strip() for text in asked.get("prompts", ())]

@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from visualize.compare.job import Ran
 
 TEXTS = {
-    Verdict.SAME: "same text",
     Verdict.TIE: "same text up to a rounding tie",
     Verdict.DIFFERENT: "another text",
     Verdict.NOT_LOSSLESS: "not lossless",
 }
-"""What a row says of its texts."""
+"""Remarks on texts that are not simply those of plain decoding."""
 
 
 def begun(comparison: Comparison, badge: str) -> View:
@@ -141,7 +140,7 @@ def grown(comparison: Comparison, ran: Ran) -> View:
 
 
 def ended(comparison: Comparison) -> View:
-    """Return the end: how much was measured, and what was left out."""
+    """Return the last update, with remarks on rows that were left out and rounds that were cut."""
     names = comparison.names
     lines = [f"Left out: {names[lane]} ({why})." for lane, why in comparison.refused.items()]
     if len(comparison.runs) < comparison.total:

@@ -35,7 +35,7 @@ export function originStrip({ steps, told }, looks, lengths = steps.map(tokensOf
   bar.setAttribute("aria-label", told);
   steps.forEach(([, run], n) => {
     const pass = make("span");
-    pass.style.flexGrow = String(lengths[n]);
+    pass.style.flexGrow = String(1000 * lengths[n]); // a sum below 1 would leave a gap
     for (const [letter, count] of parts(run)) {
       const part = make("i");
       part.dataset.look = looks[letter.charCodeAt(0) - 97].look;

@@ -8,7 +8,7 @@ import { recall, store } from "../kit/page_storage.js";
 
 const KEY = "ouroboros-visit";
 const MOST = 8;
-const LARGEST = 3_000_000; // characters of all cards, of which a browser keeps five million
+const LARGEST = 3_000_000; // characters of all cards; a browser keeps about five million
 
 /**
  * @typedef {{ key: string, at: string, name: string, prompt: string, pace: string,

@@ -45,8 +45,8 @@ def test_a_modelled_clock_has_a_time_for_each_step() -> None:
 def test_every_method_that_proposes_offers_values_within_its_bounds() -> None:
     """The oracle is the declaration: it parses each value."""
     for kind in methods.available().values():
-        for name, setting in kind.Hyperparameters.settings().items():
-            for value in values(setting):
+        for name in kind.Hyperparameters.settings():
+            for value in values(kind, name):
                 kind.Hyperparameters.parse({name: str(value)})
-    gamma = methods.get("speculative").Hyperparameters.settings()["gamma"]
-    assert values(gamma) == [1, 2, 3, 4, 5, 6, 8, 12, 16, AUTO]
+    assert values(methods.get("speculative"), "gamma") == [1, 2, 3, 4, 5, 6, 8, 12, 16, AUTO]
+    assert values(methods.get("prompt_lookup"), "min_ngram") == [1, 2, 3], "the longest is 3"
