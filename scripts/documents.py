@@ -14,6 +14,8 @@ import argparse
 import json
 import re
 import sys
+import textwrap
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -265,38 +267,56 @@ def charts() -> str:
 
 
 def commands() -> str:
-    """Return the command line, from its help."""
+    """Return the command line, from its help. Arguments of several commands come once."""
     parser = build_parser()
-    (action,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    sections = [_options(parser, "For every command")]
-    sections += [_command(name, sub, 2) for name, sub in action.choices.items()]
-    return "\n".join(sections)
+    sections = [_table(_rows(parser), "For every command")]
+    return "\n".join([*sections, *_below("", parser, 2)])
 
 
-def _command(name: str, parser: argparse.ArgumentParser, level: int) -> str:
-    """Return a command's section, and a subsection for each subcommand."""
+def _below(name: str, parser: argparse.ArgumentParser, level: int) -> list[str]:
+    """Return the sections of a parser's commands, after the arguments that several of them have."""
     nested = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    children = {word: sub for action in nested for word, sub in action.choices.items()}
+    counts = Counter(row for sub in children.values() for row in _rows(sub))
+    shared = [row for row, count in counts.items() if count > 2]
+    sections = [_table(shared, "For several commands")]
+    for word, sub in children.items():
+        sections += _command(f"{name} {word}".strip(), sub, level, shared)
+    return list(filter(None, sections))
+
+
+def _command(
+    name: str, parser: argparse.ArgumentParser, level: int, shared: Sequence[str]
+) -> list[str]:
+    """Return a command's section, and a subsection for each subcommand."""
+    rows = _rows(parser)
+    names = ", ".join(f"`{row.split('`')[1].split(' ')[0]}`" for row in rows if row in shared)
     sections = [f"{'#' * level} {name}\n", f"{_cell(parser.description or '')}\n"]
-    options = _options(parser, "")
-    sections += [options] if options else []
-    for action in nested:
-        commands = action.choices.items()
-        sections += [_command(f"{name} {word}", sub, level + 1) for word, sub in commands]
-    return "\n".join(sections)
+    sections.append(_table([row for row in rows if row not in shared]))
+    also = textwrap.fill(f"Also: {names}.", 140, break_on_hyphens=False)
+    sections += [f"{also}\n"] if names else []
+    return [*sections, *_below(name, parser, level + 1)]
 
 
-def _options(parser: argparse.ArgumentParser, title: str) -> str:
-    """Return a table of a parser's arguments, without --help and commands."""
+def _rows(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the lines of a table of a parser's arguments, without --help, commands, and settings
+    of methods, which stand on the methods' pages."""
     kinds = (argparse._HelpAction, argparse._SubParsersAction)
-    lines = [
+    known = (kind.Hyperparameters.settings() for kind in methods.available().values())
+    settings = {name for names in known for name in names}
+    return [
         f"| `{_named(action)}` | {_explained(parser, action)} |"
         for action in parser._actions
-        if not isinstance(action, kinds) and action.help != argparse.SUPPRESS
+        if not isinstance(action, kinds)
+        and action.help != argparse.SUPPRESS
+        and action.dest not in settings
     ]
+
+
+def _table(rows: Sequence[str], title: str = "") -> str:
     head = [f"{title}:\n"] if title else []
-    return (
-        "\n".join([*head, "| argument | what it does |", "|---|---|", *lines, ""]) if lines else ""
-    )
+    lines = [*head, "| argument | what it does |", "|---|---|", *rows, ""]
+    return "\n".join(lines) if rows else ""
 
 
 def _named(action: argparse.Action) -> str:

@@ -217,7 +217,7 @@ def ended(page: Any) -> int:
 def finish(page: Any, before: int) -> None:
     """Wait until the run that was asked for is over: more have ended than before."""
     page.wait_for_function("before => window.ended > before", arg=before, timeout=180_000)
-    page.wait_for_selector(f"{DONE}:not([data-old])")
+    page.wait_for_selector(f"{DONE}:not([data-old]):not([data-timing])", timeout=180_000)
     page.locator("#generate").wait_for()
 
 

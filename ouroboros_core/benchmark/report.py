@@ -68,8 +68,7 @@ class Row:
                             earlier version, which cut none
     lossless                whether the texts follow the target's probabilities; true in a file of
                             an earlier version
-    plain_tokens_per_second  of our autoregressive decoding in that repeat; null in a file of an
-                            earlier version
+    plain_tokens_per_second  of our autoregressive decoding in that repeat
     """
 
     method: str
@@ -109,14 +108,17 @@ def read_rows(data: Sequence[Mapping[str, Any]]) -> list[Row]:
         theirs = decoding.get((other, row.group))
         return row.decode_tokens_per_second / theirs if theirs else None
 
-    return [
-        row
-        if row.decode_speedup is not None
-        else replace(
-            row, decode_speedup=over(row, BASELINE), decode_speedup_hf=over(row, HF_GREEDY)
-        )
-        for row in rows_read
-    ]
+    plain = {row.group: row.tokens_per_second for row in rows_read if row.method == BASELINE}
+    completed = []
+    for row in rows_read:
+        derived: dict[str, float | None] = {}
+        if row.decode_speedup is None:
+            derived |= {"decode_speedup": over(row, BASELINE)}
+            derived |= {"decode_speedup_hf": over(row, HF_GREEDY)}
+        if row.plain_tokens_per_second is None:  # such a file has one repeat
+            derived |= {"plain_tokens_per_second": plain.get(row.group)}
+        completed.append(replace(row, **derived))
+    return completed
 
 
 def ratio(a: float, b: float) -> float:

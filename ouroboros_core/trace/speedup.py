@@ -60,9 +60,11 @@ class Speedup:
     """A speedup, measured in several rounds.
 
     each  the speedup of every round that counts, in the order of the rounds
+    more  whether another round follows
     """
 
     each: tuple[float, ...]
+    more: bool = False
 
     @property
     def median(self) -> float:
@@ -73,6 +75,12 @@ class Speedup:
     def middle(self) -> int:
         """The index of the round that has the median: its seconds are the ones to show."""
         return self.each.index(self.median)
+
+    @property
+    def words(self) -> str:
+        """`1.21×`; of the first of several rounds `about 1.2×`."""
+        first = self.more and len(self.each) == 1
+        return f"about {self.median:.1f}×" if first else f"{self.median:.2f}×"
 
     @property
     def spread(self) -> tuple[float, float]:

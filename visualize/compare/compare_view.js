@@ -380,11 +380,11 @@ export function mount(element, props, watch, trigger) {
   }
 
   /** @param {any} value */
-  function status({ status, left, running, notes, stopped }) {
+  function status({ status, left, notes, stopped }) {
     if (stopped) return "Stopped. What was measured stays.";
     if (notes) return ["Measured here.", ...notes].join(" ");
     if (status) return status;
-    const doing = running >= 0 && state.facts ? `Measuring ${name(running)}` : "Measuring";
+    const doing = state.running >= 0 ? `Measuring ${name(state.running)}` : "Measuring";
     return left === undefined ? "" : `${doing} … about ${duration(left)} left`;
   }
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from ouroboros_core.benchmark.protocol import order
 from ouroboros_core.errors import InvalidInput
 from visualize.compare.comparison import PLAIN, Plan, Unit
 from visualize.run import live
-from visualize.server.jobs import Job, Update
+from visualize.server.jobs import Job, Turn, Update
+from visualize.server.queue import Rank
 from visualize.server.zero_gpu import seconds_for
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class CompareStarted(CompareUpdate):
 class Running(CompareUpdate):
     """A lane runs now."""
 
+    pausable = True
     lane: int
 
 
@@ -93,11 +96,14 @@ class CompareJob(Job):
 
     guess  seconds of a run, by the costs of the target's passes
 
+    It gives way to any other run; a run that is disturbed is repeated.
+
     Updates: one CompareStarted; then for each run one Running, some Comparing, and one Ran.
     """
 
     kind = "comparison"
     charges = "seconds"
+    rank = Rank.SERIES
     plan: Plan
     guess: float | None = None
 
@@ -126,7 +132,7 @@ class CompareJob(Job):
         reading = _mean([costs.of(length) for length in lengths])
         return replace(self, guess=reading + self.plan.tokens * costs.of(1))
 
-    def updates(self, pair: Pair, name: str, seconds: float) -> Generator[Update, None, None]:
+    def updates(self, pair: Pair, turn: Turn) -> Generator[Update, None, None]:
         from ouroboros_core.decoding.generation import Generation
 
         assert self.guess is not None, "the job is prepared"
@@ -138,22 +144,22 @@ class CompareJob(Job):
         plain: dict[int, Trace] = {}
         spent, tokens, warm = 0.0, 0, set[int]()
         for number, prompt, lane in self._units(lanes):
-            if spent > seconds:
+            if spent > turn.seconds:
                 return
             yield Running(lane=lane, left=pace.left)
             task = plan.task(lane, plan.prompts[prompt])
-            start = time.monotonic()
+            start = turn.clock()
             if lane not in warm:  # first calls are not timed
                 warm.add(lane)
-                few = min(WARM_UP_TOKENS, task.max_new_tokens)
-                yield from live.silently(Generation(pair, replace(task, max_new_tokens=few)))
-            generation = Generation(pair, task)
-            trace = yield from live.silently(generation)
+                few = replace(task, max_new_tokens=min(WARM_UP_TOKENS, task.max_new_tokens))
+                yield from live.silently(partial(Generation, pair, few), turn)
+            trace = yield from live.silently(partial(Generation, pair, task), turn)
             plain |= {prompt: trace} if lane == PLAIN else {}
             difference = None
             if lane != PLAIN and number == 0 and prompt in plain:
-                difference = live.difference_from_plain(generation, trace, plain[prompt])
-            took = time.monotonic() - start
+                run = Generation(pair, task)
+                difference = live.difference_from_plain(run, trace, plain[prompt])
+            took = turn.clock() - start
             spent += took
             tokens += len(trace.tokens)
             pace.ran(lane, took)

@@ -137,10 +137,10 @@ class Benchmark:
     def _interval(self, row: Row, over: Over) -> tuple[float, float]:
         if over is Over.PLAIN:
             return row.ci95
-        runs = (run for run in self.runs if (run.method, run.setting) == (row.method, row.setting))
-        reference = (run for run in self.runs if run.method == HF_GREEDY)
-        of_group = (run for run in runs if row.group in (OVERALL, run.group))
-        return report.repeats(of_group, reference, report.whole).ci95
+        runs = [run for run in self.runs if row.group in (OVERALL, run.group)]
+        method = [run for run in runs if (run.method, run.setting) == (row.method, row.setting)]
+        reference = [run for run in runs if run.method == HF_GREEDY]
+        return report.repeats(method, reference, report.whole).ci95
 
 
 def speedup(row: Row, over: Over) -> float:

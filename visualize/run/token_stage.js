@@ -33,6 +33,8 @@ export class TokenStage {
     this.asked = "";
     this.blind = false; // nobody looks on while a lesson moves a run
     this.drawn = 0;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.due = undefined;
     this.atEnd = true;
     this.listen = listening(root);
     this.container = this.part("text");
@@ -95,7 +97,9 @@ export class TokenStage {
       text.show(step, phase);
     } else {
       this.see(text.steps.length - 1);
-      if (performance.now() - this.drawn > ASIDE_EVERY_MS) this.aside();
+      const since = performance.now() - this.drawn;
+      if (since > ASIDE_EVERY_MS) this.aside();
+      else this.due ??= setTimeout(() => this.aside(), ASIDE_EVERY_MS - since);
       // measured in a frame, in which the layout is computed anyway
       if (this.atEnd) requestAnimationFrame(() => (container.scrollTop = this.end));
     }
@@ -110,6 +114,8 @@ export class TokenStage {
 
   /** Draw the parts beside a text that is being written; they need not follow every token. */
   aside() {
+    clearTimeout(this.due);
+    this.due = undefined;
     this.drawn = performance.now();
     this.legend();
     if (this.timeline.follow && !this.card.open) this.picture(this.text.steps.length - 1, Infinity);
@@ -129,6 +135,19 @@ export class TokenStage {
     }
     if (ended && shown) shown.dataset.end = "";
     this.aside();
+  }
+
+  /**
+   * Begin the same run again with other steps of the same text, and stay at the same token.
+   * @param {() => void} begin
+   * @param {Step[]} steps
+   */
+  replace(begin, steps) {
+    const token = this.timeline.follow ? undefined : this.text.ends[this.shown[0]];
+    begin();
+    this.text.append(steps);
+    this.grown(steps);
+    if (token !== undefined) this.seek({ run: this.run, token });
   }
 
   get shown() {

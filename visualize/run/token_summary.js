@@ -68,13 +68,15 @@ export function drawMeaning(container, looks) {
 
 /**
  * @param {HTMLElement} container
- * @param {{ label: string, value: string, note: string, spread?: string, mark?: string }[]} list
+ * @param {{ label: string, value: string, note: string, spread?: string, mark?: string,
+ *   doubtful?: boolean }[]} list
  */
 export function drawTiles(container, list) {
   container.replaceChildren();
   for (const tile of list) {
     const box = make("div", "ouro-tile");
     box.title = tile.note;
+    if (tile.doubtful) box.dataset.doubtful = "";
     box.append(make("dt", "", tile.label), make("dd", "", tile.value));
     if (tile.spread) box.append(make("dd", "ouro-tile-spread", tile.spread));
     if (tile.mark) box.append(make("dd", "ouro-tile-mark", tile.mark));

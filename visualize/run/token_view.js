@@ -41,6 +41,7 @@ export function mount(element, props, watch, trigger) {
   if (props.asks) stage.card.lesson = "#learn/guess";
   let left = /** @type {string | null} */ (null); // the run that was stopped
   let asking = false; // a run of this visitor is under way
+  let before = /** @type {string | null} */ (null); // the run that was shown when it was asked for
   let played = /** @type {string | null} */ (null); // the recorded run that has played
   let kept = /** @type {any} */ ({}); // the run so far, for a page that is left
   if (props.styles) embed(element, props.styles);
@@ -51,9 +52,12 @@ export function mount(element, props, watch, trigger) {
     const value = JSON.parse(json);
     // a part of a run that was stopped meanwhile
     if (!value.run || (value.run === left && !value.done)) return;
+    if (value.waiting) return status.announce(value.waiting, false); // the run before stays
     if (value.plays && asking) return; // it was chosen before the run was asked for
+    if (asking && value.run === before && value.timing !== undefined) return; // its late timing
     if (status.old) status.renew();
     if (value.run !== stage.run) start(value);
+    else if (value.replaces) stage.replace(() => start(value), value.steps);
     const known = stage.text.steps.length - value.from;
     kept = { ...(value.prompt === undefined ? kept : {}), ...value };
     if (known >= 0) {
@@ -72,7 +76,7 @@ export function mount(element, props, watch, trigger) {
       drawNumbers(part("numbers"), value.numbers);
       part("why-fast").hidden = !value.numbers.length;
     }
-    if (value.done) {
+    if (value.steps && value.done) {
       stage.finish(value.steps, value.ended); // the last token's text may be completed only now
       if (value.parts) stage.text.markParting(value.parts);
       if (value.theory && value.badge === "live")
@@ -80,6 +84,7 @@ export function mount(element, props, watch, trigger) {
     }
     root.dataset.done = String(Boolean(value.done));
     root.dataset.unsaved = String(Boolean(value.unsaved));
+    root.toggleAttribute("data-timing", Boolean(value.timing));
     if (!stage.hands.stop) stage.hands.rove(part("text").querySelector(".ouro-token"));
     if (value.status !== undefined) status.announce(value.status, value.done);
     if (value.plays && value.plays !== played && !still.matches) {
@@ -109,6 +114,7 @@ export function mount(element, props, watch, trigger) {
   if (props.asks) {
     stage.listen(document, "ouro:asked", () => {
       asking = true;
+      before = stage.run;
       if (status.old) return;
       left = null;
       status.age();

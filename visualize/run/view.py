@@ -117,15 +117,17 @@ def tiles(summary: Summary) -> list[View]:
             "measured on the same machine."
         )
     )
-    marks = {"mark": "measured on a busy machine"} if summary.busy and speedup is not None else {}
-    marks |= {"spread": summary.rounds.remark} if summary.rounds else {}
+    marks = {"spread": summary.rounds.remark} if summary.rounds else {}
+    if summary.busy and speedup is not None:
+        fewer = f"count passes instead: {summary.tokens_per_pass:.2f}× fewer"
+        marks |= {"mark": f"measured on a busy machine; {fewer}", "doubtful": True}
     return [
         _tile(
             "Tokens per second",
             f"{summary.tokens_per_second:.1f}",
             "Emitted tokens / wall-clock seconds, prefill included.",
         ),
-        _tile("Speedup", "–" if speedup is None else f"{speedup:.2f}×", note) | marks,
+        _tile("Speedup", _times(summary) or "–", note) | marks,
         _tile(
             "Tokens per pass",
             f"{summary.tokens_per_pass:.2f}",
@@ -170,7 +172,15 @@ _SAMENESS = {
 
 
 def _faster(summary: Summary) -> str:
-    return "" if summary.speedup is None else f", {summary.speedup:.2f}× as fast"
+    """Return the speedup in words; nothing if the machine was busy, because the passes stand."""
+    return f", {_times(summary)} as fast" if _times(summary) and not summary.busy else ""
+
+
+def _times(summary: Summary) -> str:
+    """Return the speedup in words; empty if there is none."""
+    if summary.rounds is not None:
+        return summary.rounds.words
+    return "" if summary.speedup is None else f"{summary.speedup:.2f}×"
 
 
 def _tile(label: str, value: str, note: str) -> View:

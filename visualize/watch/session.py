@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,7 @@ class Session:
 
     memories    for a warm start, by method, shape and tokenizer
     order       the run under way
+    timing      the updates that are still to come of the run that is shown
     last_order  the last run that began
     begun, steps, texts, pieces           of a run that has not ended
     trace, baseline, difference, speedup  what Watch shows
@@ -62,6 +63,7 @@ class Session:
     difference: Divergence | None = None
     speedup: Speedup | None = None
     previewing: bool = False
+    timing: Iterator[Update] | None = None
 
     def begin(self, begun: Trace) -> None:
         """Show a run that has begun, as far as it is written."""
@@ -76,7 +78,7 @@ class Session:
 
     def place(self, order: Order) -> None:
         """Ask for a run; from now on updates of any other run are ignored."""
-        self.order = order
+        self.order, self.timing = order, None
 
     def take(self, update: Update, order: Order) -> None:
         """Take over an update of a run, unless the visitor has left the run."""
@@ -91,12 +93,13 @@ class Session:
                 self._learn(update.trace.method, update.memory)
             case Progress():
                 self.grow(update.new_steps, update.new_texts, update.pieces)
-            case Written(trace=trace):
-                self.show(trace, None)
+            case Written():
+                self.show(update.trace, None)
+                self._learn(update.trace.method, update.memory)
             case Compared():
                 self.show(update.trace, update.baseline, update.difference, update.speedup)
             case Finished():
-                self.order = None
+                self.order = self.timing = None
                 self.show(update.trace, update.baseline, update.difference, update.speedup)
                 self._learn(update.trace.method, update.memory)
 

@@ -13,7 +13,6 @@ import gradio as gr
 
 from ouroboros_core import methods, rules
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
 from visualize.gallery import runs as gallery
 from visualize.kit import plots
@@ -27,12 +26,14 @@ from visualize.run import view as views
 from visualize.run.components import DetailsView, SaveView, TokenView
 from visualize.run.figures import CHARTS, Chart, all_charts
 from visualize.run.view import View
+from visualize.server.errors import describe
 from visualize.server.jobs import Update, Waiting
 from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
 from visualize.watch import endpoint, visit, warm_start
-from visualize.watch.job import RunJob, RunUpdate
+from visualize.watch.job import Finished, RunJob, RunUpdate, Written
 from visualize.watch.session import Order, Session
+from visualize.watch.visit import VisitRun
 from visualize.what_if import view as what_if_view
 from visualize.what_if.components import WhatIfView
 
@@ -121,14 +122,22 @@ class WatchPanel:
                 **PRIVATE,
             )
             running.then(self.runner.models.state, self.pair, self.models, queue=False, **PRIVATE)
-            running.success(
-                self._rest, [self.drawn, self.session], [self.details, *rest], **PRIVATE
-            )
+            ended = [self.drawn, self.session], [self.details, *rest]
+            running.success(self._rest, *ended, **PRIVATE)
             running.failure(
                 self._left, self.session, [self.view, *self.charts.values()], queue=False, **PRIVATE
             )
             at_the_end(running, ENDED)
-            for end in (running.then, running.failure):
+            timing = running.success(
+                self._time,
+                self.session,
+                changing,
+                concurrency_limit=None,
+                trigger_mode="multiple",
+                **PRIVATE,
+            )
+            timing.success(self._rest, *ended, **PRIVATE)
+            for end in (running.then, running.failure, timing.then):
                 end(self._card, self.session, self.visit, queue=False, **PRIVATE)
             runs.append(running)
         # Only on a visitor's own choice: a link or a reload brings the run that it shows.
@@ -188,11 +197,14 @@ class WatchPanel:
         speedup: Speedup | None = None,
         *,
         badge: str = "",
+        key: str = "",
     ) -> list[Any]:
         """Return the values of `outputs` that show a finished run with its inputs.
 
-        badge: of a run that is not recorded
+        badge  of a run that is not recorded
+        key    of its card
         """
+        session.timing = None
         session.show(trace, baseline, speedup=speedup)
         run, seq = uuid.uuid4().hex, time.time_ns()
         summary = Summary(trace, baseline, rounds=speedup)
@@ -204,7 +216,7 @@ class WatchPanel:
         return [
             view,
             {"has": has_charts(trace)},
-            visit.card(trace, baseline, speedup),
+            visit.card(VisitRun(trace, baseline, speedup, key)),
             *_chart_values(seq, run, all_charts(summary)),
             *written,
         ]
@@ -220,14 +232,15 @@ class WatchPanel:
         with errors_on_page():
             run = visit.read(field(event, "run", dict))
             shown = run.trace, run.baseline, run.speedup
-            return self.show(session, *shown, badge=views.LIVE)
+            return self.show(session, *shown, badge=views.LIVE, key=run.key)
 
     @staticmethod
     def _card(session: Session) -> Any:
         """Return the card of the run that has ended."""
-        if session.trace is None or session.last_order is None or not session.trace.steps:
+        trace, order = session.trace, session.last_order
+        if trace is None or order is None or not trace.steps:
             return gr.skip()
-        return visit.card(session.trace, session.baseline, session.speedup)
+        return visit.card(VisitRun(trace, session.baseline, session.speedup, order.run))
 
     def _generate(
         self,
@@ -268,23 +281,53 @@ class WatchPanel:
         An output that did not change is yielded again: the difference that Gradio sends is empty.
         """
         view: View = {}
-        drawn: dict[str, Any] = {chart.id: {} for chart in CHARTS}
-        for seq, update in enumerate(updates, 1):
+        drawn: dict[str, Any] = {}
+        for update in updates:
             session.take(update, order)
             if isinstance(update, Waiting):
-                view = _waiting_view(update.name, update.status)
+                view = {"run": f"{update.name} waits", "waiting": update.status}
             elif isinstance(update, RunUpdate):
-                view = update.view
-                drawn = drawn | {
-                    name: {"seq": seq, "run": view["run"], "figure": figure}
-                    for name, figure in update.charts.items()
-                }
-            growing = (drawn[chart.id] for chart in CHARTS if chart.grow)
-            yield view, *growing, drawn  # in the order of `changing`, see `_wire`
+                view, drawn = update.view, drawn | _chart_views(update)
+            if isinstance(update, Written):
+                session.timing = updates  # `_time` goes on with them
+            yield _changing(view, drawn)
+            if isinstance(update, Written):
+                return
+
+    @staticmethod
+    def _time(session: Session) -> Iterator[Any]:
+        """Go on with the timing of the run that is shown, until a visitor asks for another one."""
+        updates, order = session.timing, session.order
+        if updates is None or order is None or session.trace is None:
+            return
+        complete = views.status_of(Summary(session.trace))
+        view: View = {"run": order.run, "done": True}
+        drawn: dict[str, Any] = {}
+        waits = f"{complete}. The timing waits for the runs of others …"
+        status = f"{complete}. Timing it …"
+        try:
+            for update in updates:
+                if session.timing is not updates:
+                    return
+                session.take(update, order)
+                if isinstance(update, RunUpdate):
+                    view, drawn = update.view, drawn | _chart_views(update)
+                    status = view["status"]
+                now = waits if isinstance(update, Waiting) else status
+                timing = {"timing": not isinstance(update, Finished)}
+                yield _changing(view | timing | {"status": now}, drawn)
+                view = view | {"replaces": False}  # once is enough
+        except Exception as error:
+            reason = str(error) if isinstance(error, OuroborosError) else describe(error)
+            status = f"{complete}. The timing failed: {reason}"
+            yield _changing(view | {"timing": False, "status": status}, drawn)
 
     @staticmethod
     def _rest(drawn: dict[str, Any] | None, session: Session) -> list[Any]:
-        """Return the ids of the run's charts, and the charts that are drawn at its end."""
+        """Return the ids of the run's charts, and the charts that are drawn at its end; nothing if
+        another run has begun."""
+        if session.begun is not None:
+            return [gr.skip() for chart in CHARTS if not chart.grow] + [gr.skip()]
         charts = [(drawn or {}).get(chart.id, gr.skip()) for chart in CHARTS if not chart.grow]
         has = {"has": has_charts(session.shown[0])} if session.shown else gr.skip()
         return [has, *charts]
@@ -372,9 +415,7 @@ class WatchPanel:
             return [gr.skip() for _ in (self.view, *self.charts)]
         seq, begun = time.time_ns(), order is session.last_order
         trace, baseline = session.shown or self.first
-        if begun and session.trace is not None:
-            status = _after_comparing(order.failed, trace, session.speedup)
-        elif begun:
+        if begun:
             status = _after_beginning(order.failed, trace)
         else:
             ending = "The run failed" if order.failed else "Stopped"
@@ -398,18 +439,6 @@ def has_charts(trace: Trace) -> list[str]:
     return [*figures.applying(trace), WHAT_IF]
 
 
-def _after_comparing(failed: bool, trace: Trace, speedup: Speedup | None) -> str:
-    """Return the status of a complete run that is not, or not fully, compared."""
-    ending = "failed" if failed else "was stopped"
-    status = views.status_of(Summary(trace))
-    if speedup is not None:
-        done = counted(len(speedup.each), "round")
-        return f"The run is complete: {status}. Measuring again {ending} after {done}."
-    return (
-        f"The run is complete: {status}. Timing it {ending}, so there is nothing to compare with."
-    )
-
-
 def _after_beginning(failed: bool, trace: Trace) -> str:
     """Return the status of a run that ended early."""
     ending = "The run failed" if failed else "Stopped"
@@ -419,17 +448,18 @@ def _after_beginning(failed: bool, trace: Trace) -> str:
     return f"{ending} after {views.status_of(Summary(trace))}. {rest}"
 
 
-def _waiting_view(name: str, status: str) -> View:
-    """Return the view of a run that waits."""
+def _chart_views(update: RunUpdate) -> dict[str, Any]:
+    """Return the values of the charts that an update changes, by their ids."""
+    seq, run = time.time_ns(), update.view["run"]
     return {
-        "seq": 0,
-        "run": f"{name} waits",
-        "from": 0,
-        "steps": [],
-        "badge": "waiting",
-        "tiles": [],
-        "status": status,
+        name: {"seq": seq, "run": run, "figure": figure} for name, figure in update.charts.items()
     }
+
+
+def _changing(view: View, drawn: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the outputs that change while a run is under way, in the order of `_wire`."""
+    growing = (drawn.get(chart.id, gr.skip()) for chart in CHARTS if chart.grow)
+    return view, *growing, drawn or gr.skip()
 
 
 def add_endpoint(runner: Runner) -> None:

@@ -23,7 +23,7 @@ MOST_ROUNDS = 16
 
 class VisitView(JsonHTML):
     """A strip of cards. Triggers `show_run` with {run}, and `compare_runs` with {a, b}, each of
-    them {file, each}.
+    them {file, each, key}.
 
     Value: a `card`. The browser keeps the cards for a reload; the server keeps no run."""
 
@@ -33,33 +33,42 @@ class VisitView(JsonHTML):
 
 @dataclass(frozen=True)
 class VisitRun:
-    """A run of a visit, with the plain run of the same round and the speedups of all rounds."""
+    """A run of a visit, with the plain run of the same round and the speedups of all rounds.
+
+    key: identifies its card; if empty, the run does
+    """
 
     trace: Trace
-    baseline: Trace | None
-    speedup: Speedup | None
+    baseline: Trace | None = None
+    speedup: Speedup | None = None
+    key: str = ""
 
 
-def card(trace: Trace, baseline: Trace | None, speedup: Speedup | None) -> View:
+def card(run: VisitRun) -> View:
     """Return the card of a run. A later card with the same `key` replaces it."""
+    trace, baseline, speedup = run.trace, run.baseline, run.speedup
     summary = Summary(trace, baseline, rounds=speedup)
+    key = run.key or f"{trace.created} {trace.method}"
+    each = list(speedup.each) if speedup else []
     return {
         "seq": time.time_ns(),
-        "key": f"{trace.created} {trace.method}",
+        "key": key,
         "at": trace.created[11:16],
         "name": labels.run(trace.method, trace.hyperparameters),
         "prompt": trace.prompt.text[:200],
         "pace": f"{summary.tokens_per_pass:.2f} tokens per pass",
         "speedup": "" if summary.speedup is None else f"{summary.speedup:.2f}×",
         "strip": strip(trace),
-        "run": {"file": trace.to_json(baseline), "each": list(speedup.each) if speedup else []},
+        "run": {"file": trace.to_json(baseline), "each": each, "key": key},
     }
 
 
 def read(run: Any) -> VisitRun:
     """Return the run that the browser kept; raises InvalidInput, as for a file that is opened."""
-    file, each = (run.get(name) if isinstance(run, dict) else None for name in ("file", "each"))
+    names = ("file", "each", "key")
+    file, each, key = (run.get(name) if isinstance(run, dict) else None for name in names)
     if not isinstance(file, str) or len(file) > MAX_BYTES or not isinstance(each, list):
         raise InvalidInput("the page sent no run: reload it")
     rounds = [value for value in each[:MOST_ROUNDS] if isinstance(value, int | float)]
-    return VisitRun(*read_run(file), Speedup(tuple(map(float, rounds))) if rounds else None)
+    speedup = Speedup(tuple(map(float, rounds))) if rounds else None
+    return VisitRun(*read_run(file), speedup, str(key or "")[:100])

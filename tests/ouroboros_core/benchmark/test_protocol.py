@@ -94,6 +94,8 @@ def test_a_round_on_a_busy_machine_is_measured_again_at_most_twice() -> None:
     assert found[1].speedup().each == (2.0,)
     few = measured([bad, bad, good, bad, good])[-1]
     assert few.speedup().each == (2.0, 2.0) and not few.enough, "only two count, and that is said"
+    lone = measured([bad, bad, good, bad, bad])[-1]
+    assert len(lone.rounds) == 5, "one round of five is no result"
     none = measured([bad] * 5)[-1]
     assert len(none.rounds) == 5 and all(one.busy for one in none.rounds), "the warning stands"
 

@@ -44,8 +44,13 @@ NARROW: dict[str, dict[str, Any]] = {
 }
 """For methods whose candidates would else hold every token that the tiny targets may say, or whose
 whole block is never accepted."""
-NARROWEST = {**NARROW, "multi_candidate": {"k_config": "2,1"}}
-"""For whole texts, in which a wide tree may hold every token of a target that repeats itself."""
+NARROWEST = {
+    **NARROW,
+    "multi_candidate": {"k_config": "2,1"},
+    "ngram_tables": {"kind": "simple", "ngram_size": 2, "num_tokens": 2},
+}
+"""For whole texts, in which a wide tree may hold every token of a target that repeats itself, and a
+long draft is never accepted whole."""
 SAMPLED = Sampling(temperature=0.7, top_k=20, top_p=0.95, seed=2)
 
 

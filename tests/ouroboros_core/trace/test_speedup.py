@@ -46,4 +46,6 @@ def test_an_empty_run_has_no_speedup() -> None:
 
 def test_the_words_beside_a_speedup() -> None:
     rounds = Speedup((1.3, 1.5, 1.1))
+    assert (rounds.words, Speedup((1.31,)).words) == ("1.30×", "1.31×")
+    assert Speedup((1.31,), more=True).words == "about 1.3×"
     assert str(rounds) == "1.30 (1.10–1.50), 3 rounds" and str(Speedup((1.3,))) == "1.30, 1 round"

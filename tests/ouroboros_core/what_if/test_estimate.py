@@ -182,7 +182,7 @@ def test_the_h200_is_what_the_passes_measured_there_say() -> None:
 def test_two_numbers_of_a_processor_tell_the_seconds_of_its_runs_roughly() -> None:
     """The larger of reading and computing is too little where both take long, a head's part of the
     output matrix is counted whole, and drawing tokens at random is not in it at all.
-    docs/what-if.md has each run's error."""
+    docs/what-if.md has the errors."""
     runs = [recorded.price_run(name) for name in recorded.names()]
     errors = [run.sheet_error for run in runs if run.sheet_error is not None]
     assert len(errors) > 30 and median(map(abs, errors)) < 0.2

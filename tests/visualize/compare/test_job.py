@@ -14,6 +14,7 @@ from ouroboros_core.trace.summary import Verdict
 from visualize.compare import view as compare_view
 from visualize.compare.comparison import Comparison, Plan
 from visualize.compare.job import CompareJob, CompareStarted, Pace, Ran, Running
+from visualize.server.jobs import Turn
 from visualize.server.runner import Runner
 
 GRID = Grid("speculative", (Axis("gamma", ("1", "3")),))
@@ -78,7 +79,7 @@ def test_a_comparison_ends_when_its_time_is_over_and_says_so(runner: Runner) -> 
     compared = plan()
     job = CompareJob(compared).prepared(runner.models.loaded(""))
     comparison = Comparison(compared, "")
-    for update in job.updates(runner.models.loaded(""), "", 0.0):
+    for update in job.updates(runner.models.loaded(""), Turn("", 0.0)):
         if isinstance(update, Ran):
             compare_view.grown(comparison, update)
     assert len(comparison.runs) == 1

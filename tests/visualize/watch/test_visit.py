@@ -19,13 +19,14 @@ from visualize.watch import visit
 def test_a_run_comes_back_from_the_browser_as_it_was() -> None:
     trace, plain = gallery.trace("java-ouroboros"), gallery.baseline("java-ouroboros")
     assert plain is not None
-    card = visit.card(trace, plain, Speedup((1.2, 1.4, 1.3)))
+    card = visit.card(visit.VisitRun(trace, plain, Speedup((1.2, 1.4, 1.3)), "name"))
     back = visit.read(json.loads(json.dumps(card))["run"])
     assert (back.trace, back.baseline) == (trace, plain)
     assert back.speedup == Speedup((1.2, 1.4, 1.3)) and card["speedup"] == "1.30×"
+    assert back.key == card["key"] == "name", "shown again, it has the same card"
     assert card["pace"] == f"{metrics.mean_acceptance_length(trace):.2f} tokens per pass"
     assert len(card["strip"]["steps"]) == len(trace.steps)
-    alone = visit.card(plain, None, None)
+    alone = visit.card(visit.VisitRun(plain))
     assert (alone["speedup"], visit.read(alone["run"]).speedup) == ("", None)
 
 
