@@ -42,14 +42,21 @@ class CompareView(JsonHTML):
             recorded_view() if value is None else value,
             COMPARE_VIEW,
             plotly=PLOTLY,
-            looks=legend(),
-            clocks=clock_names(),
-            methods=[_declared(kind) for kind in methods.available().values() if kind.proposes],
-            examples=[{"label": one.label, "prompt": one.prompt} for one in EXAMPLES],
-            most=most_tokens,
             padding=False,
+            **facts(most_tokens),
             **options,
         )
+
+
+def facts(most_tokens: int) -> dict[str, Any]:
+    """Return the facts of the view: looks, clocks, and the choices of a plan."""
+    return {
+        "looks": legend(),
+        "clocks": clock_names(),
+        "methods": [_declared(kind) for kind in methods.available().values() if kind.proposes],
+        "examples": [{"label": chip.label, "prompt": chip.prompt} for chip in EXAMPLES],
+        "most": most_tokens,
+    }
 
 
 def _declared(kind: type[Method]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def compared(*pairs: tuple[Run, Run]) -> list[tuple[int, list[dict[str, Any]]]]:
     node = str(Path(sys.executable).with_name("node"))
     command = [node, "--input-type=module", "-e", SCRIPT.replace("MODULE", module)]
     sent = json.dumps(pairs)
-    done = subprocess.run(command, input=sent, text=True, capture_output=True, check=False)
+    done = subprocess.run(command, input=sent, encoding="utf-8", capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     found: list[tuple[int, list[dict[str, Any]]]] = json.loads(done.stdout)
     return found
