@@ -147,11 +147,11 @@ def visit_tabs(page: Any) -> Iterator[str]:
     page.locator("#prove").click()
     page.wait_for_selector('#proof-view .ouro-proof[data-done="true"] li', timeout=180_000)
     yield "Proof"
-    open_tab(page, "Be the draft")
+    open_tab(page, "Play")
     page.locator("#play-guess textarea").fill("takes")
     page.keyboard.press("Enter")
     page.wait_for_selector('#play-view .ouro-draft-game[data-rounds="1"]', timeout=60_000)
-    yield "Be the draft"
+    yield "Play"
     open_tab(page, "Recorded runs")
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector("#diff-view .ouro-segment")

@@ -118,18 +118,28 @@ def spread(name: str) -> str:
     return found.between if found else ""
 
 
-def first(method: str, prompt: str = "") -> str | None:
-    """The recorded run to show for a method before anything was generated: one that answers
-    `prompt` where there is such a run, else the fastest that began cold, one that only repeats its
-    prompt where there is no other; None if there is none."""
-    found = [name for name, of in runs().items() if of["method"] == method and "after" not in of]
+def of_prompt(prompt: str, method: str) -> str | None:
+    """Return the recorded run of a prompt by a method that began cold, in greedy decoding with the
+    chat template; None if there is none."""
+    return _recorded().get((prompt, method))
 
-    def rank(name: str) -> tuple[bool, bool, float]:
-        asked = trace(name).prompt.text == prompt
-        says_more = not plan()["prompts"][runs()[name]["prompt"]].get("repeats", False)
-        return asked, says_more, facts(name).get("speedup", 0.0)
 
-    return max(found, key=rank, default=None)
+def methods_by_prompt() -> dict[str, list[str]]:
+    """Return the methods that `of_prompt` has a run of, by prompt."""
+    by_prompt: dict[str, list[str]] = {}
+    for prompt, method in _recorded():
+        by_prompt.setdefault(prompt, []).append(method)
+    return by_prompt
+
+
+@cache
+def _recorded() -> dict[tuple[str, str], str]:
+    prompts = plan()["prompts"]
+    return {
+        (prompts[facts["prompt"]]["text"], facts["method"]): name
+        for name, facts in runs().items()
+        if "after" not in facts and "sampling" not in prompts[facts["prompt"]]
+    }
 
 
 def pair_of(name: str) -> dict[str, str]:

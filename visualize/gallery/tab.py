@@ -49,7 +49,8 @@ class TracesPanel:
     def _open_recorded(self, event: gr.EventData, session: Session) -> list[Any]:
         with errors_on_page():
             name = field(event, "name", str)
-            return self._shown(session, gallery.trace(name), gallery.baseline(name), "")
+            trace, baseline = gallery.trace(name), gallery.baseline(name)
+            return self._shown(session, trace, baseline, "", recorded=name)
 
     def _open_file(self, event: gr.EventData, session: Session) -> list[Any]:
         with errors_on_page():
@@ -66,12 +67,12 @@ class TracesPanel:
         return self._shown(session, trace, baseline, f"{name} is shown in Watch.")
 
     def _shown(
-        self, session: Session, trace: Trace, baseline: Trace | None, said: str
+        self, session: Session, trace: Trace, baseline: Trace | None, said: str, recorded: str = ""
     ) -> list[Any]:
         return [
             gr.Tabs(selected=WATCH),
             _told(said),
-            *self.watch.show(session, trace, baseline),
+            *self.watch.show(session, trace, baseline, recorded),
         ]
 
 

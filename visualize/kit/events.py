@@ -53,16 +53,19 @@ def _pressable(can: bool) -> str:
 
 
 @contextmanager
-def errors_on_page() -> Iterator[None]:
-    """Show every error inside on the page, as a sentence. In a generator, wrap its loop."""
+def errors_on_page(*, toast: bool = True) -> Iterator[None]:
+    """Show every error inside on the page, as a sentence. In a generator, wrap its loop.
+
+    toast: show it as a message of Gradio; else the event's failure shows it
+    """
     try:
         yield
     except OuroborosError as error:
-        raise gr.Error(str(error), print_exception=False) from None
+        raise gr.Error(str(error), print_exception=False, visible=toast) from None
     except gr.Error:
         raise
     except Exception as error:
-        raise gr.Error(describe(error), print_exception=False) from None
+        raise gr.Error(describe(error), print_exception=False, visible=toast) from None
 
 
 def sent(event: gr.EventData, name: str) -> Any:

@@ -49,6 +49,8 @@ class Session:
     begun, steps, texts, pieces           of a run that has not ended
     trace, baseline, difference, speedup  what Watch shows
     previewing  whether Watch shows a recorded run
+    recorded    name of the recorded run in Watch; empty for another run
+    fault       why the last run that was asked for has failed
     """
 
     memories: dict[Any, Memory] = field(default_factory=dict)
@@ -64,6 +66,8 @@ class Session:
     speedup: Speedup | None = None
     previewing: bool = False
     timing: Iterator[Update] | None = None
+    recorded: str = ""
+    fault: str = ""
 
     def begin(self, begun: Trace) -> None:
         """Show a run that has begun, as far as it is written."""
@@ -113,6 +117,12 @@ class Session:
         order, self.order = self.order, None
         return order
 
+    def fail(self, message: str) -> None:
+        """Remember why the run that was asked for has failed."""
+        self.fault = message
+        if self.order is not None:
+            self.order.failed = True
+
     def memory(self, task: Task, pair: Pair) -> Memory | None:
         """Return the memory of earlier runs with these settings and tokenizer, or a new one.
 
@@ -151,18 +161,21 @@ class Session:
         baseline: Trace | None,
         difference: Divergence | None = None,
         speedup: Speedup | None = None,
+        *,
+        recorded: str = "",
     ) -> None:
-        """Show a finished run, or nothing."""
+        """Show a finished run, or nothing; recorded: its name, if it is a recorded one."""
+        self.recorded = recorded
         self.previewing = False
         self.begun, self.steps, self.texts, self.pieces = None, [], [], {}
         self.trace, self.baseline, self.difference = trace, baseline, difference
         self.speedup = speedup
 
-    def preview(self, trace: Trace, baseline: Trace | None) -> bool:
+    def preview(self, name: str, trace: Trace, baseline: Trace | None) -> bool:
         """Show a recorded run, unless the visitor has made or opened one; return whether."""
         if self.last_order is not None or (self.shown and not self.previewing):
             return False
-        self.show(trace, baseline)
+        self.show(trace, baseline, recorded=name)
         self.previewing = True
         return True
 

@@ -18,8 +18,10 @@ from ouroboros_core.trace.trace import Step, Trace
 from ouroboros_core.what_if.beside import PassesBeside, proposing
 from scripts import record
 from visualize.gallery import runs as gallery
+from visualize.kit.inputs import CARDS
 from visualize.run.strip import strip
 from visualize.watch.examples import EXAMPLES
+from visualize.watch.tab import RECORDED
 
 RUNS = sorted(gallery.runs())
 METHODS = [name for name in RUNS if gallery.runs()[name]["method"] != gallery.PLAIN]
@@ -234,12 +236,19 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
         record.repeats(pair, gallery.plan(), facts)
 
 
-def test_before_anything_ran_a_method_shows_its_fastest_run_that_began_cold() -> None:
-    assert gallery.first("autoregressive") == "java-autoregressive"
-    assert gallery.first("ouroboros") == "java-ouroboros", "its warm run has learned before"
-    assert gallery.first("prompt_lookup") == "stack-prompt_lookup", "not the one that repeats"
-    assert gallery.first("sam") == "river-sam", "where there is no other"
-    assert gallery.first("draft_only") is None
-    stack = gallery.trace("stack-union").prompt.text
-    assert gallery.first("autoregressive", stack) == "stack-autoregressive", "of the same prompt"
-    assert gallery.first("speculative", stack) == "java-speculative", "where there is none of it"
+def test_a_prompt_and_a_method_have_one_recorded_run_that_began_cold_and_greedy() -> None:
+    heap = gallery.trace("java-union").prompt.text
+    assert gallery.of_prompt(heap, "ouroboros") == "java-ouroboros", "the warm run knew phrases"
+    assert gallery.of_prompt(heap, "eagle2") is None
+    gravity = gallery.trace("sampled-match").prompt.text
+    assert gallery.of_prompt(gravity, "speculative") is None, "its only run is sampled"
+    for prompt, names in gallery.methods_by_prompt().items():
+        traces = [gallery.trace(str(gallery.of_prompt(prompt, name))) for name in names]
+        assert {trace.prompt.text for trace in traces} == {prompt}
+        assert [trace.method for trace in traces] == names
+        assert len({trace.target for trace in traces}) == 1, "one model for each prompt"
+
+
+def test_the_cards_of_watch_are_recordings_of_one_prompt() -> None:
+    recorded = gallery.methods_by_prompt()[gallery.trace(RECORDED).prompt.text]
+    assert {card["id"] for card in CARDS} <= set(recorded)

@@ -15,7 +15,19 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.trace.file import read_trace
 from tests import ROOT
-from tests.visitor import DONE, chart, choose, open_settings, open_tab, set_count, tokens, watch
+from tests.visitor import (
+    DONE,
+    chart,
+    choose,
+    open_settings,
+    open_tab,
+    preset,
+    pressed,
+    set_count,
+    set_number,
+    tokens,
+    watch,
+)
 from visualize.gallery import runs as gallery
 from visualize.run import permalink
 
@@ -188,8 +200,8 @@ def test_leaving_in_mid_run_keeps_prompt_settings_and_what_was_written(
     )
     choose(visitor, "Speculative decoding")
     open_settings(visitor)
-    visitor.locator("#auto-speculative input").uncheck()
-    visitor.get_by_label("number input for Draft length (gamma)").locator("visible=true").fill("1")
+    preset(visitor, "fixed", "speculative")
+    set_number(visitor, "Draft length (gamma)", 1)
     set_count(visitor, 256)
     visitor.click("#generate")
     visitor.wait_for_function(
@@ -222,7 +234,7 @@ def test_leaving_in_mid_run_keeps_prompt_settings_and_what_was_written(
     assert visitor.get_by_role("combobox", name="Method").input_value() == "Speculative decoding"
     open_settings(visitor)
     visitor.locator("#auto-speculative").wait_for()
-    assert not visitor.locator("#auto-speculative input").is_checked()
+    assert not pressed(visitor, "auto", "speculative")
     visitor.get_by_label("number input for Draft length (gamma)").locator("visible=true").wait_for()
     assert (
         visitor.get_by_label("number input for Draft length (gamma)")

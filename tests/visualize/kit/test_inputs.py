@@ -17,23 +17,20 @@ ROUND_TRIPS = """
 import json
 from urllib.parse import parse_qsl
 import gradio as gr
-from visualize.gallery import runs as gallery
 from visualize.kit.inputs import RunInputs
 from visualize.run import permalink, saving
-inputs = RunInputs(512, gallery.trace("bank-lookahead"))
+inputs = RunInputs(512, "a prompt")
 with gr.Blocks():
     for build in (
         inputs.build_prompt, inputs.build_examples, inputs.build_method, inputs.build_settings
     ):
         build()
-box = inputs.generation_config
 for value in (True, False):
-    values = [value if one is box else one.value for one in inputs.gathered]
-    task, _ = inputs.read(json.dumps(values))
+    settings = {"method": "union", "of": {}, "run": {"generation_config": value}}
+    task, _ = inputs.read(json.dumps(["a prompt", json.dumps(settings)]))
     link = saving.link(task)["link"]
     back, _ = permalink.read(dict(parse_qsl(link[1:])))
-    updates = inputs.write(back)
-    written = updates[inputs.components.index(box)]["value"]
+    written = inputs.write(back)[1]["run"]["generation_config"]
     tasks = [task.generation_config, task.plain().generation_config]
     print(json.dumps([*tasks, "generation_config=0" not in link, back.generation_config, written]))
 """

@@ -23,7 +23,10 @@ from tests.visitor import (
     open_file,
     open_settings,
     open_tab,
+    preset,
+    pressed,
     set_count,
+    set_number,
     tile,
     tokens,
     watch,
@@ -230,7 +233,7 @@ def test_the_quiz_is_answered_by_keys_and_by_touch_on_a_phone(browser: Any, site
 
 def test_own_runs_are_points_on_the_theorys_curves(page: Any) -> None:
     choose(page, "Speculative decoding")
-    page.locator("#auto-speculative input").uncheck()
+    preset(page, "fixed", "speculative")
     ask(page, "Count from one to ten in words.", 16)
     generate(page)
     speedup = float(tile(page, "Speedup").removesuffix("×"))
@@ -310,8 +313,8 @@ def test_a_recorded_run_opens(page: Any) -> None:
 
 def test_a_link_brings_the_inputs_back(page: Any, browser: Any, url: str) -> None:
     choose(page, "Speculative decoding")
-    page.locator("#auto-speculative input").uncheck()
-    page.get_by_label("number input for Draft length (gamma)").locator("visible=true").fill("7")
+    preset(page, "fixed", "speculative")
+    set_number(page, "Draft length (gamma)", 7)
     page.keyboard.press("Tab")
     page.locator("#prompt textarea").fill("Say “hello” & 100% more?")
     set_count(page, 48)
@@ -328,7 +331,7 @@ def test_a_link_brings_the_inputs_back(page: Any, browser: Any, url: str) -> Non
     assert (
         other.get_by_label("number input for Maximum new tokens", exact=True).input_value() == "48"
     )
-    assert not other.locator("#auto-speculative input").is_checked()
+    assert not pressed(other, "auto", "speculative")
     assert (
         other.get_by_label("number input for Draft length (gamma)")
         .locator("visible=true")

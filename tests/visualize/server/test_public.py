@@ -14,7 +14,17 @@ import pytest
 
 from tests.browser import chromium, server, wait_until_ready
 from tests.folders import save
-from tests.visitor import ask, choose, client, generate, open_settings, open_tab, settle
+from tests.visitor import (
+    ask,
+    choose,
+    client,
+    generate,
+    open_settings,
+    open_tab,
+    preset,
+    settle,
+    switch,
+)
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
@@ -62,9 +72,9 @@ def run(page: Any, prompt: str) -> dict[str, Any]:
     """Generate from a visitor's own phrases, too; the trace that the page then hands over. With
     fixed settings, so that phrases hang in its trees whatever a draft pass costs here."""
     choose(page, "Ouroboros")
-    page.locator("#auto-ouroboros input").uncheck()
+    preset(page, "fixed", "ouroboros")
     ask(page, prompt, 48)
-    page.locator("#warm input").check()
+    switch(page, "warm")
     generate(page)
     with page.expect_download() as download:
         page.locator('#save-view [data-kind="json"]').click()

@@ -12,7 +12,7 @@ import pytest
 
 from tests import ROOT, endless_runs
 from tests.browser import chromium, server, wait_until_ready
-from tests.visitor import ask, choose, client, generate, open_settings, open_tab
+from tests.visitor import ask, choose, client, generate, open_settings, open_tab, preset, switch
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
@@ -72,9 +72,9 @@ def test_phrases_a_stopped_run_and_a_comparison_cross_the_border(url: str) -> No
         page.goto(url)
         open_settings(page)
         choose(page, "Ouroboros")
-        page.locator("#auto-ouroboros input").uncheck()
+        preset(page, "fixed", "ouroboros")
         ask(page, "The quokka sings: the quokka sings, and again", 32)
-        page.locator("#warm input").check()
+        switch(page, "warm")
         traces = []
         for _ in range(2):
             generate(page)
