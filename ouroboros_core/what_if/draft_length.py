@@ -91,8 +91,8 @@ class DraftLengths:
 
         def chance(position: int) -> float:
             band = _band(sure.get(position))
-            alike = [hit for other, hit in right.items() if _band(sure.get(other)) == band]
-            return (sum(alike) + PRIOR * overall) / (len(alike) + PRIOR)
+            hits = [hit for place, hit in right.items() if _band(sure.get(place)) == band]
+            return (sum(hits) + PRIOR * overall) / (len(hits) + PRIOR)
 
         return [float(right[n]) if n in right else chance(n) for n in range(self.tokens)]
 
@@ -108,15 +108,15 @@ class DraftLengths:
 
     def _pass_seconds(self, rows: int) -> float:
         """Return the seconds of a target pass."""
-        one = mean(step.seconds.verify for step in self.baseline.steps)
+        single = mean(step.seconds.verify for step in self.baseline.steps)
         width = round(median(step.width for step in self.trace.steps))
         if width <= 1:
-            return one * (self.costs.of(rows) / self.costs.of(1) if self.costs else 1.0)
-        alike = [step.seconds.verify for step in self.trace.steps if step.width == width]
-        known = self.costs or PassCosts((1, width), (one, max(one, mean(alike))))
-        share = (rows - 1) / (width - 1)
-        factors = one / known.of(1), mean(alike) / known.of(width)
-        return known.of(rows) * (factors[0] + min(1.0, share) * (factors[1] - factors[0]))
+            return single * (self.costs.of(rows) / self.costs.of(1) if self.costs else 1.0)
+        wide = mean(step.seconds.verify for step in self.trace.steps if step.width == width)
+        costs = self.costs or PassCosts((1, width), (single, max(single, wide)))
+        share = min(1.0, (rows - 1) / (width - 1))
+        narrow_factor, wide_factor = single / costs.of(1), wide / costs.of(width)
+        return costs.of(rows) * (narrow_factor + share * (wide_factor - narrow_factor))
 
     def _cost(self, length: int) -> float:
         """Return the seconds of a step with `length` draft tokens."""

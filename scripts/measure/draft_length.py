@@ -1,6 +1,6 @@
 """Compare predicted speedups of draft lengths with measured ones, prompt by prompt.
 
-Every prompt runs with plain decoding and with each draft length in turn, in rounds. From the median
+Every prompt runs with plain decoding and with each draft length, in rounds. From the median
 run of one length, `--from`, the speedup of every other length is predicted, see
 `ouroboros_core.what_if.draft_length`. The end says how many predictions are within 10% of the
 measured median.
@@ -48,14 +48,14 @@ def main() -> None:
         rounds = measured(pair, question, arguments.max_new_tokens, arguments.rounds)
         lane = 1 + LENGTHS.index(arguments.seen)
         middle = rounds.middle(lane)
-        known = DraftLengths(middle.traces[lane], middle.plain, pair.costs.target)
+        lengths = DraftLengths(middle.traces[lane], middle.plain, pair.costs.target)
         cells = []
         for number, length in enumerate(LENGTHS, 1):
-            predicted, found = known.of(length).speedup, rounds.speedup(number).median
-            near += abs(predicted / found - 1) <= NEAR
+            predicted, actual = lengths.of(length).speedup, rounds.speedup(number).median
+            near += abs(predicted / actual - 1) <= NEAR
             total += 1
-            cells.append(f"{length}: {predicted:.2f} ({found:.2f})")
-        print(f"{question.id}: {', '.join(cells)}, oracle {known.oracle.speedup:.2f}", flush=True)
+            cells.append(f"{length}: {predicted:.2f} ({actual:.2f})")
+        print(f"{question.id}: {', '.join(cells)}, oracle {lengths.oracle.speedup:.2f}", flush=True)
     print(f"{near} of {total} predictions are within {NEAR:.0%} of the measured speedup")
 
 

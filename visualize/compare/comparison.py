@@ -110,31 +110,33 @@ class Comparison:
     def rounds(self, lane: int) -> list[int]:
         """Return the rounds in which a lane and plain decoding ran on all prompts; before there is
         one, the first round as far as it is."""
-        pairs = [len(self.beside(lane, number)) for number in range(self.plan.rounds)]
-        whole = [n for n, count in enumerate(pairs) if count == len(self.plan.prompts)]
-        return whole or [n for n, count in enumerate(pairs[:1]) if count]
+        counts = [len(self.pairs(lane, number)) for number in range(self.plan.rounds)]
+        complete = [n for n, count in enumerate(counts) if count == len(self.plan.prompts)]
+        return complete or [n for n, count in enumerate(counts[:1]) if count]
 
-    def beside(self, lane: int, number: int) -> dict[int, tuple[Trace, Trace]]:
+    def pairs(self, lane: int, number: int) -> dict[int, tuple[Trace, Trace]]:
         """Return by prompt the runs of a lane in a round, each with its plain run."""
-        pairs = {
+        runs = {
             prompt: (self.runs.get((number, prompt, lane)), self.runs.get((number, prompt, PLAIN)))
             for prompt in range(len(self.plan.prompts))
         }
-        return {prompt: (a, b) for prompt, (a, b) in pairs.items() if a and b}
+        return {
+            prompt: (trace, plain) for prompt, (trace, plain) in runs.items() if trace and plain
+        }
 
     def speedup(self, lane: int) -> Speedup | None:
         """Return the speedups of the rounds of a lane; None before its first run."""
         if lane in self.repeats:
             return self.repeats[lane]
-        each = tuple(_together(self.beside(lane, n).values()) for n in self.rounds(lane))
-        return Speedup(each) if each else None
+        rounds = tuple(_speedup(self.pairs(lane, n).values()) for n in self.rounds(lane))
+        return Speedup(rounds) if rounds else None
 
     def shown(self, lane: int) -> dict[int, tuple[Trace, Trace]]:
-        """Return the runs of the round with the median speedup, as `beside`."""
+        """Return the runs of the round with the median speedup, as `pairs`."""
         rounds, speedup = self.rounds(lane), self.speedup(lane)
         if speedup is None or not rounds:
             return {}
-        return self.beside(lane, rounds[0 if lane in self.repeats else speedup.middle])
+        return self.pairs(lane, rounds[0 if lane in self.repeats else speedup.middle])
 
     def summaries(self, lane: int) -> Iterator[Summary]:
         """Yield the figures of the runs of `shown`."""
@@ -147,15 +149,16 @@ class Comparison:
         verdicts = (summary.verdict for summary in self.summaries(lane))
         return max(verdicts, key=order.index, default=Verdict.NOT_COMPARED)
 
-    # As a sweep, for charts and tables.
-
-    def _points(self, lane: int) -> list[Point]:
+    @property
+    def _points(self) -> list[Point]:
+        """Return the runs of the grid as a sweep has them."""
         from ouroboros_core.sweeps.sweep import Point
 
         return [
             Point.of((number, prompt, lane - 1), trace, plain, compared=True)
+            for lane in range(1, 1 + len(self.plan.grid.cells))
             for number in self.rounds(lane)
-            for prompt, (trace, plain) in self.beside(lane, number).items()
+            for prompt, (trace, plain) in self.pairs(lane, number).items()
         ]
 
     @property
@@ -163,23 +166,18 @@ class Comparison:
         """Return the cells of the grid that were measured."""
         from ouroboros_core.sweeps import cells
 
-        measured = [lane for lane in range(1, 1 + len(self.plan.grid.cells)) if self.rounds(lane)]
-        points = [point for lane in measured for point in self._points(lane)]
-        rows = cells.summary(points, self.plan.grid)
-        speedups = {lane - 1: self.speedup(lane) for lane in measured}
-        return [
-            replace(row, speedup=speedup.median, repeats=speedup.each)
-            for row in rows
-            if (speedup := speedups[row.cell])
-        ]
+        rows = cells.summary(self._points, self.plan.grid)
+        for number, row in enumerate(rows):
+            if recorded := self.repeats.get(row.cell + 1):
+                rows[number] = replace(row, speedup=recorded.median, repeats=recorded.each)
+        return rows
 
     @property
     def ideals(self) -> list[Ideal]:
         """Return the best draft lengths by theory."""
         from ouroboros_core.sweeps import cells
 
-        lanes = range(1, 1 + len(self.plan.grid.cells))
-        return cells.ideal((p for lane in lanes for p in self._points(lane)), self.plan.grid)
+        return cells.ideal(self._points, self.plan.grid)
 
     @property
     def size(self) -> str:
@@ -188,7 +186,7 @@ class Comparison:
         return f"{counted(len(self.plan.prompts), 'prompt')}, {rounds}"
 
 
-def _together(pairs: Iterable[tuple[Trace, Trace]]) -> float:
+def _speedup(pairs: Iterable[tuple[Trace, Trace]]) -> float:
     """Return the speedup of a round over several prompts."""
     timed = (TimedRound(metrics.timing(plain), metrics.timing(trace)) for trace, plain in pairs)
     return TimedRound.total(timed).speedup
@@ -203,11 +201,9 @@ class SideBySide:
 
     def __post_init__(self) -> None:
         a, b = (run.trace for run in (self.first, self.second))
-        for one, other, noun in (
-            (a.target, b.target, "model"),
-            (a.prompt.tokens, b.prompt.tokens, "prompt"),
-        ):
-            if one != other:
+        models, prompts = {a.target, b.target}, {a.prompt.tokens, b.prompt.tokens}
+        for noun, different in (("model", models), ("prompt", prompts)):
+            if len(different) > 1:
                 raise InvalidInput(f"the runs are of two {noun}s: compare runs of one {noun}")
 
     def shown(self, lane: int) -> dict[int, tuple[Trace, Trace | None]]:

@@ -99,7 +99,7 @@ def side_by_side(runs: SideBySide) -> View:
         each = _rounded(run.speedup) or ([summary.speedup] if summary.speedup else [])
         rows.append(_row(lane, [run.trace], baseline) | {"each": each})
     first = runs.first.trace
-    named = (labels.run(one.trace.method, one.trace.hyperparameters) for one in vars(runs).values())
+    named = (labels.run(run.trace.method, run.trace.hyperparameters) for run in vars(runs).values())
     return {
         "seq": time.time_ns(),
         "badge": "two runs of this visit",
@@ -133,10 +133,11 @@ def grown(comparison: Comparison, ran: Ran) -> View:
     comparison.runs[ran.unit] = ran.trace
     if number == 0:
         comparison.differences[prompt, lane] = ran.difference
-    whole = number in comparison.rounds(lane)
+    if number not in comparison.rounds(lane):
+        return {}
     lanes = range(len(comparison.names)) if lane == PLAIN else [lane]
-    changed = [one for one in lanes if comparison.rounds(one)] if whole else []
-    return {"rows": [row(comparison, one) for one in changed], **drawn(comparison)}
+    changed = [number for number in lanes if comparison.rounds(number)]
+    return {"rows": [row(comparison, number) for number in changed], **drawn(comparison)}
 
 
 def ended(comparison: Comparison) -> View:
