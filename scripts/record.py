@@ -1,10 +1,11 @@
 """Record the runs that page, lessons and gallery show: python -m scripts.record [RUN ...]
 
 assets/traces/gallery.json lists the runs. The name of a prompt stands for all its runs; `grid` in
-the list names the prompt of the recorded comparison. Without names, all runs are recorded that are
-missing or differ from the list; an interrupted recording continues. Plain decoding and the method
-alternate, see `ouroboros_core.benchmark.protocol`. A run's file has the seconds of the repeat with
-the median speedup; its other contents are of an equal run that keeps the models' probabilities.
+the list names prompts for Compare, which begins with the first one that is recorded. Without names,
+all runs are recorded that are missing or differ from the list; an interrupted recording continues.
+Plain decoding and the method alternate, see `ouroboros_core.benchmark.protocol`. A run's file has
+the seconds of the repeat with the median speedup; its other contents are of an equal run that keeps
+the models' probabilities.
 assets/traces/measured.json has all speedups, the seconds of the plain run beside that repeat, the
 seconds of passes timed around it, and the seconds of proposing without the drafter's passes.
 

@@ -62,7 +62,9 @@ class Point:
     lossless: bool = True
 
     @classmethod
-    def of(cls, unit: Unit, trace: Trace, plain: Trace, **facts: Any) -> Point:
+    def of(
+        cls, unit: tuple[int, int | str, int], trace: Trace, plain: Trace, **facts: Any
+    ) -> Point:
         """Return the record of a run beside its plain run.
 
         unit   repeat, question and cell

@@ -9,12 +9,14 @@ measured median.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Generator
 
 from ouroboros_core import methods
 from ouroboros_core.benchmark import protocol
 from ouroboros_core.benchmark.prompts import Question, own_prompts
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.loading.pairs import Pair, load_pair
+from ouroboros_core.trace.trace import Trace
 from ouroboros_core.what_if.draft_length import DraftLengths
 
 LENGTHS = (1, 2, 4, 8)
@@ -31,8 +33,14 @@ def measured(pair: Pair, question: Question, tokens: int, rounds: int) -> protoc
         return Task(prompt, kind.id, settings, max_new_tokens=tokens, record=True)
 
     lanes = (None, *LENGTHS)
-    run = protocol.at_once(lambda _, lane: Generation(pair, task(lanes[lane])).run())
-    return protocol.last(protocol.measure(len(lanes), run, rounds=rounds, again=0))
+
+    def run(_: int, lane: int) -> Trace:
+        return Generation(pair, task(lanes[lane])).run()
+
+    measuring: Generator[protocol.Measured, None, None] = protocol.measure(
+        len(lanes), protocol.at_once(run), rounds=rounds, again=0
+    )
+    return protocol.last(measuring)
 
 
 def main() -> None:

@@ -167,12 +167,13 @@ def drawn(comparison: Comparison) -> View:
 
 @cache
 def recorded() -> Comparison:
-    """Return the recorded comparison: all runs of one prompt of the gallery, each in the seconds of
-    its plain run."""
+    """Return the recorded comparison: all runs of the first prompt of the grid that is recorded,
+    each in the seconds of its plain run."""
     from ouroboros_core.sweeps.grid import Axis, Grid
 
     facts = gallery.plan()["grid"]
-    prompt, method, varied = (facts[name] for name in ("prompt", "method", "vary"))
+    method, varied, recorded_prompts = facts["method"], facts["vary"], gallery.recorded_prompts()
+    prompt = next(prompt for prompt in facts["prompts"] if prompt in recorded_prompts)
     names = [name for name, of in gallery.runs().items() if of["prompt"] == prompt]
     traces = {name: gallery.paced(name) for name in names}
     cells = {n: trace for n, trace in traces.items() if trace.method == method}

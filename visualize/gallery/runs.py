@@ -41,6 +41,11 @@ def runs() -> dict[str, dict[str, Any]]:
     }
 
 
+def recorded_prompts() -> set[str]:
+    """Return the names of the prompts whose plain run is recorded."""
+    return {of["prompt"] for of in runs().values() if of["method"] == PLAIN}
+
+
 @cache
 def measured() -> dict[str, Any]:
     """By run: the speedups of all repeats, and what plain decoding and passes took beside the

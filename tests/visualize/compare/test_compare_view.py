@@ -1,17 +1,21 @@
-"""Compare in a browser, mounted from disk with the recorded comparison: no server, no model."""
+"""Compare in a browser, mounted from disk with recorded runs: no server, no model."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ouroboros_core.sweeps.grid import Axis, Grid
 from tests.visitor import watch
 from visualize.compare import view as compare_view
+from visualize.compare.comparison import Comparison, Plan
 from visualize.compare.components import COMPARE_VIEW, facts
+from visualize.gallery import runs as gallery
 from visualize.kit.modules import carried
 from visualize.kit.palette import style
 
@@ -27,10 +31,36 @@ PAIR = "rows => rows.filter(row => row.querySelector('b.ouro-compare-letter'))\
 .map(row => [row.querySelector('b.ouro-compare-letter').textContent, Number(row.dataset.lane)])"
 
 
+@cache
+def filled() -> dict[str, Any]:
+    """A comparison of three draft lengths and another method; recorded runs of one prompt stand in
+    for its runs."""
+    names = ("autoregressive", "multi_candidate", "speculative", "glide", "eagle2")
+    runs = [gallery.paced(f"fibonacci-{name}") for name in names]
+    plan = Plan(
+        prompts=(runs[0].prompt.text,),
+        grid=Grid("speculative", (Axis("gamma", (2, 4, 8)),)),
+        others=("eagle2",),
+        tokens=96,
+        rounds=1,
+    )
+    comparison = Comparison(
+        plan,
+        "",
+        runs={(0, 0, lane): trace for lane, trace in enumerate(runs)},
+        repeats={
+            lane: speedup
+            for lane, name in enumerate(names)
+            if (speedup := gallery.speedup(f"fibonacci-{name}"))
+        },
+    )
+    return compare_view.begun(comparison, "recorded") | {"recorded": True, "done": True}
+
+
 @pytest.fixture
 def page(browser: Any, tmp_path: Path) -> Iterator[Any]:
     """The view; `show(value)` gives it another value, and `sent` has what it triggered."""
-    value = compare_view.recorded_view()
+    value = filled()
     props = json.dumps({**facts(256), "plotly": "", "value": json.dumps(value)})
     file = tmp_path / "compare.html"
     file.write_text(
@@ -58,7 +88,7 @@ def rows(page: Any) -> list[list[Any]]:
 
 def test_rows_stand_in_the_order_of_their_seconds_and_are_as_long(page: Any) -> None:
     """The oracle is the value that the view got."""
-    value = compare_view.recorded_view()
+    value = filled()
     seconds = {row["lane"]: sum(step[0] for step in row["steps"]) for row in value["rows"]}
     shown = rows(page)
     lanes = [lane for lane, *_ in shown]
@@ -77,7 +107,7 @@ def test_rows_stand_in_the_order_of_their_seconds_and_are_as_long(page: Any) -> 
 
 
 def test_a_chip_hides_its_row_and_the_slider_moves_b(page: Any) -> None:
-    value = compare_view.recorded_view()
+    value = filled()
     cells = [lane for lane, texts in enumerate(value["values"]) if texts]
     slider = page.get_by_label("Setting of row B")
     for at, lane in ((0, cells[0]), (len(cells) - 1, cells[-1])):
@@ -92,7 +122,7 @@ def test_a_chip_hides_its_row_and_the_slider_moves_b(page: Any) -> None:
 
 
 def test_rows_arrive_one_by_one_and_the_plan_has_the_chosen_values(page: Any) -> None:
-    value = compare_view.recorded_view()
+    value = filled()
     page.get_by_role("button", name="Measure here").click()
     ((name, detail),) = page.evaluate("() => sent")
     assert name == "measure" and detail["plan"]["prompts"] == value["prompts"]
