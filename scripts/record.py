@@ -78,15 +78,8 @@ def sampling_of(gallery: Facts, facts: Facts) -> Sampling:
 
 def _task(gallery: Facts, facts: Facts, count: int | None = None, observed: bool = True) -> Task:
     prompt = gallery["prompts"][facts["prompt"]]
-    return Task(
-        prompt["text"],
-        facts["method"],
-        settings_of(facts),
-        sampling_of(gallery, facts),
-        count or prompt["tokens"],
-        prompt.get("chat", True),
-        record=observed,
-    )
+    asked = (prompt["text"], facts["method"], settings_of(facts), sampling_of(gallery, facts))
+    return Task(*asked, count or prompt["tokens"], prompt.get("chat", True), record=observed)
 
 
 def record(pair: Pair, gallery: Facts, facts: Facts, clock: PassClock | None = None) -> Trace:

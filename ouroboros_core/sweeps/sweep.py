@@ -247,16 +247,9 @@ class Sweep:
 
     def _task(self, cell: Cell, question: Question) -> Task:
         chat, count = bool(self.pair.tokenizer.chat_template), self.max_new_tokens
-        return Task(
-            question.turns[0],
-            self.grid.method,
-            cell.hyperparameters,
-            cell.sampling,
-            count,
-            chat,
-            prediction=question.expected_by(self.grid.kind),
-            generation_config=False,
-        )
+        asked = (question.turns[0], self.grid.method, cell.hyperparameters, cell.sampling)
+        expected = question.expected_by(self.grid.kind)
+        return Task(*asked, count, chat, prediction=expected, generation_config=False)
 
     @property
     def total(self) -> int:
