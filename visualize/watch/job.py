@@ -251,7 +251,7 @@ class Live:
     def written(self, memory: Memory | None) -> Written:
         trace = self.generation.trace()
         summary = Summary(trace)
-        view = self._view(summary)
+        view = self._view(summary, start=self._sent)
         compared = trace.method != "autoregressive"
         doing = "Timing it against plain decoding" if compared else "Timing it"
         view |= {"status": f"{view['status']}. {doing} …", "timing": True}
