@@ -233,6 +233,10 @@ class TokenTree:
             node = self.parents[node]
         return path[::-1]
 
+    def tokens_to(self, node: int) -> list[int]:
+        """Return the tokens of `path_to(node)`."""
+        return [self.tokens[one] for one in self.path_to(node)]
+
     def only(self, proposals: Sequence[int]) -> TokenTree:
         """Return the tree of the root, some proposals and the window.
 

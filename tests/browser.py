@@ -19,24 +19,15 @@ from typing import Any
 
 from tests import ROOT
 
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+SWITCHED_OFF = ("gpu", "quic", "background-networking", "component-update", "sync")
+FLAGS = ["--headless", "--no-sandbox", "--no-first-run"]
+FLAGS += [f"--disable-{name}" for name in SWITCHED_OFF]
 
 
 def browser_path() -> str:
     """Debian's chromium or a Google Chrome; without either, playwright's own."""
-    found = next(
-        (p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None
-    )
-    return found or ""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((path for path in map(shutil.which, names) if path), "")
 
 
 def free_port() -> int:
@@ -75,14 +66,8 @@ def server(
         if program:
             main = f"{folder}/program.py"
             Path(main).write_text(program, encoding="utf-8")
-        command = [
-            sys.executable,
-            *(["-m", "tests.loopback"] if guard else []),
-            main,
-            "--port",
-            str(port),
-            *flags,
-        ]
+        command = [sys.executable, *(["-m", "tests.loopback"] if guard else [])]
+        command += [main, "--port", str(port), *flags]
         variables = {**os.environ, "HF_HUB_OFFLINE": "", **(environment or {})}
         variables["ONE_ROUND"] = "1" if one_round else ""
         process = subprocess.Popen(

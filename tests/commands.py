@@ -4,10 +4,12 @@ a new process imports torch and loads a pair."""
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -51,6 +53,23 @@ def asking(capsys: pytest.CaptureFixture[str]) -> Iterator[Ask]:
             return Answer(list(arguments), code, said.out, said.err)
 
         yield ask
+
+
+def words(text: str) -> list[str]:
+    """Arguments of a command, in which no value has a space."""
+    return text.split()
+
+
+def missing_targets(names: Iterable[str]) -> list[str]:
+    """Names that are no target of the Makefile."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    return [one for one in names if not re.search(rf"^{one}:", makefile, re.MULTILINE)]
+
+
+def finished(command: Sequence[str | Path], check: bool = False, **more: Any) -> Answer:
+    """The answer of a process of its own; `more` as `subprocess.run` takes it."""
+    options: dict[str, Any] = {"cwd": ROOT, "encoding": "utf-8", "timeout": 300, **more}
+    return subprocess.run(command, capture_output=True, check=check, **options)
 
 
 @contextmanager

@@ -15,32 +15,25 @@ POSITIONS = 256
 MOST = 20_000_000
 """Parameters of a model, at most: a configuration may have sizes that no name here reaches."""
 
-_SIZES: dict[str, Any] = {
-    "vocab_size": VOCABULARY,
-    "max_position_embeddings": POSITIONS,
-    "n_positions": POSITIONS,
-    "n_ctx": POSITIONS,
+_NAMED: dict[str, Any] = {
+    "hidden_size d_model n_embd word_embed_proj_dim": 32,
+    "intermediate_size ffn_dim decoder_ffn_dim": 48,
+    "num_hidden_layers n_layer num_layers decoder_layers encoder_layers": 2,
+    "num_attention_heads n_head num_heads": 4,
+    "attention_heads decoder_attention_heads encoder_attention_heads": 4,
+    "head_dim rotary_dim global_head_dim qk_rope_head_dim qk_nope_head_dim v_head_dim": 8,
+    "q_lora_rank kv_lora_rank moe_intermediate_size shared_expert_intermediate_size": 16,
+    "num_experts num_local_experts n_routed_experts": 4,
+    "n_group topk_group n_shared_experts first_k_dense_replace": 1,
+    "num_experts_per_tok num_key_value_heads": 2,
+    "hidden_size_per_layer_input": 8,
+    "max_position_embeddings n_positions n_ctx": POSITIONS,
+    "vocab_size vocab_size_per_layer_input": VOCABULARY,
+    "pad_token_id num_kv_shared_layers": 0,
     "bos_token_id": 1,
     "eos_token_id": None,
-    "pad_token_id": 0,
-    **dict.fromkeys(["hidden_size", "d_model", "n_embd", "word_embed_proj_dim"], 32),
-    **dict.fromkeys(["intermediate_size", "ffn_dim", "decoder_ffn_dim"], 48),
-    **dict.fromkeys(["num_hidden_layers", "n_layer", "num_layers", "decoder_layers"], 2),
-    **dict.fromkeys(["encoder_layers"], 2),
-    **dict.fromkeys(["num_attention_heads", "n_head", "num_heads"], 4),
-    **dict.fromkeys(["attention_heads", "decoder_attention_heads", "encoder_attention_heads"], 4),
-    "num_key_value_heads": 2,
-    **dict.fromkeys(["head_dim", "rotary_dim", "global_head_dim"], 8),
-    **dict.fromkeys(["q_lora_rank", "kv_lora_rank"], 16),
-    **dict.fromkeys(["qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"], 8),
-    **dict.fromkeys(["num_experts", "num_local_experts", "n_routed_experts"], 4),
-    "num_experts_per_tok": 2,
-    **dict.fromkeys(["n_group", "topk_group", "n_shared_experts", "first_k_dense_replace"], 1),
-    **dict.fromkeys(["moe_intermediate_size", "shared_expert_intermediate_size"], 16),
-    "vocab_size_per_layer_input": VOCABULARY,
-    "hidden_size_per_layer_input": 8,
-    "num_kv_shared_layers": 0,
 }
+_SIZES = {name: size for names, size in _NAMED.items() for name in names.split()}
 _SHARED = (
     "axk1 axk2 bailing_hybrid deepseek_v2 deepseek_v3 deepseek_v32 glm4_moe_lite glm_moe_dsa "
     "kimi_linear longcat_flash minicpm3 youtu"
@@ -70,13 +63,8 @@ def config_of(family: str, more: Mapping[str, Any] = {}) -> PreTrainedConfig:
     return kind(**settings)
 
 
-WINDOWS = (
-    "sliding_window",
-    "sliding_window_size",
-    "local_attention",
-    "window_size",
-    "attention_window_size",
-)
+WINDOWS = ["sliding_window", "sliding_window_size", "local_attention", "window_size"]
+WINDOWS += ["attention_window_size"]
 
 
 def window_fields(family: str) -> list[str]:

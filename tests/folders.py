@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
@@ -31,20 +32,12 @@ def tokenizer(kind: str) -> PreTrainedTokenizerFast:
         alphabet = pre_tokenizers.ByteLevel.alphabet()
     else:
         raw.pre_tokenizer = pre_tokenizers.Metaspace()
-        raw.decoder = decoders.Sequence(
-            [
-                decoders.Replace("▁", " "),
-                decoders.ByteFallback(),
-                decoders.Fuse(),
-                decoders.Strip(" ", 1, 0),
-            ]
-        )
+        spaces, ends = decoders.Replace("▁", " "), decoders.Strip(" ", 1, 0)
+        raw.decoder = decoders.Sequence([spaces, decoders.ByteFallback(), decoders.Fuse(), ends])
         alphabet = []
     special = [f"<0x{b:02X}>" for b in range(256)] if kind == "metaspace" else ["<|end|>"]
-    raw.train_from_iterator(
-        SAMPLES,
-        trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, special_tokens=special),
-    )
+    learned: dict[str, Any] = {"initial_alphabet": alphabet, "special_tokens": special}
+    raw.train_from_iterator(SAMPLES, trainers.BpeTrainer(vocab_size=600, **learned))
     return PreTrainedTokenizerFast(tokenizer_object=raw)
 
 
@@ -81,9 +74,7 @@ def chatting_pair(folder: Path) -> tuple[str, ...]:
 
 def small_pair() -> Pair:
     """Tiny models with a real tokenizer, wide enough for its ids."""
-    settings = {**tiny._SIZES, "vocab_size": len(tokenizer("bytes"))}
-    target, draft = (
-        transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**settings)).double()
-        for _ in range(2)
-    )
+    sizes = {**tiny._SIZES, "vocab_size": len(tokenizer("bytes"))}
+    config, make = transformers.LlamaConfig(**sizes), transformers.AutoModelForCausalLM.from_config
+    target, draft = (make(config).double() for _ in range(2))
     return make_pair(target, draft, tokenizer("bytes"))

@@ -12,7 +12,8 @@ import numpy as np
 
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.interfaces import MIXED, Mixture
-from ouroboros_core.rules.parts.base import Target
+from ouroboros_core.rules.parts.base import Judgement, Target
+from ouroboros_core.rules.rejection import Rejection
 from ouroboros_core.sampling import Sampler, Sampling, softmax
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree
@@ -83,7 +84,7 @@ class SeededEvaluation:
         self.model, self.context, self.tree, self.mixtures = model, context, tree, mixtures
 
     def logits(self, node: int) -> Any:
-        path = [self.tree.tokens[ancestor] for ancestor in self.tree.path_to(node)]
+        path = self.tree.tokens_to(node)
         if MIXED not in path:
             return self.model.after((*self.context, *path))
         weights = [{token: 1.0} for token in self.context] + list(self.mixtures[: len(path)])
@@ -134,6 +135,39 @@ def target(probabilities: Callable[[int], Probabilities], generator: Any) -> Tar
         raise AssertionError("the rule asks for the target's choice")
 
     return Target(choose, probabilities, generator)
+
+
+HIGH = float(np.nextafter(1.0, 0.0))
+"""The largest random number: only what is certain passes."""
+
+
+class Trials:
+    """A witness that records what a rule judges, and the probabilities that are left after it."""
+
+    def __init__(self) -> None:
+        self.judgements: list[Judgement] = []
+        self.left_after: dict[int, Probabilities] = {}
+
+    def judged(self, judgement: Judgement) -> None:
+        self.judgements.append(judgement)
+
+    def left(self, node: int, p: Probabilities) -> None:
+        self.left_after[node] = p
+
+
+def law_of_first(tree: TokenTree, p: Probabilities) -> tuple[Probabilities, float]:
+    """Return the law of the token that rejection sampling emits first behind the root of a tree,
+    and the chance that it is a drafted one; the target's probabilities are p."""
+    trials, emitted, chance = Trials(), np.zeros(len(p)), 1.0
+    numbers = [HIGH] * (len(tree) + len(tree.draws(0)))
+    Rejection().judge(tree, target(lambda _: p, fixed(*numbers)), trials)
+    for judgement in trials.judgements:
+        emitted[tree.tokens[judgement.node]] += chance * judgement.chance
+        chance *= 1 - judgement.chance
+    drafted = float(emitted.sum())
+    if 0 in trials.left_after:
+        emitted += chance * trials.left_after[0]
+    return emitted, drafted
 
 
 def keyed(seed: int) -> Any:

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests import ROOT
+from tests.commands import finished, words
 
 GROUND = {
-    "bounds",
-    "interfaces",
-    "sources",
-    "tree",
-    "rules",
-    "sampling",
-    "settings",
-    "errors",
-    "environment",
-    "locations",
-    "progress",
-    "messages",
-    "version",
+    *words("bounds interfaces sources tree rules sampling settings errors environment locations"),
+    *words("progress messages version"),
 }
 STEP = {"methods.parts.base"}
 """The interface between a method and the controller around it."""
@@ -148,12 +137,8 @@ def test_no_module_reaches_itself_by_its_imports_lazy_ones_and_those_of_types_in
 @pytest.mark.parametrize("path", modules("ouroboros_core"), ids=lambda p: str(p.relative_to(ROOT)))
 def test_torch_stays_in_its_packages(path: Path) -> None:
     parts = path.relative_to(ROOT / "ouroboros_core").with_suffix("").parts
-    heavy = {
-        n
-        for n in imports(path, bound_at_import=True)
-        if within(n, {"torch", "transformers", "accelerate"})
-    }
-    if heavy:
+    names, heavy = imports(path, bound_at_import=True), {"torch", "transformers", "accelerate"}
+    if any(within(name, heavy) for name in names):
         assert parts[0] in TORCH_PACKAGES
         assert parts[-1] != "__init__"
 
@@ -172,32 +157,24 @@ def test_the_server_knows_no_feature(path: Path) -> None:
     assert set(re.findall(r"\bvisualize\.(\w+)", code)) <= {"server"}
 
 
+HEAVY = ["torch", "transformers", "gradio"]
+
+
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
-        (
-            "ouroboros_core",
-            ["torch", "transformers", "numpy", "gradio", "plotly", "visualize", "pydantic"],
-        ),
-        ("ouroboros_core.methods", ["torch", "transformers", "gradio"]),
-        ("ouroboros_core.decoding.loop", ["torch", "transformers", "gradio"]),
-        ("ouroboros_core.cli", ["torch", "transformers", "gradio", "plotly", "visualize"]),
-        ("visualize", ["torch", "transformers", "gradio"]),
-        ("visualize.run.figures", ["torch", "transformers", "gradio"]),
-        ("visualize.run.view", ["torch", "transformers", "gradio"]),
+        ("ouroboros_core", [*HEAVY, "numpy", "plotly", "visualize", "pydantic"]),
+        ("ouroboros_core.methods", HEAVY),
+        ("ouroboros_core.decoding.loop", HEAVY),
+        ("ouroboros_core.cli", [*HEAVY, "plotly", "visualize"]),
+        ("visualize", HEAVY),
+        ("visualize.run.figures", HEAVY),
+        ("visualize.run.view", HEAVY),
     ],
 )
 def test_an_import_loads_only_what_it_needs(module: str, absent: list[str]) -> None:
     code = f"import sys, {module}; print(*[m for m in {absent!r} if m in sys.modules])"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        encoding="utf-8",
-    ).stdout.split()
-    assert loaded == []
+    assert finished([sys.executable, "-c", code], check=True).stdout.split() == []
 
 
 def test_the_public_names_exist_and_are_typed() -> None:
@@ -299,9 +276,7 @@ def test_python_itself_warns_of_the_calls_that_are_found_and_of_no_others(tmp_pa
         "    print(bool(caught))\n"
     )
     command = [sys.executable, "-X", "warn_default_encoding", "-c", program, str(tmp_path / "file")]
-    warned = subprocess.run(
-        [*command, *CALLS], capture_output=True, text=True, check=True, encoding="utf-8"
-    ).stdout.split()
+    warned = finished([*command, *CALLS], check=True).stdout.split()
     found = [
         any(leaves_encoding_open(n) for n in ast.walk(ast.parse(c)) if isinstance(n, ast.Call))
         for c in CALLS

@@ -21,6 +21,7 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.cli import build_parser
 from tests import ROOT
+from tests.commands import finished, missing_targets
 from tests.test_architecture import GROUND, MAY_USE, TORCH_PACKAGES
 
 pytestmark = pytest.mark.slow
@@ -28,26 +29,14 @@ pytestmark = pytest.mark.slow
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PROSE = re.sub(r"^```.*?^```$", "", GUIDE, flags=re.MULTILINE | re.DOTALL)
 EXAMPLES = GUIDE.split("## How to add a rule in one file\n")[1]
-METHOD_SECTION = EXAMPLES.split("## How to add a method in one file\n")[1]
 PYTHON = ".venv/bin/python"
 NAMED = re.compile(r"`(.+?)`")
-SETTINGS = {
-    "echo": {
-        "num_tokens": {
-            "default": 3,
-            "min": 1,
-            "max": 16,
-            "help": "Tokens copied from each position.",
-        }
-    },
+WIDTH: dict[str, Any] = {"default": 3, "min": 1, "max": 16}
+SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
+    "echo": {"num_tokens": WIDTH | {"help": "Tokens copied from each position."}},
     "several": {
-        "gamma": {"default": 3, "min": 1, "max": 16, "help": "Tokens of each draft."},
-        "candidates": {
-            "default": 2,
-            "min": 1,
-            "max": 8,
-            "help": "Drafts per step; one where greedy.",
-        },
+        "gamma": WIDTH | {"help": "Tokens of each draft."},
+        "candidates": {**WIDTH, "max": 8, "help": "Drafts per step; one where greedy."},
     },
 }
 """The guide's methods by id, and their settings by name."""
@@ -75,11 +64,8 @@ print(json.dumps({"methods": inputs.method.choices, "settings": settings}))
 def commands(text: str) -> list[str]:
     """The lines of the blocks of shell commands, without their comments."""
     blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [
-        shlex.join(shlex.split(line, comments=True))
-        for block in blocks
-        for line in block.splitlines()
-    ]
+    lines = (line for block in blocks for line in block.splitlines())
+    return [shlex.join(shlex.split(line, comments=True)) for line in lines]
 
 
 def example_files() -> dict[str, str]:
@@ -96,9 +82,7 @@ def example_files() -> dict[str, str]:
 def files() -> list[str]:
     """What git tracks or would track, as it stands in the working tree."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=True, encoding="utf-8"
-    ).stdout
+    listed = finished(command, check=True).stdout
     return [name for name in listed.split("\0") if name and (ROOT / name).is_file()]
 
 
@@ -167,25 +151,20 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
 
 
 def test_what_runs_in_the_copy_is_the_copy(copy: Copy) -> None:
-    code = (
-        "import ouroboros_core, tests, visualize; print(*[m.__file__ for m in (ouroboros_core, "
-        "tests, visualize)])"
-    )
+    names = ["ouroboros_core", "tests", "visualize"]
+    names += [f"ouroboros_core.methods.{method}" for method in SETTINGS]
+    code = f"from importlib import import_module as i; print(*(i(n).__file__ for n in {names}))"
     found = copy.python("-c", code).stdout.split()
-    assert len(found) == 3 and all(Path(file).is_relative_to(copy.folder) for file in found)
-    for method in SETTINGS:
-        code = f"from ouroboros_core.methods import {method}; print({method}.__file__)"
-        assert copy.python("-c", code).stdout.strip() == str(
-            copy.folder / "ouroboros_core" / "methods" / f"{method}.py"
-        )
+    assert len(found) == len(names)
+    assert all(Path(file).is_relative_to(copy.folder) for file in found)
+
+
+EMBEDDED = [pytest.mark.embedded]
 
 
 @pytest.mark.parametrize(
     "command",
-    [
-        pytest.param(c, marks=pytest.mark.embedded) if "generate" in c else c
-        for c in commands(EXAMPLES)
-    ],
+    [pytest.param(c, marks=EMBEDDED if "generate" in c else ()) for c in commands(EXAMPLES)],
 )
 def test_every_command_of_the_examples_succeeds(copy: Copy, command: str) -> None:
     answer = copy.follow(command)
@@ -193,16 +172,13 @@ def test_every_command_of_the_examples_succeeds(copy: Copy, command: str) -> Non
 
 
 def test_the_methods_are_listed_with_their_settings(copy: Copy) -> None:
-    listed = {
-        m["id"]: m
-        for m in json.loads(copy.python("-m", "ouroboros_core", "methods", "--json").stdout)
-    }
+    answer = copy.python("-m", "ouroboros_core", "methods", "--json")
+    listed = {m["id"]: m for m in json.loads(answer.stdout)}
     assert listed.keys() == methods.available().keys() | SETTINGS.keys()
     same = {"type": "int", "choices": [], "auto": False, "fixed": None}
     for method, settings in SETTINGS.items():
-        assert listed[method]["knobs"] == {
-            name: same | setting for name, setting in settings.items()
-        }
+        expected = {name: same | setting for name, setting in settings.items()}
+        assert listed[method]["knobs"] == expected
         assert f"{method}: {NAMES[method]}" in copy.answer("ouroboros_core methods").stdout
 
 
@@ -297,10 +273,7 @@ def test_the_documents_are_right_once_they_are_generated_anew(copy: Copy) -> Non
 def test_every_command_names_what_there_is(command: str) -> None:
     program, *arguments = shlex.split(command)
     if program == "make":
-        for target in arguments:
-            assert re.search(
-                rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
-            ), f"make {target}"
+        assert missing_targets(arguments) == []
         return
     assert program == PYTHON and arguments[0] == "-m", "a command is make, or Python with a module"
     assert importlib.util.find_spec(arguments[1])
@@ -316,14 +289,8 @@ def test_what_the_guide_links_to_and_names_is_there() -> None:
     paths = set(re.findall(r"`([^`\s]+/[^`\s]*)`", PROSE)) - {*example_files()}
     assert len(paths) > 10
     assert {path for path in paths if not (ROOT / path).exists()} == set()
-    tests = "\n".join(
-        path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")
-    )
-    for name in re.findall(r"`(test_\w+)`", PROSE):
-        assert f"def {name}(" in tests, name
     words = json.loads((ROOT / "assets" / "words" / "en.json").read_text(encoding="utf-8"))
-    for key in re.findall(r'`say\("(.+?)"\)`', PROSE):
-        assert key in words, key
+    assert {*re.findall(r'`say\("(.+?)"\)`', PROSE)} <= words.keys()
     assert "speculative" in (ROOT / "assets/benched.txt").read_text(encoding="utf-8").split()
 
 
@@ -331,23 +298,13 @@ def test_the_table_of_packages_is_that_of_the_imports_that_are_checked() -> None
     rows = dict(re.findall(r"^\| (.+?) \|(.*)\|$", PROSE, re.MULTILINE))
     (ground,) = (name for name in rows if name.startswith("ground floor"))
     assert set(NAMED.findall(ground)) == GROUND
-    said = {
-        package: cell
-        for name, cell in rows.items()
-        if name != ground
-        for package in NAMED.findall(name)
-    }
+    del rows[ground]
+    cells = {package: cell for name, cell in rows.items() for package in NAMED.findall(name)}
     beside = {package: allowed - GROUND - {package} for package, allowed in MAY_USE.items()}
-    assert {package: set(NAMED.findall(cell)) for package, cell in said.items()} == beside
-    assert all("ground floor" in cell for cell in said.values())
+    assert {package: set(NAMED.findall(cell)) for package, cell in cells.items()} == beside
+    assert all("ground floor" in cell for cell in cells.values())
     (torch,) = re.findall(r"Torch is imported at the top of a file only in (.+?)\.", PROSE)
     assert set(NAMED.findall(torch)) == TORCH_PACKAGES
-
-
-def test_the_guide_is_short() -> None:
-    """Without its examples it is two pages of lines that fit a screen."""
-    examples = sum(len(content.splitlines()) for content in example_files().values())
-    assert len(GUIDE.splitlines()) - examples <= 190
 
 
 OLDER = """#!{python}
@@ -373,14 +330,7 @@ def test_an_older_python_is_refused_in_a_sentence_before_anything_is_installed(
     old = tmp_path / "python"
     old.write_text(OLDER.format(python=sys.executable, version=version), encoding="utf-8")
     old.chmod(0o755)
-    result = subprocess.run(
-        ["make", "--silent", "setup", f"BASE_PYTHON={old}"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+    result = finished(["make", "--silent", "setup", f"BASE_PYTHON={old}"], cwd=tmp_path)
     assert result.returncode
     sentence, *others = result.stderr.splitlines()
     assert f"needs Python {major}.{minor} or newer, but" in sentence

@@ -18,6 +18,7 @@ from ouroboros_core.cli import build_parser
 from scripts import fresh
 from tests import ROOT
 from tests.browser import free_port
+from tests.commands import finished
 from visualize.deploy.space import FRONT
 
 pytestmark = pytest.mark.slow
@@ -52,14 +53,7 @@ def kept_out() -> GitIgnoreSpec:
 
 def test_hadolint_finds_nothing() -> None:
     program = Path(sys.executable).with_name("hadolint")
-    answer = subprocess.run(
-        [program, "Dockerfile"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+    answer = finished([program, "Dockerfile"])
     assert answer.returncode == 0, answer.stdout
 
 
@@ -108,9 +102,7 @@ def test_the_files_that_the_step_of_the_weights_gets_can_be_imported(tmp_path: P
                 shutil.copy(ROOT / source, tmp_path / target)
     code = "import ouroboros_core.loading.embedded as embedded; print(embedded.__file__)"
     command = [sys.executable, "-c", code]
-    printed = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=True
-    )
+    printed = finished(command, cwd=tmp_path, check=True)
     assert Path(printed.stdout.strip()).is_relative_to(tmp_path)
 
 

@@ -8,7 +8,6 @@ import importlib.util
 import json
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -25,6 +24,7 @@ from ouroboros_core.integrations.tree_svg import parse, picture
 from ouroboros_core.messages import say
 from scripts import documents, measured_tables, mkdocs_hooks
 from tests import ROOT
+from tests.commands import finished, missing_targets
 from visualize.learn import lessons
 
 DOCS = ROOT / "docs"
@@ -117,11 +117,7 @@ def test_its_commands_are_understood(name: str) -> None:
     for words in commands(TEXTS[name]):
         program, *arguments = words
         if program == "make":
-            target = arguments[0]
-            found = re.search(
-                rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
-            )
-            assert found, f"make {target}"
+            assert missing_targets(arguments[:1]) == []
         elif program == PYTHON and arguments[0] == "app.py":
             build_parser().parse_args(["serve", *arguments[1:]])
         elif program == PYTHON and arguments[1] == "ouroboros_core":
@@ -135,14 +131,7 @@ def test_its_commands_are_understood(name: str) -> None:
         else:
             known = ("python3", ".venv/bin/pip", "docker", "hf", "rm", "elsewhere/bin/pip")
             assert program in known, words
-    for target in re.findall(r"`make ([\w-]+)", TEXTS[name]):
-        assert re.search(
-            rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
-        ), f"make {target}"
-
-
-def test_there_are_commands() -> None:
-    """So that the test before this one is about something."""
+    assert missing_targets(re.findall(r"`make ([\w-]+)", TEXTS[name])) == []
     assert sum(1 for text in TEXTS.values() for _ in commands(text)) > 40
 
 
@@ -173,18 +162,6 @@ def test_its_python_is_python(name: str) -> None:
             if isinstance(node, ast.ImportFrom) and node.module:
                 module = importlib.import_module(node.module)
                 assert all(hasattr(module, alias.name) for alias in node.names)
-
-
-@BY_NAME
-def test_it_has_one_title_and_short_lines_of_prose(name: str) -> None:
-    code = re.sub(r"^```.*?^```$", "", TEXTS[name], flags=re.MULTILINE | re.DOTALL)
-    assert len(re.findall(r"^# ", code, re.MULTILINE)) == 1
-    prose = [line for line in code.splitlines() if not line.startswith(("|", "<!--", "    ", "`"))]
-    assert max(map(len, prose)) <= 200
-
-
-def test_the_section_that_make_exact_fills_is_filled() -> None:
-    assert len(documents.section(TEXTS["docs/losslessness.md"], "exact").strip()) > 80
 
 
 @pytest.mark.parametrize("name", ["benchmarks", "performance"])
@@ -304,9 +281,7 @@ class _Loaded(HTMLParser):
 @pytest.mark.slow
 def test_the_site_is_built_strictly_and_fetches_nothing_from_elsewhere(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    built = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, encoding="utf-8"
-    )
+    built = finished(command)
     assert built.returncode == 0, built.stderr[-3000:]
     pages = sorted(tmp_path.rglob("*.html"))
     assert len(pages) >= len(PAGES)

@@ -6,40 +6,20 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import ouroboros_core
 from ouroboros_core.cli import build_parser
 from tests import ROOT
+from tests.commands import missing_targets
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-LONGEST = 145
-"""Lines."""
-
-
-def test_the_readme_is_short() -> None:
-    assert len(README.splitlines()) <= LONGEST
-
-
-def test_it_begins_with_the_name_and_no_front_matter() -> None:
-    assert README.startswith("# Ouroboros\n")
-
-
-def test_its_parts_stand_in_the_order_of_a_visitors_questions() -> None:
-    parts = re.findall(r"^## (.+)$", README, re.MULTILINE)
-    assert parts == [
-        "Two commands",
-        "What it does",
-        "Methods",
-        "How it compares",
-        "Limits",
-        "Documentation",
-        "Citation",
-    ]
 
 
 def test_the_commands_of_the_readme_are_understood() -> None:
@@ -49,10 +29,7 @@ def test_the_commands_of_the_readme_are_understood() -> None:
         build_parser().parse_args(shlex.split(line))
     targets = re.findall(r"(?:`|\$ )make ([\w-]+)", README)
     assert {"run", "test", "docs"} <= set(targets)
-    for target in targets:
-        assert re.search(
-            rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
-        ), f"make {target}"
+    assert missing_targets(targets) == []
 
 
 def test_what_the_readme_links_to_and_shows_is_there() -> None:
@@ -92,16 +69,15 @@ def test_every_file_is_small_enough_for_a_space() -> None:
         assert path.is_dir() or path.stat().st_size < 10_000_000, path
 
 
+def specifiers(lines: Iterable[str]) -> dict[str, SpecifierSet]:
+    return {one.name: one.specifier for one in map(Requirement, lines)}
+
+
 def test_everybody_gets_the_same_versions_but_of_torch_and_each_is_one_the_package_allows() -> None:
-    lines = [
-        line
-        for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
-        if not line.startswith("#")
-    ]
-    pinned = {requirement.name: requirement.specifier for requirement in map(Requirement, lines)}
+    text = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    pinned = specifiers(line for line in text.splitlines() if not line.startswith("#"))
     project = tomllib.loads(Path(ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    ranges = project["project"]["dependencies"]
-    allowed = {requirement.name: requirement.specifier for requirement in map(Requirement, ranges)}
+    allowed = specifiers(project["project"]["dependencies"])
     assert pinned.keys() == allowed.keys()
     assert pinned.pop("torch") == allowed.pop("torch")
     for name, specifier in pinned.items():

@@ -4,6 +4,7 @@ are compared with."""
 from __future__ import annotations
 
 import copy
+import random
 import tempfile
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -30,7 +31,7 @@ from ouroboros_core.loading.heads import drafter_class
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.memory import Memory
-from ouroboros_core.methods.parts.base import Resources
+from ouroboros_core.methods.parts.base import Method, Resources
 from ouroboros_core.methods.parts.needs import ASSISTED, HEAD_KINDS, Need
 from ouroboros_core.models import candidates
 from ouroboros_core.models.causal_lm import CausalLM
@@ -40,46 +41,30 @@ from ouroboros_core.models.skips import Skips
 from ouroboros_core.sampling import Sampler, Sampling, process
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Step
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
 VOCABULARY = 31
 LETTERS = "abcdefghijklmnopqrstuvwxyz01234"
 
-_SIZES: dict[str, Any] = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 256,
-    "bos_token_id": None,
-    "eos_token_id": None,
-    "pad_token_id": 0,
-    "tie_word_embeddings": False,
-}
+_SIZES: dict[str, Any] = {"vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 48}
+_SIZES |= {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+_SIZES |= {"max_position_embeddings": 256, "tie_word_embeddings": False}
+_SIZES |= {"bos_token_id": None, "eos_token_id": None, "pad_token_id": 0}
+_LAYERS = ["sliding_attention", "full_attention"]
 _GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256}
 CONFIGS: dict[str, dict[str, Any]] = {
-    "llama": {},
-    "qwen2": {},
+    **{name: {} for name in ("llama", "qwen2", "olmo2", "granite", "cohere", "stablelm")},
     "qwen3": {"head_dim": 8},
     "mistral": {"sliding_window": 9, "head_dim": 8},
     "gemma": {"head_dim": 8},
     "gemma2": {"sliding_window": 9, "head_dim": 8},
-    "gemma3_text": {
-        "sliding_window": 9,
-        "head_dim": 8,
-        "layer_types": ["sliding_attention", "full_attention"],
-    },
+    "gemma3_text": {"sliding_window": 9, "head_dim": 8, "layer_types": _LAYERS},
     "phi3": {"sliding_window": None},
     "gpt2": _GPT2,
     "gpt_neox": {"rotary_pct": 0.5},
     "opt": {"ffn_dim": 48, "word_embed_proj_dim": 32},
     "falcon": {"alibi": False, "new_decoder_architecture": True, "num_kv_heads": 2},
-    "olmo2": {},
-    "granite": {},
     "starcoder2": {"sliding_window": 9},
-    "cohere": {},
-    "stablelm": {},
 }
 EIGHT = ("llama", "qwen3", "mistral", "gemma3_text", "phi3", "gpt2", "gpt_neox", "opt")
 WHOLE = {"gpt2", "gpt_neox", "opt"}
@@ -99,18 +84,15 @@ def target(
 ) -> PreTrainedModel:
     """A random model whose next-token distributions are peaked, so that guesses can be right, and
     depend on the context."""
-    settings = {**_SIZES, **CONFIGS.get(architecture, {})}
-    config = transformers.AutoConfig.for_model(
-        architecture, **settings, attn_implementation=attention
-    )
+    settings = {**_SIZES, **CONFIGS.get(architecture, {}), "attn_implementation": attention}
+    config = transformers.AutoConfig.for_model(architecture, **settings)
     torch.manual_seed(seed)
     model: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(config).to(dtype).eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.dim() > 1:
-                weight.normal_(
-                    0, 0.25 if "embed" in name or "wte" in name or "wpe" in name else 0.15
-                )
+                embeds = any(part in name for part in ("embed", "wte", "wpe"))
+                weight.normal_(0, 0.25 if embeds else 0.15)
     _peak(model)
     model.generation_config.eos_token_id = None
     return model
@@ -126,14 +108,10 @@ def _peak(model: PreTrainedModel) -> None:
             model.get_output_embeddings().bias.zero_()
 
 
-_SEEING: dict[str, Any] = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "image_size": 16,
-    "patch_size": 8,
-}
+_SEEING: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1}
+_SEEING |= {"num_attention_heads": 2, "image_size": 16, "patch_size": 8}
+_VIDEO: dict[str, Any] = {"video_token_id": 36, "vision_start_token_id": 37}
+_VIDEO |= {"vision_end_token_id": 38}
 _TURNED: dict[str, Any] = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}
 _VL: dict[str, Any] = {"depth": 1, "num_heads": 2, "out_hidden_size": 32, "spatial_merge_size": 1}
 READING = 60
@@ -147,13 +125,9 @@ READERS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "qwen3_vl": (
         {"head_dim": 8, "rope_parameters": {**_TURNED, "mrope_interleaved": True}},
         {**_VL, "num_position_embeddings": 16, "deepstack_visual_indexes": [0]},
-        {"video_token_id": 36, "vision_start_token_id": 37, "vision_end_token_id": 38},
+        _VIDEO,
     ),
-    "qwen2_5_vl": (
-        {"rope_parameters": _TURNED},
-        _VL,
-        {"video_token_id": 36, "vision_start_token_id": 37, "vision_end_token_id": 38},
-    ),
+    "qwen2_5_vl": ({"rope_parameters": _TURNED}, _VL, _VIDEO),
     "internvl": (
         {"model_type": "qwen2"},
         {"model_type": "internvl_vision", "image_size": [16, 16], "patch_size": [8, 8]},
@@ -162,14 +136,8 @@ READERS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "smolvlm": ({"model_type": "llama"}, {}, {"scale_factor": 2}),
     "gemma3": (CONFIGS["gemma3_text"], {}, {"boi_token_index": 36, "eoi_token_index": 37}),
     "gemma4": (
-        {
-            "head_dim": 8,
-            "global_head_dim": 16,
-            "sliding_window": 9,
-            "layer_types": ["sliding_attention", "full_attention"],
-            "vocab_size_per_layer_input": READING,
-            "hidden_size_per_layer_input": 8,
-        },
+        {"vocab_size_per_layer_input": READING, "hidden_size_per_layer_input": 8}
+        | {**CONFIGS["gemma3_text"], "global_head_dim": 16},
         {},
         {"vision_config": None, "audio_config": None},
     ),
@@ -216,15 +184,25 @@ def pair(
     architecture: str, attention: str = "eager", dtype: torch.dtype = torch.float64
 ) -> tuple[CausalLM, CausalLM]:
     """Fresh wrappers around the cached models."""
-    return CausalLM(target(architecture, attention, dtype), architecture), CausalLM(
-        draft(architecture, attention, dtype), f"{architecture}-draft"
-    )
+    one, other = (make(architecture, attention, dtype) for make in (target, draft))
+    return CausalLM(one, architecture), CausalLM(other, f"{architecture}-draft")
 
 
 def prompt(length: int = 12, seed: int = 5) -> list[int]:
-    return torch.randint(
-        1, VOCABULARY, (length,), generator=torch.Generator().manual_seed(seed)
-    ).tolist()
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(1, VOCABULARY, (length,), generator=generator).tolist()
+
+
+def random_tree(rng: random.Random, root: int, size: int, window: int = 0) -> TokenTree:
+    """A tree of `size` nodes, any of which may go on from any other, and a lookahead window."""
+    builder = TreeBuilder(root)
+    while len(builder) < size:
+        above = rng.randrange(len(builder))
+        builder.add(rng.randrange(VOCABULARY), above, Provenance(Source.DRAFT))
+    for _ in range(window):
+        token, above = rng.randrange(VOCABULARY), rng.randrange(len(builder))
+        builder.add_window(token, above, silent=rng.random() < 0.5)
+    return builder.build()
 
 
 @cache
@@ -238,15 +216,13 @@ def written(architecture: str, kind: str) -> Any:
     model = copy.deepcopy(made).float()
     count, length = 160, 48
     starts = torch.randint(1, VOCABULARY, (count, 8), generator=torch.Generator().manual_seed(9))
-    options = {
-        "do_sample": False,
-        "max_new_tokens": length - 8,
-        "eos_token_id": None,
-        "pad_token_id": 0,
-    }
-    texts = model.generate(starts, attention_mask=torch.ones_like(starts), **options)
+    options = {"max_new_tokens": length - 8, **_GREEDY, "attention_mask": torch.ones_like(starts)}
+    texts = model.generate(starts, **options)
     offsets = np.arange(0, count * length + 1, length)
     return Conversations(texts.flatten().numpy(), offsets, np.full(count, 4)), model
+
+
+_GREEDY = {"do_sample": False, "eos_token_id": None, "pad_token_id": 0}
 
 
 @cache
@@ -258,23 +234,16 @@ def head(architecture: str, depths: tuple[int, ...] = (), kind: str = "eagle") -
     from ouroboros_core.training.session import make_student
 
     data, model = written(architecture, kind)
-    more: dict[str, Any] = {"depths": depths} if kind == "eagle" else {}
-    recipe = RECIPES[kind](
-        target=architecture,
-        outputs=0,
-        tokens=TRAINING[kind],
-        batch_tokens=768,
-        learning_rate=4e-3,
-        held_out=8,
-        **more,
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        accelerator = Accelerator(cpu=True)
-        student: Any = make_student(
-            model, [data], recipe, Path(folder) / "teacher", accelerator, stored=False
-        )
+    options: dict[str, Any] = {"outputs": 0, "tokens": TRAINING[kind], "batch_tokens": 768}
+    options |= {"learning_rate": 4e-3, "held_out": 8}
+    options |= {"depths": depths} if kind == "eagle" else {}
+    recipe, accelerator = RECIPES[kind](target=architecture, **options), Accelerator(cpu=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        teacher = folder / "teacher"
+        student: Any = make_student(model, [data], recipe, teacher, accelerator, stored=False)
         student.prepare()
-        trainer = Trainer(student, data, recipe, Path(folder), accelerator)
+        trainer = Trainer(student, data, recipe, folder, accelerator)
         trainer.train()
         trainer.finish()
     return student.head.eval()
@@ -385,16 +354,13 @@ def generated(model: PreTrainedModel, text: Sequence[int], count: int) -> list[i
     known = _generated.setdefault(model, {})
     if (tuple(text), count) not in known:
         ids = torch.tensor([list(text)])
-        options = {"do_sample": False, "eos_token_id": None, "pad_token_id": 0}
-        mask = torch.ones_like(ids)
-        output = model.generate(ids, attention_mask=mask, max_new_tokens=count, **options)
-        known[tuple(text), count] = output[0, len(text) :].tolist()
+        options = {**_GREEDY, "attention_mask": torch.ones_like(ids), "max_new_tokens": count}
+        known[tuple(text), count] = model.generate(ids, **options)[0, len(text) :].tolist()
     return list(known[tuple(text), count])
 
 
-_generated: WeakKeyDictionary[PreTrainedModel, dict[tuple[tuple[int, ...], int], list[int]]] = (
-    WeakKeyDictionary()
-)
+_Found = dict[tuple[tuple[int, ...], int], list[int]]
+_generated: WeakKeyDictionary[PreTrainedModel, _Found] = WeakKeyDictionary()
 """Of each model, what `generated` has found."""
 
 
@@ -414,41 +380,33 @@ def run(
 ) -> list[Step]:
     """All steps of one run; with `retrieve`, there is a corpus to look into. Settings that may be
     'auto' are so if `automatic`."""
-    kind = methods.get(method)
-    sampler = Sampler(
-        sampling or Sampling(), models[0].vocabulary, run=memory.runs if memory is not None else 0
-    )
-    chosen = kind.Hyperparameters(
-        **(settings if automatic else kind.Hyperparameters.fixed(**settings))
-    )
+    kind, target = methods.get(method), models[0]
+    runs = memory.runs if memory is not None else 0
+    sampler = Sampler(sampling or Sampling(), target.vocabulary, run=runs)
+    chosen = kind.Hyperparameters(**_settings(kind, automatic, settings))
     needed = methods.needed(kind, chosen)
-    heads = drafters(models[0], (HEAD_KINDS[need] for need in needed if need in HEAD_KINDS))
-    texts = corpus(models[0].name) if retrieve and models[0].name in EIGHT else None
-    resources = Resources(
-        sampler,
-        models[1],
-        stop,
-        memory,
-        texts,
-        sizing=costs.sizing,
-        self_draft=self_draft(models[0]) if Need.SELF_DRAFT in kind.needs else None,
-        heads=heads,
-        candidate_generators=candidate_generators(models) if needed & ASSISTED.keys() else {},
-    )
-    instance = controlled(methods.create(kind, chosen, resources), costs)
-    limits: Any = {
-        "max_new_tokens": count,
-        "stop_tokens": stop,
-        "recorder": Recorder(sampler) if record else None,
+    given: dict[str, Any] = {
+        "heads": drafters(target, (HEAD_KINDS[need] for need in needed if need in HEAD_KINDS)),
+        "corpus": corpus(target.name) if retrieve and target.name in EIGHT else None,
+        "self_draft": self_draft(target) if Need.SELF_DRAFT in kind.needs else None,
     }
+    if needed & ASSISTED.keys():
+        given["candidate_generators"] = candidate_generators(models)
+    resources = Resources(sampler, models[1], stop, memory, sizing=costs.sizing, **given)
+    instance = controlled(methods.create(kind, chosen, resources), costs)
+    limits: dict[str, Any] = {"max_new_tokens": count, "stop_tokens": stop}
+    limits["recorder"] = Recorder(sampler) if record else None
     return list(decode(writer(models, method), instance, text, sampler=sampler, **limits))
+
+
+def _settings(kind: type[Method], automatic: bool, settings: dict[str, Any]) -> dict[str, Any]:
+    return settings if automatic else kind.Hyperparameters.fixed(**settings)
 
 
 def new_memory(method: str, automatic: bool = False, **settings: Any) -> Memory:
     """An empty memory for the settings that `run` takes."""
     kind = methods.get(method)
-    chosen = settings if automatic else kind.Hyperparameters.fixed(**settings)
-    memory = kind.new_memory(kind.Hyperparameters(**chosen))
+    memory = kind.new_memory(kind.Hyperparameters(**_settings(kind, automatic, settings)))
     assert memory is not None
     return memory
 

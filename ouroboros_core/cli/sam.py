@@ -192,18 +192,15 @@ def _strings(value: Any) -> Iterator[str]:
 
 def _answers(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
     import torch
-    from rich import progress as rich
+    from rich.progress import Progress
 
     from ouroboros_core.benchmark import prompts
     from ouroboros_core.loading import pairs
+    from ouroboros_core.progress import columns
     from ouroboros_core.training.writer import GREEDY, Writer
 
     longest = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 1)
-    questions = [
-        turn
-        for question in prompts.read(arguments.prompts, arguments.field)
-        for turn in question.turns[:1]
-    ]
+    questions = [one.turns[0] for one in prompts.read(arguments.prompts, arguments.field)]
     target, tokenizer = pairs.load_target(arguments.target, device=arguments.device)
     if not tokenizer.chat_template:
         raise InvalidInput(
@@ -219,17 +216,10 @@ def _answers(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
                 f"a prompt has {len(ids)} tokens, too many for {target.name} and an answer: "
                 f"{text[:40]}..."
             )
-    order = sorted(
-        range(len(prompt_ids)), key=lambda n: len(templated[n])
-    )  # similar lengths together: less padding
+    # Similar lengths together: less padding.
+    order = sorted(range(len(prompt_ids)), key=lambda n: len(templated[n]))
     documents: list[list[int]] = []
-    columns = (
-        rich.TextColumn("{task.description}"),
-        rich.BarColumn(),
-        rich.MofNCompleteColumn(),
-        rich.TimeRemainingColumn(),
-    )
-    with rich.Progress(*columns, disable=not sys.stderr.isatty()) as bar:
+    with Progress(*columns(), disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("answers", total=len(order))
         try:
             for start in range(0, len(order), BATCH):

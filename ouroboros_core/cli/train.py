@@ -148,9 +148,10 @@ def _stopper(arguments: argparse.Namespace) -> Any:
 
 
 def _data(arguments: argparse.Namespace) -> None:
-    from rich import progress as rich
+    from rich.progress import Progress
 
     from ouroboros_core.loading import pairs
+    from ouroboros_core.progress import columns
     from ouroboros_core.training.corpus import Conversations
     from ouroboros_core.training.write import Author, Library, choose_kinds
     from ouroboros_core.training.writer import Writer
@@ -181,13 +182,7 @@ def _data(arguments: argparse.Namespace) -> None:
             author.remember(earlier)
         first = int(number) + 1
         done += int(earlier.written.sum())
-    columns = (
-        rich.TextColumn("{task.description}"),
-        rich.BarColumn(),
-        rich.MofNCompleteColumn(),
-        rich.TimeRemainingColumn(),
-    )
-    with rich.Progress(*columns, disable=not sys.stderr.isatty()) as bar:
+    with Progress(*columns(), disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("answer tokens", total=settings.tokens, completed=done)
         for number, kind, conversations in author.batches(first) if done < settings.tokens else ():
             conversations.save(arguments.out / f"{number:05d}-{kind}.npz")

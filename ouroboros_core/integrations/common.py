@@ -69,7 +69,7 @@ def steps_of(
     max_new_tokens: int,
     sampling: Sampling,
     stops: frozenset[int],
-    pool: PhrasePool | None,
+    pool: PhrasePool | None = None,
 ) -> Iterator[Step]:
     if isinstance(prompt, torch.Tensor):
         raise InvalidInput(
@@ -95,11 +95,5 @@ def steps_of(
         )
     sampler = Sampler(sampling, target.vocabulary)
     kind = methods.create(methods.get(method), settings, Resources(sampler, draft, stops, pool))
-    yield from decode(
-        target,
-        kind,
-        list(prompt),
-        max_new_tokens=max_new_tokens,
-        sampler=sampler,
-        stop_tokens=stops,
-    )
+    limits: Any = {"max_new_tokens": max_new_tokens, "stop_tokens": stops}
+    yield from decode(target, kind, list(prompt), sampler=sampler, **limits)

@@ -28,11 +28,8 @@ class LogitsProcessor:
 
     def sampling(self, seed: int) -> Sampling:
         """Return this project's equivalent settings."""
-        values = {
-            name: getattr(self, name)
-            for name in ("temperature", "top_k", "top_p")
-            if hasattr(self, name)
-        }
+        names = ("temperature", "top_k", "top_p")
+        values = {name: getattr(self, name) for name in names if hasattr(self, name)}
         made = Sampling.parse({**values, "seed": seed, "acceptance": "rejection"})
         if made.temperature == 0:
             raise InvalidInput(
@@ -50,9 +47,8 @@ class LogitsProcessor:
 
     def sample(self, probs: torch.Tensor) -> torch.Tensor:
         """Draw a token [..., 1] from probabilities [..., vocabulary]."""
-        return torch.multinomial(probs.reshape(-1, probs.shape[-1]), 1).reshape(
-            *probs.shape[:-1], 1
-        )
+        drawn = torch.multinomial(probs.reshape(-1, probs.shape[-1]), 1)
+        return drawn.reshape(*probs.shape[:-1], 1)
 
 
 @dataclass(frozen=True)
@@ -116,20 +112,10 @@ def autoregressive_generate(
     that torch.manual_seed makes it repeat.
     """
     stops = stops_of(eos_tokens_id if end_tokens_id is UNSET else end_tokens_id)
-    sampling = _sampling(logits_processor)
-    steps = steps_of(
-        "autoregressive",
-        settings_of("autoregressive", {}),
-        model,
-        None,
-        inputs,
-        max_gen_len,
-        sampling,
-        stops,
-        None,
-    )
+    settings, sampling = settings_of("autoregressive", {}), _sampling(logits_processor)
+    models = (model, None)
     new: list[int] = []
-    for step in steps:
+    for step in steps_of("autoregressive", settings, *models, inputs, max_gen_len, sampling, stops):
         new += step.tokens
         if debug:
             print(f"step {step.index}: {step.tokens[0]}")
@@ -168,19 +154,10 @@ def speculative_generate(
         )
     settings = settings_of("speculative", {}, gamma=gamma)
     stops = stops_of(eos_tokens_id if end_tokens_id is UNSET else end_tokens_id)
+    models, sampling = (target, drafter), _sampling(logits_processor)
     new: list[int] = []
     accepted = drafted = 0
-    for step in steps_of(
-        "speculative",
-        settings,
-        target,
-        drafter,
-        inputs,
-        max_gen_len,
-        _sampling(logits_processor),
-        stops,
-        None,
-    ):
+    for step in steps_of("speculative", settings, *models, inputs, max_gen_len, sampling, stops):
         new += step.tokens
         accepted += len(step.path)
         drafted += len(step.tree) - 1
@@ -198,9 +175,8 @@ def _print_step(step: Step, tokenizer: PreTrainedTokenizerBase | None) -> None:
 
     line = Text(f"Step {step.index + 1}: {len(step.tree) - 1} drafts, {len(step.tokens)} tokens: ")
     for node in range(1, len(step.tree)):
-        line.append(
-            word(step.tree.tokens[node]), style="green" if node in step.path else "red strike"
-        )
+        style = "green" if node in step.path else "red strike"
+        line.append(word(step.tree.tokens[node]), style=style)
     if step.target_token is not None:
         line.append(word(step.target_token), style="blue")
     Console(highlight=False).print(line)

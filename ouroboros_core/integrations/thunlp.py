@@ -95,33 +95,16 @@ def ouroboros(
             f"prefix must have the shape [1, tokens], got {list(prefix.shape)}: texts are decoded "
             "one at a time"
         )
-    settings = settings_of(
-        "ouroboros",
-        _RENAMED,
-        gamma=gamma,
-        window_size=window_size,
-        guess_set_size=guess_set_size,
-        ngram_size=lookahead_level,
-        top_k_suffixes=topk,
-    )
+    sizes = {"window_size": window_size, "guess_set_size": guess_set_size, "top_k_suffixes": topk}
+    settings = settings_of("ouroboros", _RENAMED, gamma=gamma, ngram_size=lookahead_level, **sizes)
     pool = ngram_cache.pool if ngram_cache is not None else None
     if pool is not None and pool.ngram_size != lookahead_level:
         raise InvalidInput(
             f"ngram_cache was made with lookahead_level {pool.ngram_size}, the call has "
             f"{lookahead_level}: its phrases have another length"
         )
-    stops = stops_of(eos_token_id)
-    steps = steps_of(
-        "ouroboros",
-        settings,
-        target_model,
-        approx_model,
-        prefix[0].tolist(),
-        max_len,
-        Sampling(),
-        stops,
-        pool,
-    )
+    ids, ends = prefix[0].tolist(), (Sampling(), stops_of(eos_token_id), pool)
+    steps = steps_of("ouroboros", settings, target_model, approx_model, ids, max_len, *ends)
     new = [token for step in steps for token in step.tokens]
     return torch.cat([prefix, torch.tensor([new], dtype=prefix.dtype, device=prefix.device)], dim=1)
 

@@ -246,7 +246,7 @@ def invariant(model: CausalLM) -> bool:
     tree_pass = model.evaluate(context, tree)
     model.forget()
     for node in range(len(tree)):
-        branch = [*context, *(tree.tokens[n] for n in tree.path_to(node))]
+        branch = [*context, *tree.tokens_to(node)]
         first = len(context) if node else 1  # the context is in the cache after the first branch
         for end in range(first, len(branch) + 1):
             single = model.evaluate(branch[:end], TreeBuilder(branch[end - 1]).build())
@@ -276,7 +276,7 @@ def _differences(model: CausalLM) -> list[float]:
     pass after an accepted path."""
     context, tree = _probe(model)
     evaluation = model.evaluate(context, tree)
-    branches = [context + [tree.tokens[n] for n in tree.path_to(node)] for node in range(len(tree))]
+    branches = [context + tree.tokens_to(node) for node in range(len(tree))]
     logits = [evaluation.logits(node) for node in range(len(tree))]
     accepted = [*context, tree.tokens[1], tree.tokens[4], tree.tokens[2]]  # a branch and a token
     after = model.evaluate(accepted, TreeBuilder(accepted[-1]).build())

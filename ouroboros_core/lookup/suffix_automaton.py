@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 FRESH = 64
 """Number of longest suffixes whose last end position is always up to date. A shorter suffix may
@@ -30,70 +31,85 @@ class Match:
     end: int
 
 
-class SuffixAutomaton:
-    """The automaton of all tokens added so far: `SuffixAutomaton().extend([1, 2, 3, 1, 2])` finds
-    that `1 2` occurred earlier, followed by 3."""
+class States:
+    """The states of the automaton of all tokens added so far."""
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
         self._next: list[dict[int, int]] = [{}]
         self._link = [-1]
         self._length = [0]
-        self._last = 0
-        self._recent: Match | None = None
-        self._ended = [-1]
         self._first_ended = [-1]
+        self._last = 0
 
-    def extend(self, tokens: Iterable[int]) -> SuffixAutomaton:
+    def extend(self, tokens: Iterable[int]) -> Self:
         for token in tokens:
             self.append(token)
         return self
 
     def append(self, token: int) -> None:
         """Add a token; amortised constant time."""
-        position = len(self.tokens)
+        state = self._new(self._length[self._last] + 1, {}, len(self.tokens))
         self.tokens.append(token)
-        state = self._new(self._length[self._last] + 1, {})
-        before = self._last
+        before, parent = self._last, 0
         while before >= 0 and token not in self._next[before]:
             self._next[before][token] = state
             before = self._link[before]
-        if before < 0:
-            parent = 0
-        else:
+        if before >= 0:
             parent = self._next[before][token]
             if self._length[parent] != self._length[before] + 1:
                 parent = self._clone(before, token, parent)
         self._link[state] = parent
-        length = self._length[parent]
-        self._recent = Match(length, self._ended[parent] + 1) if length else None
         self._last = state
-        self._first_ended[state] = position
-        for _ in range(FRESH):
-            if state == 0:
-                break
-            self._ended[state] = position
-            state = self._link[state]
 
-    def _new(self, length: int, following: dict[int, int]) -> int:
+    def _new(self, length: int, following: dict[int, int], first_ended: int) -> int:
         self._next.append(following)
         self._length.append(length)
         self._link.append(-1)
-        self._ended.append(-1)
-        self._first_ended.append(-1)
+        self._first_ended.append(first_ended)
         return len(self._length) - 1
 
     def _clone(self, before: int, token: int, old: int) -> int:
-        """Split off a state for the shorter substrings of `old`, which have one more end position
+        """Split off a state for the shorter strings of `old`, which have one more end position
         now."""
-        clone = self._new(self._length[before] + 1, dict(self._next[old]))
+        length, following = self._length[before] + 1, dict(self._next[old])
+        clone = self._new(length, following, self._first_ended[old])
         parent = self._link[old]
         self._link[clone], self._link[old] = parent, clone
-        self._ended[clone] = self._ended[old]
-        self._first_ended[clone] = self._first_ended[old]
         while before >= 0 and self._next[before].get(token) == old:
             self._next[before][token] = clone
             before = self._link[before]
+        return clone
+
+
+class SuffixAutomaton(States):
+    """Finds earlier occurrences: `SuffixAutomaton().extend([1, 2, 3, 1, 2])` finds that `1 2`
+    occurred earlier, followed by 3."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ended = [-1]
+        self._recent: Match | None = None
+
+    def append(self, token: int) -> None:
+        super().append(token)
+        state = self._last
+        parent = self._link[state]
+        length = self._length[parent]
+        self._recent = Match(length, self._ended[parent] + 1) if length else None
+        for _ in range(FRESH):
+            if state == 0:
+                break
+            self._ended[state] = len(self.tokens) - 1
+            state = self._link[state]
+
+    def _new(self, length: int, following: dict[int, int], first_ended: int) -> int:
+        self._ended.append(-1)
+        return super()._new(length, following, first_ended)
+
+    def _clone(self, before: int, token: int, old: int) -> int:
+        clone = super()._clone(before, token, old)
+        self._ended[clone] = self._ended[old]
         return clone
 
     @property

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from ouroboros_core.lookup.suffix_automaton import States
+
 
 @dataclass(frozen=True)
 class Continuation:
@@ -55,44 +57,21 @@ class Scoring:
     branching: bool = False
 
 
-class SuffixCounts:
+class SuffixCounts(States):
     """Counts over all tokens added so far; strings of more than `depth` tokens are not counted.
 
     A negative token separates two texts: no continuation contains it.
     """
 
     def __init__(self, depth: int) -> None:
+        super().__init__()
         self.depth = depth
-        self.tokens: list[int] = []
-        self._next: list[dict[int, int]] = [{}]
-        self._link = [-1]
-        self._length = [0]
         self._count = [0]
-        self._first_ended = [-1]
-        self._last = 0
         self._suffix = Cursor(self)
 
-    def extend(self, tokens: Iterable[int]) -> SuffixCounts:
-        for token in tokens:
-            self._append(token)
-        return self
-
-    def _append(self, token: int) -> None:
+    def append(self, token: int) -> None:
         """Add a token; at most `depth` counts change."""
-        self.tokens.append(token)
-        state = self._new(self._length[self._last] + 1, {}, 0, len(self.tokens) - 1)
-        before = self._last
-        while before >= 0 and token not in self._next[before]:
-            self._next[before][token] = state
-            before = self._link[before]
-        if before < 0:
-            self._link[state] = 0
-        else:
-            parent = self._next[before][token]
-            if self._length[parent] != self._length[before] + 1:
-                parent = self._clone(before, token, parent)
-            self._link[state] = parent
-        self._last = state
+        super().append(token)
         self._suffix.follow(token)
         counted = self._suffix.state
         self._count[0] += 1
@@ -100,25 +79,13 @@ class SuffixCounts:
             self._count[counted] += 1
             counted = self._link[counted]
 
-    def _new(
-        self, length: int, following: dict[int, int], occurrences: int, first_ended: int
-    ) -> int:
-        self._next.append(following)
-        self._length.append(length)
-        self._link.append(-1)
-        self._count.append(occurrences)
-        self._first_ended.append(first_ended)
-        return len(self._length) - 1
+    def _new(self, length: int, following: dict[int, int], first_ended: int) -> int:
+        self._count.append(0)
+        return super()._new(length, following, first_ended)
 
     def _clone(self, before: int, token: int, old: int) -> int:
-        """Split off a state for the shorter strings of `old`, which get another end position."""
-        length, following = self._length[before] + 1, dict(self._next[old])
-        clone = self._new(length, following, self._count[old], self._first_ended[old])
-        parent = self._link[old]
-        self._link[clone], self._link[old] = parent, clone
-        while before >= 0 and self._next[before].get(token) == old:
-            self._next[before][token] = clone
-            before = self._link[before]
+        clone = super()._clone(before, token, old)
+        self._count[clone] = self._count[old]
         if self._suffix.state == old and self._suffix.length <= self._length[clone]:
             self._suffix.state = clone
         return clone

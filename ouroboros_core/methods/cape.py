@@ -16,7 +16,6 @@ from pydantic import Field
 
 from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -57,6 +56,7 @@ class Cape(Method):
 
     published = fixed_values(gamma=4, **PUBLISHED)
     """The paper's bins; the paper names no length, so this is speculative decoding's."""
+    auto_setting = "gamma"
 
     class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
@@ -74,10 +74,6 @@ class Cape(Method):
         self.settings = hyperparameters
         self.gamma = upto(hyperparameters.gamma, LONGEST)
         self.draft = DraftModel(resources, adjustable=hyperparameters.gamma == AUTO)
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.gamma == AUTO else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.draft.start(prompt, max_new_tokens)

@@ -26,7 +26,6 @@ from pydantic import Field
 from ouroboros_core import settings
 from ouroboros_core.lookup.ngrams import Occurrences
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -113,6 +112,7 @@ class Cascade(Method):
     uses = frozenset({Need.CORPUS})
 
     published = PUBLISHED
+    auto_setting = "k_matrix"
 
     class Hyperparameters(settings.Hyperparameters):
         k_matrix: Annotated[str, KMatrix(32)] | Auto = Field(
@@ -141,10 +141,6 @@ class Cascade(Method):
         text = PUBLISHED["k_matrix"] if matrix == AUTO else matrix
         (self.reviewed, self.beside), (_, self.below) = KMatrix.read(text)
         self.draft = DraftModel(resources, adjustable=matrix == AUTO)
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.k_matrix == AUTO else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.text = Occurrences(LONGEST_MATCH)

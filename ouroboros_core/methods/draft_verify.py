@@ -15,7 +15,6 @@ from pydantic import Field
 
 from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -55,6 +54,7 @@ class DraftVerify(Method):
 
     published = fixed_values(gamma=12, threshold=0.6, adaptive=True, acceptance_goal=0.9)
     """Settings of the authors' experiments (evaluate_sum.ipynb in their repository)."""
+    auto_setting = "gamma"
 
     class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
@@ -80,10 +80,6 @@ class DraftVerify(Method):
         super().__init__(hyperparameters, resources)
         self.settings = hyperparameters
         self.gamma = upto(hyperparameters.gamma, LONGEST)
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.gamma == AUTO else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.threshold, self.rate = self.settings.threshold, 0.0

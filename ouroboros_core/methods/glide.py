@@ -10,7 +10,6 @@ from pydantic import Field
 
 from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -45,6 +44,7 @@ class Glide(Method):
     published = fixed_values(gamma=5)
     """The block of the authors' code (github.com/NonvolatileMemory/GliDe_with_a_CaPE_ICML_24,
     glide/glideModel.py)."""
+    auto_setting = "gamma"
 
     class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
@@ -56,10 +56,6 @@ class Glide(Method):
         self.settings = hyperparameters
         self.gamma = upto(hyperparameters.gamma, LONGEST)
         self.head = resources.head(self.needs)
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.gamma == AUTO else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         assert self.head is not None

@@ -23,7 +23,6 @@ from pydantic import Field
 
 from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -149,6 +148,7 @@ class Graph(Method):
     """From the settings that the authors' code tries (github.com/gzhch/gsd): 4 candidates, endings
     of two tokens, and the lowest thresholds; 100 rows with the root. The depth is the length of the
     chain that the authors compare it with."""
+    auto_setting = "tree_depth"
 
     class Hyperparameters(settings.Hyperparameters):
         tree_depth: Annotated[int, Ge(1), Le(16)] | Auto = Field(
@@ -175,10 +175,6 @@ class Graph(Method):
         self._rows_saved = 0
         self.depth = upto(hyperparameters.tree_depth, DEEPEST)
         self.draft = DraftModel(resources, adjustable=hyperparameters.tree_depth == AUTO)
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.tree_depth == AUTO else None
 
     @property
     def notes(self) -> StepNotes:

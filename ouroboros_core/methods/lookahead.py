@@ -15,7 +15,6 @@ from ouroboros_core import settings
 from ouroboros_core.lookup.lookahead_window import LookaheadWindow, columns_within
 from ouroboros_core.lookup.phrase_pool import PhrasePool, open_pool
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -56,6 +55,7 @@ class Lookahead(Method):
         extended=False,
     )
     """W, N and G of a 7B model, table 1; phrases from the window only."""
+    auto_setting = "window_size"
 
     class Hyperparameters(settings.Hyperparameters):
         window_size: Annotated[int, Ge(1), Le(60)] | Auto = Field(
@@ -79,10 +79,6 @@ class Lookahead(Method):
         self.settings = hyperparameters
         self.window: LookaheadWindow | None = None
         self._last_level: list[int] = []
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.window_size == AUTO else None
 
     @property
     def notes(self) -> StepNotes:

@@ -20,7 +20,6 @@ from pydantic import Field
 from ouroboros_core import settings
 from ouroboros_core.interfaces import RankedDrafter
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -56,6 +55,7 @@ class Medusa(Method):
 
     published = fixed_values(tree_depth=5, tree_size=63)
     """Five heads, and 64 nodes with the root (sections 2.1 and 3)."""
+    auto_setting = "tree_size"
 
     class Hyperparameters(settings.Hyperparameters):
         tree_depth: int = Field(5, ge=1, le=10, description="Levels of the drafted tree.")
@@ -69,10 +69,6 @@ class Medusa(Method):
         self.heads = cast(RankedDrafter, self.drafter)
         size = upto(hyperparameters.tree_size, LARGEST)
         self.paths = sparse_tree(self.heads.accuracies[: hyperparameters.tree_depth], size)
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.tree_size == AUTO else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.heads.forget()

@@ -15,7 +15,6 @@ from pydantic import Field
 
 from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -102,6 +101,7 @@ class MultiCandidate(Method):
     needs = frozenset({Need.DRAFT_MODEL})
 
     published = PUBLISHED
+    auto_setting = "k_config"
 
     class Hyperparameters(settings.Hyperparameters):
         k_config: Annotated[str, Branching(DEEPEST, WIDEST, LARGEST)] | Auto = Field(
@@ -116,10 +116,6 @@ class MultiCandidate(Method):
         config = hyperparameters.k_config
         self.counts = Branching.read(PUBLISHED["k_config"] if config == AUTO else config)
         self.draft = DraftModel(resources, adjustable=config == AUTO)
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.k_config == AUTO else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.draft.start(prompt, max_new_tokens)

@@ -17,7 +17,6 @@ from pydantic import Field
 from ouroboros_core import settings
 from ouroboros_core.lookup.ngrams import Counts
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -47,6 +46,7 @@ class Ngram(Method):
     )
     order = 14
     on_map = (Guesser.TEXT, Shape.CHAIN)
+    auto_setting = "gamma"
 
     class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
@@ -74,10 +74,6 @@ class Ngram(Method):
         super().__init__(hyperparameters, resources)
         self.settings = hyperparameters
         self.gamma = upto(hyperparameters.gamma, LONGEST)
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.gamma == AUTO else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         size, one_level = self.settings.ngram_size, self.settings.storage == "one_level"

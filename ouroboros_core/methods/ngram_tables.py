@@ -26,7 +26,6 @@ from ouroboros_core.lookup.ngram_tables import (
 )
 from ouroboros_core.lookup.session_text import SessionText
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -60,6 +59,7 @@ class NgramTables(Method):
 
     published = fixed_values(kind="simple", ngram_size=12, num_tokens=48, min_hits=1)
     """The defaults of `ngram-simple` there."""
+    auto_setting = "num_tokens"
 
     class Hyperparameters(settings.Hyperparameters):
         kind: Literal["simple", "map-k", "map-k4v", "mod", "cache"] = Field(
@@ -96,10 +96,6 @@ class NgramTables(Method):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.settings = hyperparameters
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.num_tokens == AUTO else None
 
     @classmethod
     def new_memory(cls, hyperparameters: Hyperparameters, fingerprint: str = "") -> SessionText:

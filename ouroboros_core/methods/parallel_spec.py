@@ -18,7 +18,6 @@ from pydantic import Field
 from ouroboros_core import settings
 from ouroboros_core.interfaces import GroupDrafter
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -48,6 +47,7 @@ class ParallelSpec(Method):
     order = 28
     on_map = (Guesser.HEAD, Shape.CHAIN)
     needs = frozenset({Need.PARALLEL})
+    auto_setting = "gamma"
 
     class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
@@ -59,10 +59,6 @@ class ParallelSpec(Method):
         self.settings = hyperparameters
         self.group = cast(GroupDrafter, self.drafter)
         self.gamma = min(upto(hyperparameters.gamma, LONGEST), self.group.group)
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.gamma == AUTO else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.group.forget()

@@ -17,7 +17,6 @@ from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.ngrams import Occurrences
 from ouroboros_core.lookup.session_text import SessionText
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -62,6 +61,7 @@ class PromptLookup(Method):
         extended=False,
     )
     """Defaults of the function in the author's repository."""
+    auto_setting = "num_tokens"
 
     class Hyperparameters(settings.Hyperparameters):
         num_tokens: Annotated[int, Ge(1), Le(64)] | Auto = Field(
@@ -89,10 +89,6 @@ class PromptLookup(Method):
         super().__init__(hyperparameters, resources)
         self.settings = hyperparameters
         self.count = upto(hyperparameters.num_tokens, LONGEST)
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.num_tokens == AUTO else None
 
     @classmethod
     def new_memory(cls, hyperparameters: Hyperparameters, fingerprint: str = "") -> SessionText:

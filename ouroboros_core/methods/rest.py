@@ -11,7 +11,6 @@ from pydantic import Field, model_validator
 from ouroboros_core import settings
 from ouroboros_core.lookup.ngrams import most_frequent
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -49,6 +48,7 @@ class Rest(Method):
         max_suffix=16, min_suffix=2, span=10, occurrences=5000, spread=False, tree_size=64
     )
     """Settings of the authors' code (github.com/FasterDecoding/REST)."""
+    auto_setting = "tree_size"
 
     class Hyperparameters(settings.Hyperparameters):
         max_suffix: int = Field(
@@ -90,10 +90,6 @@ class Rest(Method):
         self.settings = hyperparameters
         self.size = upto(hyperparameters.tree_size, LARGEST)
         self.occurrences = upto(hyperparameters.occurrences, OCCURRENCES)
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.tree_size == AUTO else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         assert self.resources.corpus is not None

@@ -17,7 +17,6 @@ from pydantic import Field
 
 from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -53,6 +52,7 @@ class SpecTr(Method):
     needs = frozenset({Need.DRAFT_MODEL})
 
     published = PUBLISHED
+    auto_setting = "gamma"
 
     class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
@@ -67,10 +67,6 @@ class SpecTr(Method):
         greedy = resources.sampler.sampling.temperature == 0
         self.chains = 1 if greedy else hyperparameters.chains
         self.draft = DraftModel(resources, adjustable=hyperparameters.gamma == AUTO)
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.gamma == AUTO else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.draft.start(prompt, max_new_tokens)

@@ -10,7 +10,6 @@ from pydantic import Field
 
 from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -43,6 +42,7 @@ class Speculative(Method):
 
     published = fixed_values(gamma=4)
     """K of Chen et al. (arXiv 2302.01318)."""
+    auto_setting = "gamma"
 
     class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
@@ -54,11 +54,6 @@ class Speculative(Method):
         self.settings = hyperparameters
         self.gamma = upto(hyperparameters.gamma, LONGEST)
         self.draft = DraftModel(resources, adjustable=hyperparameters.gamma == AUTO)
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        # Both: how much is drafted, and which of it is checked.
-        return Adjustable() if self.settings.gamma == AUTO else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.draft.start(prompt, max_new_tokens)

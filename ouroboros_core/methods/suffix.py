@@ -19,7 +19,6 @@ from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.session_text import Answers
 from ouroboros_core.lookup.suffix_counts import Continuation, Cursor, Scoring, SuffixCounts
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -56,6 +55,7 @@ class Suffix(Method):
     )
     """Those of the authors' code (github.com/snowflakedb/ArcticInference) and of its
     documentation for vLLM."""
+    auto_setting = "num_tokens"
 
     class Hyperparameters(settings.Hyperparameters):
         num_tokens: Annotated[int, Ge(1), Le(64)] | Auto = Field(
@@ -99,10 +99,6 @@ class Suffix(Method):
             settings.min_probability,
             settings.tree,
         )
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.num_tokens == AUTO else None
 
     @classmethod
     def new_memory(cls, hyperparameters: Hyperparameters, fingerprint: str = "") -> Answers:

@@ -27,7 +27,6 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import Mixture, Superposing
 from ouroboros_core.lookup.interpolation import Interpolation
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -87,6 +86,7 @@ class Superposed(Method):
     published = fixed_values(gamma=10, drafts=3, alpha=0.54, draft_temperature=0.06)
     """Settings of the authors' code (github.com/RAIVNLab/SuperposedDecoding) for three drafts of 10
     tokens after 15."""
+    auto_setting = "gamma"
 
     class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
@@ -117,10 +117,6 @@ class Superposed(Method):
                 "another method"
             )
         self.model: Superposing = model
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.gamma == AUTO else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self.ngrams = Interpolation(WEIGHTS, self.resources.corpus)

@@ -12,7 +12,6 @@ from ouroboros_core import settings
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.lookup.successors import Successors, by_children, grow, template
 from ouroboros_core.methods.parts.base import (
-    Adjustable,
     Context,
     Guesser,
     Method,
@@ -85,6 +84,7 @@ class TokenRecycling(Method):
     published = fixed_values(candidates=8, tree_size=WHOLE, extended=False)
     """Section 4.1, with the static tree of the authors' code. There the matrix outlives a question,
     as in a warm run here."""
+    auto_setting = "tree_size"
 
     class Hyperparameters(settings.Hyperparameters):
         candidates: int = Field(
@@ -110,10 +110,6 @@ class TokenRecycling(Method):
         self.settings = hyperparameters
         self.known = Successors(self.settings.candidates)
         self.shape = static_tree(self.settings.candidates, upto(self.settings.tree_size, LARGEST))
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return Adjustable() if self.settings.tree_size == AUTO else None
 
     @classmethod
     def new_memory(cls, hyperparameters: Hyperparameters, fingerprint: str = "") -> Successors:

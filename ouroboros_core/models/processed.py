@@ -66,8 +66,7 @@ class ProcessedEvaluation:
         if node not in self._rows:
             if self._in_turn and self._judged:
                 return self.plain.logits(node)
-            written = (self._tree.tokens[above] for above in self._tree.path_to(node))
-            text = (*self.context, *written)
+            text = (*self.context, *self._tree.tokens_to(node))
             self._rows[node] = self._rules(text, self.plain.logits(node))
         return self._rows[node]
 

@@ -51,10 +51,7 @@ SAMPLINGS = [
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no such method": ({"method": "magic"}, "method must be one of"),
     "setting out of range": ({"method": "speculative", "knobs": {"gamma": 999}}, "gamma must be"),
-    "no such setting": (
-        {"method": "speculative", "knobs": {"nonsense": 1}},
-        "nonsense is not a setting",
-    ),
+    "no such setting": ({"method": "sam", "knobs": {"x": 1}}, "x is not a setting"),
     "settings of a wrong type": ({"method": "speculative", "knobs": [1, 2]}, "settings"),
     "empty prompt": ({"prompt": ""}, "prompt"),
     "prompt of a wrong type": ({"prompt": 17}, "prompt"),
@@ -238,14 +235,14 @@ def watch(visits: Visits, process: psutil.Process, environment: Environment) -> 
             except (OSError, HTTPException) as exception:
                 error = f"GET {target}: {exception!r}"
             visits.failures += [error] if error else []
-            environment.events.request.fire(  # type: ignore[no-untyped-call]
-                request_type="GET",
-                name=target,
-                response_time=1000 * (time.monotonic() - start),
-                response_length=0,
-                exception=None,
-                context={},
-            )
+            told: dict[str, Any] = {
+                "request_type": "GET",
+                "name": target,
+                "response_length": 0,
+                "context": {},
+            }
+            told |= {"response_time": 1000 * (time.monotonic() - start), "exception": None}
+            environment.events.request.fire(**told)  # type: ignore[no-untyped-call]
         visits.memory.append((len(visits.ends), process.memory_info().rss / 2**20))
         gevent.sleep(1)
 
@@ -283,9 +280,8 @@ def measure(url: str, clients: int, runs: list[Run]) -> dict[str, Any]:
     page = Page(url)
     finishing = {run.key: run.plain for run in runs if run.end == "finish"}
     last = next(run for run in runs if run.end == "finish")
-    visits = Visits(
-        page, list(reversed(runs)), {k: page.ask(v)["text"] for k, v in finishing.items()}
-    )
+    texts = {key: page.ask(inputs)["text"] for key, inputs in finishing.items()}
+    visits = Visits(page, runs[::-1], texts)
     environment = Environment(user_classes=[visitor(visits)])
     runner = environment.create_local_runner()
     watcher = gevent.spawn(watch, visits, process_of(url), environment)
@@ -299,26 +295,16 @@ def measure(url: str, clients: int, runs: list[Run]) -> dict[str, Any]:
     value = page.ask(last.inputs)
     end = judge(last, value, visits.texts[last.key])
     visits.failures += [f"the click after the last {end}"] if end != "finished" else []
-    stats = environment.stats.entries.values()
-    return {
-        "clients": clients,
-        "runs": len(runs),
-        "seconds": seconds,
-        "ends": dict(sorted(Counter(visits.ends).items())),
-        FULL: page.times_full,
-        "memory MB": memory_figures(visits, min(40, len(runs) // 4)),
-        "page milliseconds": {
-            entry.name: {
-                "times": entry.num_requests,
-                "median": entry.median_response_time,
-                "p95": entry.get_response_time_percentile(0.95),
-                "max": entry.max_response_time,
-            }
-            for entry in stats
-        },
-        "failures": visits.failures,
-        "environment": facts(value["trace"]),
-    }
+    pages = {}
+    for entry in environment.stats.entries.values():
+        seen = {"times": entry.num_requests, "median": entry.median_response_time}
+        seen |= {"p95": entry.get_response_time_percentile(0.95), "max": entry.max_response_time}
+        pages[entry.name] = seen
+    ends = dict(sorted(Counter(visits.ends).items()))
+    found = {"clients": clients, "runs": len(runs), "seconds": seconds, "ends": ends}
+    found |= {FULL: page.times_full, "memory MB": memory_figures(visits, min(40, len(runs) // 4))}
+    found |= {"page milliseconds": pages, "failures": visits.failures}
+    return {**found, "environment": facts(value["trace"])}
 
 
 def main() -> int:

@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ouroboros_core import methods
@@ -57,19 +57,7 @@ TEXTS = (
 POWERS = (2**31, 2**32, 2**53 + 1, 2**63, 2**64, -(2**63), 10**30, 10**400, -(10**400))
 NUMBERS = (0, -1, 1.5, 0.0, -0.0, 1e-320, 1e308, math.nan, math.inf, -math.inf, *POWERS)
 FILE = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}, "url": "http://192.0.2.1/x"}
-OTHERS: tuple[Any, ...] = (
-    FILE,
-    [FILE],
-    None,
-    True,
-    False,
-    [],
-    {},
-    [[]],
-    [None],
-    [1, 2],
-    [["a", 1]],
-)
+OTHERS: list[Any] = [FILE, [FILE], None, True, False, [], {}, [[]], [None], [1, 2], [["a", 1]]]
 TEXT = st.sampled_from(TEXTS) | st.text(max_size=20)
 SCALAR = TEXT | st.sampled_from(NUMBERS)
 JUNK: st.SearchStrategy[Any] = st.one_of(
@@ -462,13 +450,7 @@ def test_a_payload_hangs_or_ends_or_breaks_nothing_and_is_served_no_file(tmp_pat
         maker = Maker(page, secret)
         plain = page.ask(FEW | {"method": "autoregressive"})["text"]
 
-        @settings(
-            max_examples=PAYLOADS,
-            deadline=None,
-            database=None,
-            derandomize=PAYLOADS <= 150,
-            suppress_health_check=list(HealthCheck),
-        )
+        @settings(max_examples=PAYLOADS, database=None, derandomize=PAYLOADS <= 150)
         @given(st.data())
         def send_one(data: st.DataObject) -> None:
             payload = maker.make(data.draw)
@@ -487,10 +469,8 @@ def test_a_payload_hangs_or_ends_or_breaks_nothing_and_is_served_no_file(tmp_pat
 
 
 def test_errors_of_this_project_are_told_from_gradios() -> None:
-    head, frame = (
-        "Traceback (most recent call last):\n",
-        '  File "{}", line 7, in work\n    work()\n',
-    )
+    head = "Traceback (most recent call last):\n"
+    frame = '  File "{}", line 7, in work\n    work()\n'
     gradio = frame.format("/x/site-packages/gradio/queueing.py")
     ours = frame.format(ROOT / "visualize/run/view.py")
     service = frame.format(ROOT / "visualize/server/service.py")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests import ROOT, browser
+from tests import browser
+from tests.commands import finished
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
@@ -24,9 +24,7 @@ def test_visitors_who_come_at_once_stop_and_leave_get_their_own_texts_and_clear_
     out = tmp_path / "load.json"
     small = ["--clients", "3", "--runs", "10", "--seed", "1", "--counts", "4,8"]
     command = [sys.executable, "-m", "tests.journeys.load", *small, "--json", str(out)]
-    answer = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False
-    )
+    answer = finished(command)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     figures = json.loads(out.read_text(encoding="utf-8"))
     ends = figures["ends"]

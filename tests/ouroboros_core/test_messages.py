@@ -18,17 +18,11 @@ from tests.visitor import open_tab
 
 pytestmark = pytest.mark.slow
 
-WORDS: dict[str, str] = json.loads(
-    (ROOT / "assets" / "words" / "en.json").read_text(encoding="utf-8")
-)
-PYTHON = [
-    ROOT / "app.py",
-    *(
-        path
-        for package in ("ouroboros_core", "visualize")
-        for path in sorted((ROOT / package).rglob("*.py"))
-    ),
-]
+WORDS: dict[str, str] = json.loads((ROOT / "assets/words/en.json").read_text(encoding="utf-8"))
+PACKAGES = ("ouroboros_core", "visualize")
+PYTHON = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+PYTHON.append(ROOT / "app.py")
+PAGE = [path for path in PYTHON if path.is_relative_to(ROOT / "visualize")]
 SCRIPTS = sorted((ROOT / "visualize").glob("*/*.js"))
 BUILT = ("gallery.", "learn.", "questions.")
 """Keys that are put together where lessons and gallery are made."""
@@ -91,27 +85,17 @@ def test_every_key_is_there_and_every_key_is_used() -> None:
     asked = {key for path in PYTHON for key in asked_in(path.read_text(encoding="utf-8"))}
     assert len(asked) > 10
     assert [one for one in asked if not any(re.fullmatch(one, key) for key in WORDS)] == []
-    idle = [
-        key
-        for key in WORDS
-        if not key.startswith(BUILT) and not any(re.fullmatch(one, key) for one in asked)
-    ]
-    assert idle == []
+    used = {key for key in WORDS if any(re.fullmatch(one, key) for one in asked)}
+    assert [key for key in WORDS.keys() - used if not key.startswith(BUILT)] == []
 
 
 def test_the_file_of_prose_holds_sentences_and_no_labels() -> None:
-    prose = {
-        key: text
-        for key, text in WORDS.items()
-        if not NO_PROSE.fullmatch(key) and not SHORT.fullmatch(key)
-    }
+    short = {key for key in WORDS if SHORT.fullmatch(key)}
+    prose = {key for key in WORDS.keys() - short if not NO_PROSE.fullmatch(key)}
     assert len(prose) > 60
-    assert [
-        key
-        for key, text in prose.items()
-        if len(text.split()) < 4 or not re.search(r"[.?!]\W*$", text)
-    ] == []
-    titled = {key.rpartition(".")[0] for key in WORDS if SHORT.fullmatch(key)}
+    sentences = {key for key in prose if re.search(r"[.?!]\W*$", WORDS[key])}
+    assert {key for key in prose if len(WORDS[key].split()) < 4} == prose - sentences == set()
+    titled = {key.rpartition(".")[0] for key in short}
     assert [name for name in titled if not any(key.startswith(name) for key in prose)] == []
 
 
@@ -153,36 +137,24 @@ def shown_by(path: Path) -> Iterator[str]:
 
 def test_what_the_code_says_is_short() -> None:
     data = {"examples.py", "space.py", "hub.py"}  # prompts, front pages of a Space and a repository
-    page = [path for path in PYTHON if path.is_relative_to(ROOT / "visualize")]
-    said = [
-        (path.name, text)
-        for path in [*page, *SCRIPTS]
-        if path.name not in data
-        for text in shown_by(path)
-        if not re.search(r"<\w|=>", text)  # markup, scripts
-    ]
+    files = [path for path in [*PAGE, *SCRIPTS] if path.name not in data]
+    texts = [(path.name, text) for path in files for text in shown_by(path)]
+    said = [one for one in texts if not re.search(r"<\w|=>", one[1])]  # markup, scripts
     assert len(said) > 1000
     assert [(name, text) for name, text in said if len(text.split()) > LONGEST] == []
 
 
 def test_a_factor_is_written_with_one_sign() -> None:
     """2.62×, and neither 2.62x nor 2.62 times."""
-    page = [path for path in PYTHON if path.is_relative_to(ROOT / "visualize")]
-    told = [*WORDS.values(), *(text for path in [*page, *SCRIPTS] for text in shown_by(path))]
+    told = [*WORDS.values(), *(text for path in [*PAGE, *SCRIPTS] for text in shown_by(path))]
     assert [text for text in told if re.search(r"\{\w*:[^}]+f\}( times|x)\b", text)] == []
 
 
-SHOWING = (
-    ".ouro-learn-title",
-    ".ouro-learn-chapter",
-    ".ouro-learn-words p",
-    ".ouro-learn-ten summary",
-    ".ouro-learn-ten p",
-    ".ouro-gallery-entry h2",
-    ".ouro-gallery-entry p:not(.ouro-small)",
-    "#drafts",
-)
-"""Where the page shows prose."""
+SHOWING = [
+    f".ouro-learn-{part}" for part in ("title", "chapter", "words p", "ten summary", "ten p")
+]
+SHOWING += [f".ouro-gallery-entry {part}" for part in ("h2", "p:not(.ouro-small)")]
+SHOWING += ["#drafts"]
 
 
 @pytest.mark.browser

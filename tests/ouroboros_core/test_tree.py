@@ -27,13 +27,7 @@ def test_branches_see_their_own_ancestors_only() -> None:
     builder = TreeBuilder(7)
     builder.add_path([1, 2], 0, GUESS)
     builder.add_path([3, 4], 0, GUESS)
-    assert picture(builder.build()) == [
-        "#....",
-        "##...",
-        "###..",
-        "#..#.",
-        "#..##",
-    ]
+    assert picture(builder.build()) == ["#....", "##...", "###..", "#..#.", "#..##"]
 
 
 def test_the_verify_mask_of_ouroboros_is_a_chain_with_suffixes_at_its_tip() -> None:
@@ -44,15 +38,8 @@ def test_the_verify_mask_of_ouroboros_is_a_chain_with_suffixes_at_its_tip() -> N
     for suffix in ([20, 21], [30, 31]):
         builder.add_path(suffix, tip, Provenance(Source.SUFFIX, Learned.LOOKAHEAD, 0))
     tree = builder.build()
-    assert picture(tree) == [
-        "#......",
-        "##.....",
-        "###....",
-        "####...",
-        "#####..",
-        "###..#.",
-        "###..##",
-    ]
+    chain_of_draft = ["#......", "##.....", "###...."]
+    assert picture(tree) == [*chain_of_draft, "####...", "#####..", "###..#.", "###..##"]
     assert tree.depths == (0, 1, 2, 3, 4, 3, 4), "all suffixes stand at the same positions"
 
 
@@ -112,12 +99,11 @@ def test_a_tree_is_the_trie_of_its_paths(paths: list[list[int]]) -> None:
 
 
 def test_grafted_trees_share_equal_prefixes_and_each_knows_where_its_nodes_went() -> None:
+    """0 1 was there, one node is new, and the fourth would lie too deep."""
     q = np.array([0.5, 0.5])
-    drafted = TreeBuilder(1)
-    drafted.add(0, 0, GUESS, q)
-    drafted.add(1, 0, GUESS, q)
-    drafted.add(1, 1, GUESS)
-    copied = TreeBuilder(1)
+    drafted, copied = TreeBuilder(1), TreeBuilder(1)
+    for token, parent, law in ((0, 0, q), (1, 0, q), (1, 1, None)):
+        drafted.add(token, parent, GUESS, law)
     copied.add_chain([(0, COPY), (1, COPY), (0, COPY), (1, COPY)])
     copied.add_window(9, 0, silent=True)
     builder = TreeBuilder(1, max_depth=3)
@@ -125,19 +111,13 @@ def test_grafted_trees_share_equal_prefixes_and_each_knows_where_its_nodes_went(
     window = builder.graft_window(copied.build())
     after = builder.build()
     assert after.tokens == (1, 0, 1, 1, 0, 9)
-    assert after.parents == (-1, 0, 0, 1, 3, 0), (
-        "0 1 was there, one node is new, and the fourth would lie too deep"
-    )
-    assert (first, second, window) == ((0, 1, 2, 3), (0, 1, 3, 4, None), (5,)) and after.silent == {
-        5
-    }
+    assert after.parents == (-1, 0, 0, 1, 3, 0)
+    assert (first, second, window) == ((0, 1, 2, 3), (0, 1, 3, 4, None), (5,))
+    assert after.silent == {5}
     assert after.provenance[4] is COPY
     assert [after.drawn_from(node) is q for node in range(5)] == [False, True, True, False, False]
-    assert (
-        {origin.source for origin in after.origins(3)}
-        == {GUESS.source, COPY.source}
-        != {o.source for o in after.origins(2)}
-    )
+    both, alone = ({origin.source for origin in after.origins(node)} for node in (3, 2))
+    assert both == {GUESS.source, COPY.source} != alone
     stopped = TreeBuilder(1)
     stopped.add_chain([(0, COPY), (1, COPY), (0, COPY)], stop_tokens={1})
     assert stopped.build().tokens == (1, 0, 1)

@@ -16,6 +16,7 @@ import transformers
 
 from scripts import fresh
 from tests import ROOT
+from tests.commands import finished
 from tests.folders import save
 
 pytestmark = pytest.mark.slow
@@ -32,9 +33,7 @@ SHIPPED = {
 def sources(*folders: str) -> list[str]:
     """What is in git or could be: all but what is ignored."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"]
-    found = subprocess.run(
-        [*command, *folders], cwd=ROOT, capture_output=True, text=True, check=True, encoding="utf-8"
-    )
+    found = finished([*command, *folders], check=True)
     return [name for name in found.stdout.split("\0") if (ROOT / name).is_file()]
 
 
@@ -105,17 +104,7 @@ def ask(
     program: Path, *arguments: str, folder: Path, line: str = ""
 ) -> subprocess.CompletedProcess[str]:
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return subprocess.run(
-        [str(program), *arguments],
-        cwd=folder,
-        env=bare,
-        input=line,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        encoding="utf-8",
-    )
+    return finished([str(program), *arguments], cwd=folder, env=bare, input=line, timeout=600)
 
 
 def test_the_command_works_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:

@@ -409,9 +409,11 @@ class Method(ABC):
     Hyperparameters: ClassVar[type[settings.Hyperparameters]]
     published: ClassVar[Mapping[str, Any]] = {}
     """Settings of the paper or of its authors' code; empty if there are none."""
+    auto_setting: ClassVar[str] = ""
+    """The setting whose value 'auto' leaves to a controller how much to draft and to check."""
 
     def __init__(self, hyperparameters: Any, resources: Resources) -> None:
-        self.resources = resources
+        self.hyperparameters, self.resources = hyperparameters, resources
 
     @classmethod
     def drafts_by_head(cls, draft: str | None) -> bool:
@@ -440,7 +442,8 @@ class Method(ABC):
     @property
     def adjustable(self) -> Adjustable | None:
         """Return the decisions left to a controller; None if every amount is fixed."""
-        return None
+        is_auto = getattr(self.hyperparameters, self.auto_setting, None) == settings.AUTO
+        return Adjustable() if is_auto else None
 
     @property
     def notes(self) -> StepNotes:

@@ -117,21 +117,16 @@ def test_the_rate_never_falls_below_that_of_autoregressive_decoding() -> None:
 
 def test_a_prior_tells_better_from_worse() -> None:
     """By match length, which grows along a copy; by rank; by the draft's own probability."""
-    copies = [
-        Provenance(Source.COPY, match=match).prior(depth)
-        for match, depth in ((1, 1), (1, 2), (2, 1), (20, 1))
-    ]
-    assert copies[0] < copies[1] == copies[2] < copies[3] < 1
-    assert Provenance(Source.COPY, match=5, rank=1).prior(1) < Provenance(
-        Source.COPY, match=5
-    ).prior(1), "a runner-up"
+
+    def copied(match: int, depth: int, **more: Any) -> float:
+        return Provenance(Source.COPY, match=match, **more).prior(depth)
+
+    assert copied(1, 1) < copied(1, 2) == copied(2, 1) < copied(20, 1) < 1
+    assert copied(5, 1, rank=1) < copied(5, 1), "a runner-up"
     ranks = [Provenance(Source.RECYCLED, rank=rank).prior(1) for rank in range(4)]
     assert ranks == sorted(ranks, reverse=True) and ranks[0] < 0.5
-    assert [Provenance(Source.DRAFT, confidence=c).prior(3) for c in (0.0, 0.55, 1.0)] == [
-        0.02,
-        0.55,
-        0.98,
-    ]
+    sure = [Provenance(Source.DRAFT, confidence=c).prior(3) for c in (0.0, 0.55, 1.0)]
+    assert sure == [0.02, 0.55, 0.98]
 
 
 def chain_of(*confidences: float) -> TokenTree:
@@ -147,21 +142,19 @@ def chance(acceptance: Acceptance, tree: TokenTree) -> float:
 
 
 def test_an_estimate_begins_at_the_prior_follows_what_is_seen_and_returns_when_nothing_is() -> None:
-    acceptance, tree = Acceptance(), chain_of(0.5)
-    assert chance(acceptance, tree) == 0.5 and acceptance.hit == HIT
-    acceptance.learn(tree, ())
-    assert chance(acceptance, tree) == pytest.approx(0.5 * WEIGHT / (WEIGHT + 0.5))
-    for _ in range(40):
-        acceptance.learn(tree, ())
-    assert chance(acceptance, tree) < 0.1 and acceptance.hit < 0.1
-    for _ in range(200):
-        acceptance.learn(TreeBuilder(1).build(), ())
-    assert chance(acceptance, tree) > 0.45 and acceptance.hit > 0.7, (
-        "what was given up is hoped for again"
-    )
-    for _ in range(40):
-        acceptance.learn(tree, (1,))
-    assert chance(acceptance, tree) > 0.9
+    acceptance, tree, nothing = Acceptance(), chain_of(0.5), TreeBuilder(1).build()
+
+    def learn(times: int, seen: TokenTree, path: tuple[int, ...] = ()) -> float:
+        for _ in range(times):
+            acceptance.learn(seen, path)
+        return chance(acceptance, tree)
+
+    assert learn(0, tree) == 0.5 and acceptance.hit == HIT
+    assert learn(1, tree) == pytest.approx(0.5 * WEIGHT / (WEIGHT + 0.5))
+    assert learn(40, tree) < 0.1 and acceptance.hit < 0.1
+    hoped = learn(200, nothing)
+    assert hoped > 0.45 and acceptance.hit > 0.7, "what was given up is hoped for again"
+    assert learn(40, tree, (1,)) > 0.9
 
 
 def test_a_drafted_token_that_is_not_checked_is_a_draft_pass_for_nothing() -> None:
@@ -184,30 +177,21 @@ def bush() -> TokenTree:
 
 def test_a_chance_along_a_path_is_a_product_and_siblings_share_what_there_is() -> None:
     acceptance, tree = Acceptance(), bush()
-    first = tree.provenance[1].prior(1)
-    whole = acceptance.path_chances(tree)
-    assert (
-        whole[0] == 1
-        and whole[1] == pytest.approx(first)
-        and whole[2] == pytest.approx(first**2)
-        and whole[7] == 0
-    )
+    first, whole = tree.provenance[1].prior(1), acceptance.path_chances(tree)
+    assert [whole[n] for n in (0, 1, 2, 7)] == pytest.approx([1, first, first**2, 0])
     for _ in range(300):
         acceptance.learn(tree, (1,))
     assert sum(acceptance.path_chances(tree)[n] for n in (1, 3, 5)) <= 1.0 + 1e-9
 
 
 def test_where_sources_agree_a_token_is_likelier_than_each_of_them_says() -> None:
-    builder = TreeBuilder(1)
-    builder.graft(chain_of(0.5))
-    copy = TreeBuilder(1)
+    builder, copy = TreeBuilder(1), TreeBuilder(1)
     copy.add(7, 0, Provenance(Source.COPY, match=2))
-    builder.graft(copy.build())
+    for part in (chain_of(0.5), copy.build()):
+        builder.graft(part)
     tree = builder.build()
-    assert tree.tokens == (1, 7) and {origin.source for origin in tree.origins(1)} == {
-        Source.DRAFT,
-        Source.COPY,
-    }
+    assert tree.tokens == (1, 7)
+    assert {origin.source for origin in tree.origins(1)} == {Source.DRAFT, Source.COPY}
     assert Acceptance().path_chances(tree)[1] == pytest.approx(1 - 0.5 * 0.5)
 
 
@@ -235,10 +219,8 @@ def test_what_is_left_out_is_the_least_likely_and_the_window_stays() -> None:
     kept = controller.propose(Context((3, 1), 9, 0))
     assert [kept.tokens[n] for n in kept.proposals] == [4, 9, 5]
     assert kept.parents[:4] == (-1, 0, 1, 0) and kept.tokens[4:] == (7,)
-    assert controller.notes.decision is not None and (
-        controller.notes.decision.offered,
-        controller.notes.decision.size,
-    ) == (6, 3)
+    decision = controller.notes.decision
+    assert decision is not None and (decision.offered, decision.size) == (6, 3)
 
 
 class Outputs:
@@ -262,14 +244,10 @@ def test_a_method_is_told_of_its_nodes_by_the_numbers_that_they_had() -> None:
     evaluation: Any = Outputs()
     controller.learn(VerificationResult.whole_step(context, checked, evaluation, (3,), 42))
     (result,) = member.results
-    assert (
-        result.tree is tree
-        and [tree.tokens[node] for node in result.path] == [5]
-        and result.emitted == (5, 42)
-    )
-    assert result.evaluation.argmax() == [100, 101, 102, 103, -1, -1, -1, 104], (
-        "-1 where a node was not checked"
-    )
+    assert result.tree is tree and [tree.tokens[node] for node in result.path] == [5]
+    assert result.emitted == (5, 42)
+    unchecked = [-1] * 3
+    assert result.evaluation.argmax() == [100, 101, 102, 103, *unchecked, 104]
     assert result.evaluation.likeliest(1) == {0: [100], 1: [101], 2: [102], 3: [103], 7: [104]}
     assert result.checked.tree is checked and result.target_token == 42
 
@@ -305,7 +283,7 @@ def test_node_numbers_that_a_method_has_kept_are_right_in_a_whole_run() -> None:
         nodes = [node for node in range(len(tree)) if said[node] >= 0]
         assert 1 <= len(nodes) <= 5
         for node in nodes:
-            path = [tree.tokens[above] for above in tree.path_to(node)]
+            path = tree.tokens_to(node)
             assert plain(models[0].model, [*result.context.tokens, *path], 1) == [said[node]]
 
 
@@ -326,11 +304,8 @@ def test_where_nothing_pays_a_method_backs_off_to_plain_steps_and_tries_again_no
     steps = automatic(method, DEAR, 80)
     plain_steps = [step for step in steps if step.width == 1 and step.draft_passes == 0]
     assert len(plain_steps) >= len(steps) * (1 - 2 / TRIAL) - 1
-    assert {step.choice.reason for step in steps if step.choice} <= {
-        "plain is faster",
-        "nothing proposed",
-        "trial",
-    }
+    reasons = {step.choice.reason for step in steps if step.choice}
+    assert reasons <= {"plain is faster", "nothing proposed", "trial"}
 
 
 @pytest.mark.parametrize("columns", [0, 4])
@@ -406,26 +381,24 @@ def test_a_draft_is_used_where_it_pays_and_given_up_where_it_does_not(
     assert rate(None) >= 0.93 * max(fixed.values()), fixed
 
 
-@pytest.mark.parametrize(
-    "sampling", [Sampling(), Sampling(temperature=0.7, top_k=20, seed=3)], ids=["greedy", "sampled"]
-)
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.7, top_k=20, seed=3)])
 @pytest.mark.parametrize("method", SETTABLE)
 def test_what_is_decided_changes_the_passes_never_the_text(method: str, sampling: Sampling) -> None:
     models, text = tiny.pair("llama", "sdpa"), prompt(seed=7)
     wanted = plain(writer(models, method).model, text, 50, sampling)
     for costs in (TYPICAL, DEAR, FREE):
-        assert (
-            emitted(run(models, method, text, 50, sampling, automatic=True, costs=costs)) == wanted
-        )
+        steps = run(models, method, text, 50, sampling, automatic=True, costs=costs)
+        assert emitted(steps) == wanted
 
 
 @pytest.mark.parametrize("method", SETTABLE)
 def test_equal_runs_decide_alike(method: str) -> None:
     """Nothing depends on a clock: costs are measured once, and kept."""
-    first, second = (automatic(method, TYPICAL, 50) for _ in range(2))
-    assert [(s.tree, s.path, s.draft_passes, s.choice) for s in first] == [
-        (s.tree, s.path, s.draft_passes, s.choice) for s in second
-    ]
+    first, second = (
+        [(s.tree, s.path, s.draft_passes, s.choice) for s in automatic(method, TYPICAL, 50)]
+        for _ in range(2)
+    )
+    assert first == second
 
 
 def test_a_setting_is_auto_or_a_number_within_its_bounds() -> None:
@@ -443,22 +416,23 @@ def test_a_setting_is_auto_or_a_number_within_its_bounds() -> None:
 
 def test_a_setting_that_is_fixed_stays_so_beside_one_that_is_not() -> None:
     models, text = tiny.pair("llama", "sdpa"), prompt(seed=7)
-    fixed = run(models, "ouroboros", text, 50, automatic=True, costs=DEAR, gamma=3)
+
+    def steps_of(method: str, count: int, costs: Costs, **settings: Any) -> list[Any]:
+        return run(models, method, text, count, automatic=True, costs=costs, **settings)
+
+    def sources(steps: list[Any]) -> list[list[Source]]:
+        return [[origin.source for origin in step.tree.provenance] for step in steps]
+
+    fixed = steps_of("ouroboros", 50, DEAR, gamma=3)
     assert {step.draft_passes > 0 for step in fixed[:-1]} == {True}
-    assert all(
-        sum(p.source is Source.DRAFT for p in step.tree.provenance) >= 3 for step in fixed[:-2]
-    )
-    assert not any(
-        p.source is Source.SUFFIX for step in fixed[:10] for p in step.tree.provenance
-    ), "suffixes are dear"
-    suffixes = run(
-        models, "ouroboros", text, 50, automatic=True, costs=DEAR, gamma=3, top_k_suffixes=3
-    )
-    assert any(p.source is Source.SUFFIX for step in suffixes for p in step.tree.provenance)
-    deep = run(models, "eagle2", text, 30, automatic=True, costs=DEAR, tree_depth=2)
+    assert all(found.count(Source.DRAFT) >= 3 for found in sources(fixed[:-2]))
+    assert not any(Source.SUFFIX in found for found in sources(fixed[:10])), "suffixes are dear"
+    suffixes = steps_of("ouroboros", 50, DEAR, gamma=3, top_k_suffixes=3)
+    assert any(Source.SUFFIX in found for found in sources(suffixes))
+    deep = steps_of("eagle2", 30, DEAR, tree_depth=2)
     assert {step.draft_passes for step in deep[:-2]} == {2}, "the depth is fixed"
     assert len(deep[-3].tree) == 1, "which nodes are checked is not"
-    wide = run(models, "eagle2", text, 30, automatic=True, costs=FREE, tree_size=5)
+    wide = steps_of("eagle2", 30, FREE, tree_size=5)
     assert all(len(step.tree) <= 6 for step in wide) and len(wide[0].tree) == 6
 
 
@@ -580,8 +554,7 @@ def test_a_draft_pass_that_was_dear_does_not_stop_cheap_ones() -> None:
 
 
 def test_union_puts_sources_into_one_tree_and_notes_where_they_agree() -> None:
-    models = tiny.pair("llama", "sdpa")
-    text = [*prompt(20, seed=4)] * 4
+    models, text = tiny.pair("llama", "sdpa"), [*prompt(20, seed=4)] * 4
     steps = run(models, "union", text, 60, automatic=True, costs=FREE)
     origins = [origin for step in steps for origin in step.tree.provenance]
     assert {Source.COPY, Source.RECYCLED, Source.DRAFT} <= {origin.source for origin in origins}
@@ -593,18 +566,16 @@ def test_union_puts_sources_into_one_tree_and_notes_where_they_agree() -> None:
 
 def test_union_does_without_the_draft_where_a_copy_is_sure() -> None:
     """A text that repeats itself without end needs no draft after a while."""
-    models = tiny.pair("llama", "sdpa")
-    text = prompt(seed=5)
-    whole = plain(models[0].model, text, 200)
-    cheap = PassCosts((1,), (0.3,))
+    models, text = tiny.pair("llama", "sdpa"), prompt(seed=5)
+    text, cheap = [*text, *plain(models[0].model, text, 150)], PassCosts((1,), (0.3,))
     costs = Costs(PassCosts((1, 64), (1.0, 1.2)), cheap, {"eagle": cheap})
-    with_copies = run(models, "union", [*text, *whole[:150]], 50, automatic=True, costs=costs)
-    without = run(models, "speculative", [*text, *whole[:150]], 50, automatic=True, costs=costs)
-    assert emitted(with_copies) == emitted(without)
-    per_token = [
-        sum(s.draft_passes for s in steps) / len(emitted(steps)) for steps in (with_copies, without)
-    ]
-    assert per_token[0] < per_token[1]
+    copying, drafting = (
+        run(models, method, text, 50, automatic=True, costs=costs)
+        for method in ("union", "speculative")
+    )
+    assert emitted(copying) == emitted(drafting)
+    passes = [sum(step.draft_passes for step in steps) for steps in (copying, drafting)]
+    assert passes[0] < passes[1]
 
 
 def test_a_heads_pass_is_timed_without_the_targets() -> None:

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-import subprocess
+import shlex
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,38 +28,21 @@ from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.tree import Learned
-from tests import ROOT
-from tests.commands import Answer, Ask, load_once
+from tests.commands import Answer, Ask, finished, load_once, words
 from tests.folders import save
 from tests.traces import typed_trace
 
 
 def process(*arguments: str) -> Answer:
-    command = [sys.executable, "-m", "ouroboros_core", *arguments]
-    return subprocess.run(
-        command,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        encoding="utf-8",
-    )
+    return finished([sys.executable, "-m", "ouroboros_core", *arguments])
 
 
 def test_methods_are_listed_with_their_settings_and_the_default() -> None:
     listed = json.loads(process("methods", "--json").stdout)
     assert [m["id"] for m in listed] == list(methods.available())
     assert [m["id"] for m in listed if m["default"]] == [methods.DEFAULT]
-    gamma = {
-        "type": "int",
-        "default": "auto",
-        "min": 1,
-        "max": 32,
-        "choices": [],
-        "help": "Draft tokens per step.",
-    }
-    gamma |= {"auto": True, "fixed": 4}
+    gamma = {"type": "int", "default": "auto", "min": 1, "max": 32, "choices": []}
+    gamma |= {"help": "Draft tokens per step.", "auto": True, "fixed": 4}
     (ouroboros,) = [m for m in listed if m["id"] == "ouroboros"]
     assert ouroboros["knobs"]["gamma"] == gamma
     text = process("methods").stdout
@@ -69,45 +52,31 @@ def test_methods_are_listed_with_their_settings_and_the_default() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ("--method speculative --gamma 4.5", "gamma must be auto, or between 1 and 32, got 4.5"),
         (
-            ["--method", "speculative", "--gamma", "99"],
-            "gamma must be auto, or between 1 and 32, got 99",
+            "--method speculative --window-size 3",
+            "window_size is not a setting of speculative; its",
         ),
         (
-            ["--method", "speculative", "--gamma", "4.5"],
-            "gamma must be auto, or between 1 and 32, got 4.5",
+            "--method telepathy",
+            f"method must be one of {', '.join(methods.available())}, got telep",
         ),
-        (
-            ["--method", "ouroboros", "--ngram-size", "2"],
-            "ngram_size must be between 3 and 10, got 2",
-        ),
-        (
-            ["--method", "speculative", "--window-size", "3"],
-            "window_size is not a setting of speculative; its settings are gamma",
-        ),
-        (
-            ["--method", "telepathy"],
-            f"method must be one of {', '.join(methods.available())}, got telepathy",
-        ),
-        (["--method", "union", "--preset", "published"], "union has no published settings"),
-        (["--temperature", "-1"], "temperature must be between 0 and 2, got -1"),
-        (["--max-new-tokens", "x"], "max_new_tokens must be a whole number of at least 0, got x"),
-        (["--target", "./nowhere"], "there is no model folder or GGUF file ./nowhere"),
-        (["--device", "cuda:77"], "device must be one this machine has, such as cpu, got cuda:77"),
-        (["--prompt", ""], "the prompt is empty; write at least one character"),
-        (
-            ["--method", "autoregressive", "--pool", "p.json"],
-            "autoregressive keeps nothing",
-        ),
-        (["--method", "ouroboros", "--memory", "README.md"], "this is not a memory of a method"),
-        (["--max-new-tokens", "9000"], "has room for 8192"),
+        ("--method union --preset published", "union has no published settings"),
+        ("--temperature -1", "temperature must be between 0 and 2, got -1"),
+        ("--max-new-tokens x", "max_new_tokens must be a whole number of at least 0, got x"),
+        ("--target ./nowhere", "there is no model folder or GGUF file ./nowhere"),
+        ("--device cuda:77", "device must be one this machine has, such as cpu, got cuda:77"),
+        ("--prompt ''", "the prompt is empty; write at least one character"),
+        ("--method autoregressive --pool p.json", "autoregressive keeps nothing"),
+        ("--method ouroboros --memory README.md", "this is not a memory of a method"),
+        ("--max-new-tokens 9000", "has room for 8192"),
     ],
 )
 def test_bad_input_is_refused_with_what_is_allowed_and_no_traceback(
-    ouroboros: Ask, arguments: list[str], message: str
+    ouroboros: Ask, arguments: str, message: str
 ) -> None:
     prompt = [] if "--prompt" in arguments else ["--prompt", "Hello"]
-    result = ouroboros("generate", *prompt, *arguments)
+    result = ouroboros("generate", *prompt, *shlex.split(arguments))
     assert result.returncode == 2
     assert result.stderr.splitlines()[-1].startswith("error: ")
     assert message in result.stderr
@@ -125,22 +94,18 @@ def test_a_process_ends_with_the_exit_code_and_says_why() -> None:
     ("arguments", "message"),
     [
         (
-            ["generate"],
-            "the following arguments are required: --prompt (python -m ouroboros_core generate "
-            "--help lists",
+            "generate",
+            "the following arguments are required: --prompt (python -m ouroboros_core gen",
         ),
-        (
-            ["generate", "--prompt", "x", "--speed", "9"],
-            "unrecognized arguments: --speed 9 (python -m ouroboros_core --help",
-        ),
-        ([], "the following arguments are required: COMMAND"),
+        ("generate --prompt x --speed 9", "unrecognized arguments: --speed 9 (python -m ourob"),
+        ("", "the following arguments are required: COMMAND"),
     ],
 )
 def test_a_wrong_command_line_is_answered_in_a_line(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    arguments: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
-        main(arguments)
+        main(arguments.split())
     said = capsys.readouterr().err
     assert left.value.code == 2
     assert said.startswith(f"error: {message}")
@@ -150,31 +115,15 @@ def test_a_wrong_command_line_is_answered_in_a_line(
 @pytest.mark.embedded
 def test_generate_writes_text_numbers_and_a_trace(ouroboros: Ask, tmp_path: Path) -> None:
     trace_file, pool_file = tmp_path / "trace.json", tmp_path / "pool.json"
-    options = [
-        "--raw",
-        "--max-new-tokens",
-        "24",
-        "--dtype",
-        "float32",
-        "--method",
-        "ouroboros",
-        "--gamma",
-        "3",
-        "--top-k-suffixes",
-        "3",
-        "--json",
-        str(trace_file),
-        "--memory",
-        str(pool_file),
-    ]
-    result = ouroboros(
-        "generate", "--prompt", "-", *options, "--compare", stdin="a\tb\ta\tb\ta\tb\ta\t"
-    )
+    options = words("--raw --max-new-tokens 24 --dtype float32 --method ouroboros --gamma 3")
+    options += words(f"--top-k-suffixes 3 --json {trace_file} --memory {pool_file}")
+    prompt = "a\tb\ta\tb\ta\tb\ta\t"
+    result = ouroboros("generate", "--prompt", "-", *options, "--compare", stdin=prompt)
     assert result.returncode == 0, result.stderr
     trace = read_trace(trace_file.read_bytes())
     assert result.stdout == trace.text + "\n"
     assert len(trace.tokens) == 24
-    assert trace.prompt.text == "a\tb\ta\tb\ta\tb\ta\t"
+    assert trace.prompt.text == prompt
     assert "\t" in trace.text, "the case must contain a tab, which a terminal library might widen"
     assert not trace.prompt.chat
     assert trace.hyperparameters["gamma"] == 3
@@ -182,9 +131,8 @@ def test_generate_writes_text_numbers_and_a_trace(ouroboros: Ask, tmp_path: Path
     number = r"\d+\.\d\d"
     told = rf"speedup {number}(, 1 round| \({number}–{number}\), \d rounds)$"
     assert re.search(told, result.stderr, re.MULTILINE)
-    pool = PhrasePool.load(pool_file)
-    assert len(pool) > 0
-    warm = ouroboros("generate", "--prompt", trace.prompt.text, *options, "--record")
+    assert len(PhrasePool.load(pool_file)) > 0
+    warm = ouroboros("generate", "--prompt", prompt, *options, "--record")
     assert warm.returncode == 0, warm.stderr
     again = read_trace(trace_file.read_bytes())
     assert again.tokens == trace.tokens
@@ -196,19 +144,8 @@ def test_generate_writes_text_numbers_and_a_trace(ouroboros: Ask, tmp_path: Path
 @pytest.mark.embedded
 def test_sampling_is_reproducible_and_the_same_whatever_the_method(ouroboros: Ask) -> None:
     texts = set()
+    options = words("--dtype float32 --temperature 0.8 --top-p 0.9 --seed 7 --max-new-tokens 20")
     for method in ("autoregressive", "ouroboros", methods.DEFAULT):
-        options = [
-            "--dtype",
-            "float32",
-            "--temperature",
-            "0.8",
-            "--top-p",
-            "0.9",
-            "--seed",
-            "7",
-            "--max-new-tokens",
-            "20",
-        ]
         result = ouroboros("generate", "--prompt", "Tell me a story.", "--method", method, *options)
         assert result.returncode == 0, result.stderr
         texts.add(result.stdout)
@@ -220,33 +157,25 @@ def test_sampling_is_reproducible_and_the_same_whatever_the_method(ouroboros: As
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--method", "draft_only"], "the draft model wrote this alone"),
+        ("draft_only", "the draft model wrote this alone"),
         (
-            ["--method", "speculative", "--temperature", "0.8", "--acceptance", "rejection"],
+            "speculative --temperature 0.8 --acceptance rejection",
             "the same distribution as plain sampling",
         ),
     ],
 )
 def test_a_comparison_says_what_may_differ_and_why(
-    ouroboros: Ask, arguments: list[str], message: str
+    ouroboros: Ask, arguments: str, message: str
 ) -> None:
-    options = [
-        "--prompt",
-        "Tell me a story.",
-        "--max-new-tokens",
-        "24",
-        "--dtype",
-        "float32",
-        "--compare",
-        "--repeats",
-        "1",
-    ]
-    result = ouroboros("generate", *options, *arguments)
+    options = words("--max-new-tokens 24 --dtype float32 --compare --repeats 1 --method")
+    prompt = ("--prompt", "Tell me a story.")
+    result = ouroboros("generate", *prompt, *options, *arguments.split())
     assert result.returncode == 0, result.stderr
     assert message in result.stderr
     assert ", 1 round\n" in result.stderr
     assert "identical" not in result.stderr
-    assert ("24 draft passes, no target pass" in result.stderr) == ("draft_only" in arguments)
+    alone = arguments == "draft_only"
+    assert ("24 draft passes, no target pass" in result.stderr) == alone
 
 
 def test_ctrl_c_while_it_is_measured_again_keeps_the_rounds_that_ended(
@@ -285,31 +214,18 @@ def test_a_corpus_is_built_used_and_refused(ouroboros: Ask, tmp_path: Path) -> N
     assert built.returncode == 0, built.stderr
     assert built.stdout.startswith("documents: 3, tokens: ")
     assert "µs a token; to follow a text takes" in built.stdout
-    trace_file = tmp_path / "trace.json"
-    common = ["--raw", "--max-new-tokens", "16", "--dtype", "float32", "--json", str(trace_file)]
-    fixed = ["--method", "rest", "--tree-size", "6"]
-    used = ouroboros(
-        "generate",
-        "--prompt",
-        "Once more: The quick brown",
-        *fixed,
-        "--corpus",
-        str(corpus),
-        *common,
-    )
+    trace_file, rest = tmp_path / "trace.json", ("generate", "--method", "rest", "--corpus")
+    more = words(f"--raw --max-new-tokens 16 --dtype float32 --tree-size 6 --json {trace_file}")
+    used = ouroboros(*rest, str(corpus), *more, "--prompt", "Once more: The quick brown")
     assert used.returncode == 0, used.stderr
     trace = read_trace(trace_file.read_bytes())
     assert Source.CORPUS in {p.source for step in trace.steps for p in step.tree.provenance}
-    other = Corpus.build([[1, 2]], "another")
-    other.save(corpus)
-    refused = ouroboros("generate", "--prompt", "Hi", "--method", "rest", "--corpus", str(corpus))
+    Corpus.build([[1, 2]], "another").save(corpus)
+    refused = ouroboros(*rest, str(corpus), "--prompt", "Hi")
     assert refused.returncode == 2
     assert "made with another tokenizer" in refused.stderr
-    none = ouroboros("generate", "--prompt", "Hi", "--method", "rest", "--corpus", "none")
-    assert (
-        "rest needs a corpus: name one with --corpus, make one (sam build), or choose another "
-        "method" in none.stderr
-    )
+    none = ouroboros(*rest, "none", "--prompt", "Hi")
+    assert "rest needs a corpus: name one with --corpus, make one (sam build), or" in none.stderr
 
 
 @pytest.mark.embedded
@@ -338,56 +254,43 @@ def test_an_expected_text_is_copied_and_refused_where_it_is_of_no_use(
     ouroboros: Ask, tmp_path: Path
 ) -> None:
     trace_file, expected = tmp_path / "trace.json", tmp_path / "expected.txt"
-    options = [
-        "--prompt",
-        "Count from one to ten in words.",
-        "--max-new-tokens",
-        "24",
-        "--dtype",
-        "float32",
-    ]
-    first = ouroboros("generate", *options, "--method", "autoregressive")
+    options = ["generate", "--prompt", "Count from one to ten in words."]
+    options += ["--max-new-tokens", "24", "--dtype", "float32", "--method"]
+    first = ouroboros(*options, "autoregressive")
     expected.write_text(first.stdout.rstrip("\n"), encoding="utf-8")
-    options += ["--prediction", str(expected)]
-    again = ouroboros("generate", *options, "--method", "sam", "--json", str(trace_file))
+    known = ("--prediction", str(expected))
+    again = ouroboros(*options, "sam", *known, "--json", str(trace_file))
     assert again.returncode == 0, again.stderr
     assert again.stdout == first.stdout
     trace = read_trace(trace_file.read_bytes())
     assert len(trace.steps) <= 6
     assert trace.prediction == expected.read_text(encoding="utf-8")
-    refused = ouroboros("generate", *options, "--method", "ouroboros")
+    refused = ouroboros(*options, "ouroboros", *known)
     assert refused.returncode == 2
-    assert (
-        "ouroboros has no use for a prediction; leave --prediction out, or choose sam"
-        in refused.stderr
-    )
+    assert "has no use for a prediction; leave --prediction out, or choose sam" in refused.stderr
 
 
 @pytest.mark.parametrize(
     ("variables", "flags", "place"),
     [
-        ({}, [], ("127.0.0.1", 7860)),
-        ({"PORT": "7001"}, [], ("127.0.0.1", 7001)),
-        ({"PORT": "7001", "GRADIO_SERVER_PORT": "7002"}, [], ("127.0.0.1", 7002)),
-        ({"PORT": "7001", "GRADIO_SERVER_PORT": ""}, [], ("127.0.0.1", 7001)),
-        ({"PORT": "", "GRADIO_SERVER_PORT": ""}, [], ("127.0.0.1", 7860)),
-        ({"GRADIO_SERVER_PORT": "7002"}, ["--port", "7003"], ("127.0.0.1", 7003)),
-        ({"GRADIO_SERVER_NAME": "::1"}, [], ("::1", 7860)),
-        ({"GRADIO_SERVER_NAME": ""}, [], ("127.0.0.1", 7860)),
-        ({"GRADIO_SERVER_NAME": "::1"}, ["--host", "0.0.0.0"], ("0.0.0.0", 7860)),
+        ("", "", ("127.0.0.1", 7860)),
+        ("PORT=7001", "", ("127.0.0.1", 7001)),
+        ("PORT=7001 GRADIO_SERVER_PORT=7002", "", ("127.0.0.1", 7002)),
+        ("PORT=7001 GRADIO_SERVER_PORT=", "", ("127.0.0.1", 7001)),
+        ("PORT= GRADIO_SERVER_PORT= GRADIO_SERVER_NAME=", "", ("127.0.0.1", 7860)),
+        ("GRADIO_SERVER_PORT=7002", "--port 7003", ("127.0.0.1", 7003)),
+        ("GRADIO_SERVER_NAME=::1", "", ("::1", 7860)),
+        ("GRADIO_SERVER_NAME=::1", "--host 0.0.0.0", ("0.0.0.0", 7860)),
     ],
 )
 def test_a_flag_wins_over_gradios_variable_and_that_over_port_and_an_empty_one_is_none(
-    variables: dict[str, str],
-    flags: list[str],
-    place: tuple[str, int],
-    monkeypatch: pytest.MonkeyPatch,
+    variables: str, flags: str, place: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PORT", "GRADIO_SERVER_PORT", "GRADIO_SERVER_NAME"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    arguments = build_parser().parse_args(["serve", *flags])
+    for variable in variables.split():
+        monkeypatch.setenv(*variable.split("="))
+    arguments = build_parser().parse_args(["serve", *flags.split()])
     assert (arguments.host, arguments.port) == place
 
 
@@ -450,15 +353,7 @@ def test_a_locale_that_knows_ascii_alone_loses_neither_prompt_nor_trace(
     command += ["--raw", "--prompt", "grün — 你好", "--max-new-tokens", "9", "--json", str(file)]
     ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONIOENCODING"}
-    result = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=environment | ascii_alone,
-        capture_output=True,
-        text=True,
-        encoding="ascii",
-        check=False,
-    )
+    result = finished(command, env=environment | ascii_alone, encoding="ascii")
     assert result.returncode == 0, result.stderr
     trace = read_trace(file.read_bytes())
     assert trace.prompt.text == "grün — 你好"

@@ -24,7 +24,7 @@ from ouroboros_core.models.processed import ProcessedModel
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace.equality import divergence
 from ouroboros_core.trace.file import read_run, read_trace
-from ouroboros_core.trace.trace import Trace
+from tests.commands import words
 from tests.folders import save
 from visualize.run import view as views
 
@@ -92,15 +92,15 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
     """Settings that each change the text: which tokens they name depends on what the checkpoint
     writes without them."""
     text = plain_text(folder)
-    first, later = text[0], text[3]
+    first, later, pair = text[0], text[3], [text[1], text[2]]
     return {
         "repetition_penalty": {"repetition_penalty": 1.5},
-        "small penalty": {"repetition_penalty": 1.05},
+        "small_penalty": {"repetition_penalty": 1.05},
         "suppress_tokens": {"suppress_tokens": [later]},
         "no_repeat_ngram_size": {"no_repeat_ngram_size": 2},
-        "bad_words_ids": {"bad_words_ids": [[text[1], text[2]], [later]]},
+        "bad_words_ids": {"bad_words_ids": [pair, [later]]},
         "begin_suppress_tokens": {"begin_suppress_tokens": [first]},
-        "sequence_bias": {"sequence_bias": [[[text[1], text[2]], -20.0], [[40], 1.5]]},
+        "sequence_bias": {"sequence_bias": [[pair, -20.0], [[40], 1.5]]},
         "forced_eos_token_id": {"forced_eos_token_id": 3},
         "exponential_decay": {"exponential_decay_length_penalty": [4, 3.0]},
         "watermark": {"watermarking_config": {"greenlist_ratio": 0.4, "bias": 4.0}},
@@ -109,19 +109,12 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-NAMES = (
-    "repetition_penalty",
-    "small penalty",
-    "suppress_tokens",
-    "no_repeat_ngram_size",
-    "bad_words_ids",
-    "begin_suppress_tokens",
-    "sequence_bias",
-    "forced_eos_token_id",
-    "exponential_decay",
-    "watermark",
-    "min_new_tokens",
-    "min_length",
+NAMES = tuple(
+    words(
+        "repetition_penalty small_penalty suppress_tokens no_repeat_ngram_size bad_words_ids "
+        "begin_suppress_tokens sequence_bias forced_eos_token_id exponential_decay watermark "
+        "min_new_tokens min_length"
+    )
 )
 
 
@@ -129,16 +122,13 @@ NAMES = (
 def test_a_checkpoints_own_settings_hold_as_generate_applies_them(folder: Path, name: str) -> None:
     every = settings_of(folder)
     assert tuple(every) == NAMES
-    settings = every.get(name) or {
-        key: value
-        for one in NAMES
-        if one not in ("small penalty", "forced_eos_token_id")
-        for key, value in every[one].items()
-    }
+    together = [one for one in NAMES if one not in ("small_penalty", "forced_eos_token_id")]
+    chosen = together if name == "all" else [name]
+    settings = {key: value for one in chosen for key, value in every[one].items()}
     oracle = generated(folder, settings)
     without = {key: settings[key] for key in settings if key == "eos_token_id"}
     plain = generated(folder, without) if without else plain_text(folder)
-    assert name == "small penalty" or oracle != plain
+    assert name == "small_penalty" or oracle != plain
     pair = loaded(folder, settings | NEUTRAL)
     assert pair.generation_config.keys() == settings.keys() - {"eos_token_id"}
     for method in METHODS:
@@ -248,21 +238,10 @@ def test_settings_that_cannot_be_applied_are_refused_with_the_switch(
 def test_the_command_line_says_and_switches_off_what_a_checkpoint_asks_for(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = {"repetition_penalty": 1.5}
-    oracle = generated(folder, settings)
-    words = ["--target", str(folder / "target"), "--draft", "none", "--dtype", "float64"]
-    words += ["--passes", "transformers"]
-    run = [
-        "--raw",
-        "--method",
-        "prompt_lookup",
-        "--prompt",
-        PROMPT,
-        "--max-new-tokens",
-        str(LENGTH),
-    ]
-    file = tmp_path / "t.json"
-    command = ["generate", *words, *run, "--compare", "--repeats", "1", "--json", str(file)]
+    oracle, file = generated(folder, {"repetition_penalty": 1.5}), tmp_path / "t.json"
+    pair = f"--target {folder / 'target'} --draft none --dtype float64 --passes transformers"
+    run = f"--raw --method prompt_lookup --max-new-tokens {LENGTH} --compare --repeats 1"
+    command = ["generate", *words(f"{pair} {run} --json {file}"), "--prompt", PROMPT]
     assert main(command) == 0
     told = capsys.readouterr().err
     assert "under its generation_config.json: repetition_penalty 1.5" in told
@@ -270,40 +249,39 @@ def test_the_command_line_says_and_switches_off_what_a_checkpoint_asks_for(
     assert list(read_trace(file.read_text(encoding="utf-8")).tokens) == oracle
     assert main([*command, "--no-generation-config"]) == 0
     assert "generation_config" not in capsys.readouterr().err
-    trace: Trace = read_trace(file.read_text(encoding="utf-8"))
-    assert list(trace.tokens) == plain_text(folder)
+    assert list(read_trace(file.read_text(encoding="utf-8")).tokens) == plain_text(folder)
 
 
 def test_benchmarks_leave_them_out_for_methods_and_peers_alike_and_say_so(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The texts of our methods, of transformers' own decoding and of a sweep are those without a
     penalty; what the checkpoint asks for is named."""
     write(folder, {"repetition_penalty": 1.5})
     question = {"question_id": 1, "category": "own", "turns": [PROMPT]}
     (tmp_path / "one.jsonl").write_text(json.dumps(question), encoding="utf-8")
-    pair = ["--target", str(folder / "target"), "--draft", "none", "--dtype", "float64"]
-    asked = ["--passes", "transformers", "--prompts", str(tmp_path / "one.jsonl")]
-    asked += ["--max-new-tokens", str(LENGTH), "--repeats", "1"]
+    pair = f"--target {folder / 'target'} --draft none --dtype float64 --passes transformers"
+    asked = f"{pair} --prompts {tmp_path / 'one.jsonl'} --max-new-tokens {LENGTH} --repeats 1"
     out = tmp_path / "out.json"
-    entrants = ["--methods", "prompt_lookup", "--peers", "hf-greedy,hf-prompt-lookup"]
-    assert main(["bench", *entrants, *pair, *asked, "--json", str(out)]) == 0
+    entrants = "--methods prompt_lookup --peers hf-greedy,hf-prompt-lookup"
+    assert main(words(f"bench {entrants} {asked} --json {out}")) == 0
     sentence = "generation_config.json of target (repetition_penalty 1.5) is left out"
     assert sentence in " ".join(capsys.readouterr().err.split())
     rows = json.loads(out.read_text(encoding="utf-8"))["rows"]
     assert {row["method"] for row in rows} >= {"hf-greedy", "hf-prompt-lookup", "prompt_lookup"}
     assert all(row["differences"] == 0 for row in rows)
-    grid = ["--method", "prompt_lookup", "--grid", "num_tokens=2,3"]
-    with pytest.MonkeyPatch.context() as patch:
-        tasks: list[Task] = []
-        begin = Generation.__init__
+    tasks: list[Task] = []
+    begin = Generation.__init__
 
-        def noting(self: Generation, pair: Pair, task: Task, memory: Any = None) -> None:
-            tasks.append(task)
-            begin(self, pair, task, memory)
+    def noting(self: Generation, pair: Pair, task: Task, memory: Any = None) -> None:
+        tasks.append(task)
+        begin(self, pair, task, memory)
 
-        patch.setattr(Generation, "__init__", noting)
-        assert main(["sweep", *grid, *pair, *asked]) == 0
+    monkeypatch.setattr(Generation, "__init__", noting)
+    assert main(words(f"sweep --method prompt_lookup --grid num_tokens=2,3 {asked}")) == 0
     assert tasks and not any(task.generation_config for task in tasks)
     assert sentence in " ".join(capsys.readouterr().err.split())
 

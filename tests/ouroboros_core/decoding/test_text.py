@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 import pytest
 import torch
@@ -42,39 +43,29 @@ def whole_characters(data: bytes) -> Iterator[str]:
     """The oracle for a run of byte tokens, by brute force: a character where one begins, otherwise
     U+FFFD for the byte."""
     while data:
-        lengths = [n for n in range(1, 5) if data[:n].decode(errors="ignore") and _valid(data[:n])]
-        yield data[: lengths[0]].decode() if lengths else "\ufffd"
-        data = data[lengths[0] if lengths else 1 :]
-
-
-def _valid(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        heads = [(n, data[:n].decode(errors="replace")) for n in range(1, min(5, len(data) + 1))]
+        whole = [(n, text) for n, text in heads if text.encode() == data[:n]]
+        length, letter = whole[0] if whole else (1, "\ufffd")
+        yield letter
+        data = data[length:]
 
 
 def expected(kind: str, tokens: Sequence[int]) -> str:
     """What the pieces make together: `decode_all`, but for byte tokens their whole characters."""
     words = tokenizer(kind)
-    names = [words.convert_ids_to_tokens(token) for token in tokens]
-    if kind == "bytes" or not any(map(BYTE_TOKEN.fullmatch, names)):
+    if kind == "bytes":
         return decode_all(words, tokens)
+    names = [(words.convert_ids_to_tokens(token), token) for token in tokens]
     # Bytes that are text are decoded as the tokens of a word would be: so the space at the
     # beginning goes where the tokenizer takes it away.
     replaced: list[int] = []
-    runs = groupby(
-        zip(names, tokens, strict=True), lambda pair: bool(BYTE_TOKEN.fullmatch(pair[0]))
-    )
-    for is_byte, group in runs:
-        pairs = list(group)
-        if not is_byte:
-            replaced += [token for _, token in pairs]
-            continue
-        run = bytes(int(name[3:5], 16) for name, _ in pairs)
-        text = "".join(whole_characters(run))
-        replaced += byte_ids(kind, text.encode())  # U+FFFD as the bytes of a legal U+FFFD
+    for is_byte, group in groupby(names, lambda pair: bool(BYTE_TOKEN.fullmatch(pair[0]))):
+        run = list(group)
+        if is_byte:
+            text = "".join(whole_characters(bytes(int(name[3:5], 16) for name, _ in run)))
+            replaced += byte_ids(kind, text.encode())  # U+FFFD as the bytes of a legal U+FFFD
+        else:
+            replaced += [token for _, token in run]
     return decode_all(words, replaced)
 
 
@@ -94,16 +85,12 @@ def test_bytes_between_words_show_every_whole_character(
     kind: str, parts: list[bytes | str]
 ) -> None:
     """Random bytes, one token each, between tokens of words."""
-    words = tokenizer(kind)
-    tokens = [
-        token
-        for part in parts
-        for token in (
-            byte_ids(kind, part)
-            if isinstance(part, bytes)
-            else words(part, add_special_tokens=False).input_ids
-        )
-    ]
+    words, tokens = tokenizer(kind), list[int]()
+    for part in parts:
+        if isinstance(part, bytes):
+            tokens += byte_ids(kind, part)
+        else:
+            tokens += words.encode(part, add_special_tokens=False)
     assert "".join(split_text(words, tokens)) == expected(kind, tokens)
 
 
@@ -113,13 +100,11 @@ def test_a_run_of_bytes_without_a_character_or_without_a_wrong_byte_is_what_the_
     run: bytes | str,
 ) -> None:
     """The exception to `decode_all` is as narrow as TextStream's docstring says."""
-    data = run if isinstance(run, bytes) else run.encode()
-    if isinstance(run, bytes) and set(whole_characters(data)) - {"\ufffd"}:
+    if isinstance(run, bytes) and set(whole_characters(run)) - {"\ufffd"}:
         return
+    words, data = tokenizer("metaspace"), run if isinstance(run, bytes) else run.encode()
     tokens = byte_ids("metaspace", data)
-    assert "".join(split_text(tokenizer("metaspace"), tokens)) == decode_all(
-        tokenizer("metaspace"), tokens
-    )
+    assert "".join(split_text(words, tokens)) == decode_all(words, tokens)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -147,10 +132,10 @@ def test_at_most_one_character_waits(kind: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("text", [TIBETAN, FAMILY, "\n\n\n", "Grüße", "\ufffd" * 20])
 def test_a_character_comes_with_its_last_byte(kind: str, text: str) -> None:
     """U+FFFD is legal text, and a newline is a whole character of one byte token."""
-    pieces = split_text(tokenizer(kind), byte_ids(kind, text.encode()))
-    assert pieces == [
-        piece for letter in text for piece in [*[""] * (len(letter.encode()) - 1), letter]
-    ]
+    wanted: list[str] = []
+    for letter in text:
+        wanted += [*[""] * (len(letter.encode()) - 1), letter]
+    assert split_text(tokenizer(kind), byte_ids(kind, text.encode())) == wanted
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -168,27 +153,24 @@ def test_bytes_that_are_no_character_stay_with_their_token(kind: str) -> None:
 class Counting:
     """A tokenizer that counts the tokens that it decodes."""
 
-    def __init__(self, kind: str) -> None:
-        self.words, self.decoded = tokenizer(kind), 0
+    def __init__(self, words: Any) -> None:
+        self.words, self.decoded = words, 0
+        self.convert_ids_to_tokens = words.convert_ids_to_tokens
 
     def decode(self, token_ids: list[int], **options: bool) -> str:
         self.decoded += len(token_ids)
         text: str = self.words.decode(token_ids, **options)
         return text
 
-    def convert_ids_to_tokens(self, ids: int) -> str | None:
-        name: str | None = self.words.convert_ids_to_tokens(ids)
-        return name
+
+BYTES = [b"\x80", b"\xf0", b"\n", b"\xe2\x82", "\ufffd".encode(), TIBETAN.encode(), b"the cat sat "]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "data",
-    [b"\x80", b"\xf0", b"\n", b"\xe2\x82", "\ufffd".encode(), TIBETAN.encode(), b"the cat sat "],
-)
+@pytest.mark.parametrize("data", BYTES)
 def test_the_work_grows_with_the_number_of_tokens(kind: str, data: bytes) -> None:
     """Counted in tokens that are decoded, at most six for each one that comes."""
-    counting = Counting(kind)
+    counting = Counting(tokenizer(kind))
     tokens = byte_ids(kind, data * (3000 // len(data)))
     split_text(counting, tokens)
     assert counting.decoded <= 6 * len(tokens)
@@ -197,13 +179,12 @@ def test_the_work_grows_with_the_number_of_tokens(kind: str, data: bytes) -> Non
 def test_tokens_that_each_end_inside_a_character_are_no_growing_window() -> None:
     """Each token has the end of one character and the beginning of the next, so that no token
     ends where a character does."""
-    counting = Counting("bytes")
-    counting.words = words = copy.deepcopy(tokenizer("bytes"))
+    words = copy.deepcopy(tokenizer("bytes"))
     # 0xE2 0x82 0xAC is "€".
     words.add_tokens(["".join(SPELLING[byte] for byte in b"\x82\xacb\xe2")])
     tokens = [words.convert_tokens_to_ids(SPELLING[0xE2]), *[len(words) - 1] * 500]
-    pieces = split_text(counting, tokens)
-    assert pieces == ["", *["€b"] * 499, "€b\ufffd"]
+    counting = Counting(words)
+    assert split_text(counting, tokens) == ["", *["€b"] * 499, "€b\ufffd"]
     assert counting.decoded <= 6 * len(tokens)
 
 
@@ -222,11 +203,10 @@ def test_where_nobody_names_the_bytes_characters_are_whole_and_nothing_waits_lon
     text: str | bytes,
 ) -> None:
     data = text if isinstance(text, bytes) else text.encode()
-    pieces = split_text(Nameless(), list(data))
-    assert "".join(pieces) == data.decode(errors="replace")
+    whole = data.decode(errors="replace")
+    assert "".join(split_text(Nameless(), list(data))) == whole
     stream = TextStream(Nameless())
-    shown = "".join(stream.push(byte) for byte in data)
-    assert len(data.decode(errors="replace")) - len(shown) <= 3
+    assert len(whole) - len("".join(stream.push(byte) for byte in data)) <= 3
 
 
 def test_the_spelling_of_bytes_is_that_of_byte_level_vocabularies() -> None:
@@ -241,27 +221,20 @@ def test_every_front_end_shows_what_the_end_of_a_run_leaves() -> None:
     """A run that ends inside a character: pipe, terminal, live terminal and page have the text of
     the trace, which is the decoding of its tokens."""
     torch.manual_seed(0)
-    pair = small_pair()
-    kind = methods.get("autoregressive")
+    pair, kind = small_pair(), methods.get("autoregressive")
     longer = Task("the", kind.id, kind.Hyperparameters(), max_new_tokens=40, chat=False)
     ends_inside = Generation(pair, longer).run().texts.index("") + 1
     task = replace(longer, max_new_tokens=ends_inside)
-    shown = []
     for show, terminal in ((display.stream, False), (display.stream, True), (display.live, True)):
-        generation = Generation(pair, task)
-        screen = Console(
-            file=io.StringIO(), force_terminal=terminal, width=400, color_system="standard"
-        )
+        generation, file = Generation(pair, task), io.StringIO()
+        screen = Console(file=file, force_terminal=terminal, width=400, color_system="standard")
         show(generation, screen)
         trace = generation.trace()
         assert trace.text == decode_all(pair.tokenizer, trace.tokens)
         assert trace.text.endswith("\ufffd")
-        assert isinstance(screen.file, io.StringIO)
-        drawn = screen.file.getvalue()
-        shown.append(re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn))
-        assert squeezed(shown[-1]).endswith(
-            squeezed(display.safe(trace.text) if terminal else trace.text)
-        )
+        shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\s", "", file.getvalue())
+        said = display.safe(trace.text) if terminal else trace.text
+        assert shown.endswith(re.sub(r"\s", "", said))
     generation = Generation(pair, task)
     lines = [display.step_line(generation, step, coloured=False) for step in generation]
     written = "".join(line.plain.split("emitted  ")[1] for line in lines)
@@ -270,7 +243,3 @@ def test_every_front_end_shows_what_the_end_of_a_run_leaves() -> None:
     steps = [step for update in page.progress() for step in update.view["steps"]]
     steps += page.written(None).view["steps"]
     assert "".join(token["text"] for step in steps for token in step["tokens"]) == trace.text
-
-
-def squeezed(text: str) -> str:
-    return re.sub(r"\s", "", text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
 import sys
 from typing import Any
 
@@ -12,7 +11,7 @@ from IPython.core.formatters import DisplayFormatter
 from ouroboros_core.integrations import notebook
 from ouroboros_core.integrations.formatters import DRAWN_BY, register
 from ouroboros_core.locations import assets
-from tests import ROOT
+from tests.commands import finished
 from tests.traces import typed_trace
 
 
@@ -48,12 +47,7 @@ def test_the_import_alone_registers_in_a_notebook_and_loads_nothing_heavy() -> N
         "run = ouroboros_core.read_trace(open(sys.argv[1], 'rb').read())\n"
         "print(*shell.display_formatter.format(run)[0])\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code, str(assets() / "traces" / "river-sam.json")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        encoding="utf-8",
+    result = finished(
+        [sys.executable, "-c", code, str(assets() / "traces" / "river-sam.json")], check=True
     ).stdout
     assert result.splitlines() == ["", "text/plain text/html"]

@@ -45,20 +45,13 @@ NEW = 32
 def script(args: argparse.Namespace, inputs: Any, model: Any, tokenizer: Any) -> Outputs:
     """The steps of the reference's script, with the imports changed."""
     sam = load_sam(args.sam_path) if args.sam_path is not None else None
-    config = SamdConfig(
-        n_predicts=args.samd_n_predicts,
-        tree_method=args.tree_method,
-        tree_model_path=args.tree_model_path,
-    )
+    tree = {"tree_method": args.tree_method, "tree_model_path": args.tree_model_path}
+    config = SamdConfig(n_predicts=args.samd_n_predicts, **tree)
     draft = DraftModel(config, sam_static=sam, lm=model, dtype=args.dtype, device=args.device)
     samd_model = SamdModel(config, model, draft, tokenizer.eos_token_id, args.dtype, args.device)
     samd_model.eval()
-    generation = SamdGenerationConfig(
-        max_new_tokens=args.max_new_tokens,
-        max_cache_len=args.max_cache_len,
-        greedy=True,
-        temperature=0.0,
-    )
+    sizes = {"max_new_tokens": args.max_new_tokens, "max_cache_len": args.max_cache_len}
+    generation = SamdGenerationConfig(**sizes, greedy=True, temperature=0.0)
     return samd_model.generate(**inputs, generation_config=generation)
 
 
@@ -69,37 +62,19 @@ def test_the_references_script_equals_generate(
     embedded_pair: Pair, tree_method: str, sam_path: Path | None
 ) -> None:
     model, tokenizer = embedded_pair.target.model, embedded_pair.tokenizer
-    args = argparse.Namespace(
-        sam_path=sam_path,
-        samd_n_predicts=15,
-        max_new_tokens=NEW,
-        max_cache_len=2048,
-        tree_method=tree_method,
-        tree_model_path=embedded.head_folder(),
-        dtype=torch.float32,
-        device="cpu",
-    )
+    shared: dict[str, Any] = {"sam_path": sam_path, "max_new_tokens": NEW}
+    shared |= {"tree_method": tree_method, "tree_model_path": embedded.head_folder()}
+    args = argparse.Namespace(**shared, samd_n_predicts=15, max_cache_len=2048, device="cpu")
+    args.dtype = torch.float32
     inputs = tokenizer([PROMPT], padding=True, return_tensors="pt")
     outputs = script(args, inputs, model, tokenizer)
     expected = model.generate(**inputs, do_sample=False, max_new_tokens=NEW)
+    written = expected.shape[1] - inputs.input_ids.shape[1]
     assert outputs.output_ids == expected.tolist()
-    assert (
-        outputs.decode_tokens
-        == sum(outputs.accept_length_per_step)
-        == expected.shape[1] - inputs.input_ids.shape[1]
-    )
+    assert outputs.decode_tokens == sum(outputs.accept_length_per_step) == written
     assert outputs.decode_steps == len(outputs.accept_length_per_step) < outputs.decode_tokens
     assert outputs.accepet_length_per_step == outputs.accept_length_per_step
-    again = samd_generate(
-        inputs.input_ids,
-        model,
-        tokenizer,
-        sam_path=sam_path,
-        tree_method=tree_method,
-        tree_model_path=embedded.head_folder(),
-        max_new_tokens=NEW,
-    )
-    assert again == outputs
+    assert samd_generate(inputs.input_ids, model, tokenizer, **shared) == outputs
 
 
 def test_names_order_and_defaults_are_those_of_the_reference() -> None:
@@ -119,75 +94,65 @@ def test_names_order_and_defaults_are_those_of_the_reference() -> None:
 
 
 def test_it_works_on_any_model_and_ends_at_the_cache_length() -> None:
-    model = tiny.target("gpt2", "sdpa")
-    text = tiny.prompt()
-    config = SamdConfig()
-    built = SamdModel(
-        config,
-        model,
-        DraftModel(config, sam_static=Corpus.build([[*text, *tiny.plain(model, text, 30)]])),
-        None,
-    )
-    outputs = built.generate(
-        torch.tensor([text]),
-        generation_config=SamdGenerationConfig(max_new_tokens=40, max_cache_len=32),
-    )
-    assert outputs.output_ids == [[*text, *tiny.plain(model, text, 20)]], (
-        "a prompt of 12 and a cache of 32"
-    )
-    stop = outputs.output_ids[0][20]
-    stopped = SamdModel(config, model, DraftModel(config), None, stop_token_id=stop).generate(
-        torch.tensor([text])
-    )
-    assert stopped.output_ids == [[*text, *tiny.plain(model, text, 40, stop=frozenset({stop}))]]
+    """A prompt of 12 and a cache of 32 leave 20 tokens."""
+    model, text, config = tiny.target("gpt2", "sdpa"), tiny.prompt(), SamdConfig()
+    sam = Corpus.build([[*text, *tiny.plain(model, text, 30)]])
+    built = SamdModel(config, model, DraftModel(config, sam_static=sam), None)
+    ids, sizes = torch.tensor([text]), SamdGenerationConfig(max_new_tokens=40, max_cache_len=32)
+    written = built.generate(ids, generation_config=sizes).output_ids
+    assert written == [[*text, *tiny.plain(model, text, 20)]]
+    stop = written[0][20]
+    stopping = SamdModel(config, model, DraftModel(config), None, stop_token_id=stop)
+    expected = tiny.plain(model, text, 40, stop=frozenset({stop}))
+    assert stopping.generate(ids).output_ids == [[*text, *expected]]
+
+
+CONFIG = SamdConfig()
+IDS = torch.tensor([tiny.prompt()])
+
+
+def built(config: SamdConfig = CONFIG, *given: Any, sam: Corpus | None = None) -> SamdModel:
+    """The tiny Llama with a draft of its own."""
+    draft = DraftModel(config, sam_static=sam)
+    return SamdModel(config, tiny.target("llama", "sdpa"), draft, None, *given)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: SamdConfig(tree_method="medusa"), "tree_method must be one of token_recycle, eag"),
+        (lambda: SamdGenerationConfig(greedy=False), "temperature must be above 0 with greedy=Fal"),
+        (lambda: DraftModel(CONFIG, sam_dyn=[]), "sam_dyn must be None, got a list"),  # type: ignore[arg-type]
+        (lambda: SamdConfig(n_predicts=99), "n_predicts must be between 1 and 63, got 99"),
+        (lambda: built(SamdConfig(tree_method="eagle2")), "tree_method eagle2 needs tree_model_pa"),
+        (lambda: built(CONFIG, torch.float16), "the model is in torch.float64, but dtype is torch"),
+        (lambda: built(CONFIG, None, "cuda"), "the model is on cpu, but device is cuda"),
+        (lambda: built(sam=Corpus.build([[99]])), "beyond the vocabulary"),
+        (
+            lambda: built().generate(IDS.repeat(2, 1)),
+            r"have the shape \[1, tokens\], got \[2, 12\]",
+        ),
+        (lambda: built().generate(IDS, 1 - torch.eye(1, 12)), "attention_mask hides some"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_remedy(call: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        call()
 
 
 @pytest.mark.embedded
-def test_what_cannot_work_is_refused_with_the_remedy(tmp_path: Path, embedded_pair: Pair) -> None:
-    model = tiny.target("llama", "sdpa")
-    config = SamdConfig()
-    ids = torch.tensor([tiny.prompt()])
-    with pytest.raises(
-        InvalidInput, match="tree_method must be one of token_recycle, eagle2, got medusa"
-    ):
-        SamdConfig(tree_method="medusa")
-    with pytest.raises(
-        InvalidInput, match=r"temperature must be above 0 with greedy=False, got 0.0"
-    ):
-        SamdGenerationConfig(greedy=False)
-    with pytest.raises(InvalidInput, match="sam_dyn must be None, got a list"):
-        DraftModel(config, sam_dyn=[])  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="n_predicts must be between 1 and 63, got 99"):
-        SamdConfig(n_predicts=99)
-    with pytest.raises(InvalidInput, match=r"tree_method eagle2 needs tree_model_path"):
-        SamdModel(SamdConfig(tree_method="eagle2"), model, DraftModel(config), None)
+def test_files_that_do_not_fit_are_refused(tmp_path: Path, embedded_pair: Pair) -> None:
     eagle = SamdConfig(tree_method="eagle2", tree_model_path=embedded.head_folder())
     with pytest.raises(VocabularyMismatch, match="was trained for"):
-        SamdModel(eagle, model, DraftModel(eagle), None)
-    with pytest.raises(
-        InvalidInput, match=r"the model is in torch.float64, but dtype is torch.float16"
-    ):
-        SamdModel(config, model, DraftModel(config), None, torch.float16)
-    with pytest.raises(InvalidInput, match="the model is on cpu, but device is cuda"):
-        SamdModel(config, model, DraftModel(config), None, None, "cuda")
-    with pytest.raises(InvalidInput, match="beyond the vocabulary"):
-        SamdModel(config, model, DraftModel(config, sam_static=Corpus.build([[99]])), None)
-    built = SamdModel(config, model, DraftModel(config), None)
-    with pytest.raises(InvalidInput, match=r"must have the shape \[1, tokens\], got \[2, 12\]"):
-        built.generate(ids.repeat(2, 1))
-    with pytest.raises(InvalidInput, match="attention_mask hides some"):
-        built.generate(ids, torch.tensor([[0] + [1] * 11]))
+        built(eagle)
+    full = SamdGenerationConfig(max_cache_len=12)
     with pytest.raises(InvalidInput, match="and the model has room for 256: none for a new token"):
-        built.generate(ids, generation_config=SamdGenerationConfig(max_cache_len=12))
+        built().generate(IDS, generation_config=full)
     bad = tmp_path / "sam.pkl"
     bad.write_bytes(pickle.dumps({}))
     with pytest.raises(InvalidInput, match="is a pickle, which can run code"):
         load_sam(bad)
     Corpus.build([[1, 2]], "abc").save(tmp_path / "other.npz")
+    target, tokenizer = embedded_pair.target.model, embedded_pair.tokenizer
     with pytest.raises(InvalidInput, match="was made with another tokenizer"):
-        samd_generate(
-            ids,
-            embedded_pair.target.model,
-            embedded_pair.tokenizer,
-            sam_path=tmp_path / "other.npz",
-        )
+        samd_generate(IDS, target, tokenizer, sam_path=tmp_path / "other.npz")

@@ -40,16 +40,9 @@ DRAFTED = [0, 2, 3, 5, 8, 9, 11, 14, 15, 17, 20, 21, 22, 26, 29, 30]
 """The tokens of the trimmed vocabulary."""
 
 CONFIG: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_act": "silu",
-    "hidden_size": 32,
-    "intermediate_size": 40,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "num_hidden_layers": 1,
-    "rms_norm_eps": 1e-2,
-    "vocab_size": tiny.VOCABULARY,
+    **{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu"},
+    **{"hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 1, "rms_norm_eps": 1e-2},
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": tiny.VOCABULARY},
 }
 GUESS = Provenance(Source.DRAFT)
 
@@ -276,14 +269,12 @@ def check_equal(
     name: str, head: Any, model: PreTrainedModel, vocabulary: int | None = None
 ) -> None:
     """Every node of a tree, after two texts of which the second goes on from the first."""
-    wrapper = CausalLM(model, "target", vocabulary)
-    drafter = load_head(name, wrapper)
-    text = tiny.prompt(20)
+    drafter, text = load_head(name, CausalLM(model, "target", vocabulary)), tiny.prompt(20)
     for end in (15, 20):
         tree = bush(text[end - 1])
         evaluation = drafter.evaluate(text[:end], tree)
         for node in range(len(tree)):
-            path = [tree.tokens[n] for n in tree.path_to(node)]
+            path = tree.tokens_to(node)
             wanted = expected(head, model, text[:end], path)[:vocabulary]
             np.testing.assert_allclose(evaluation.logits(node), wanted, rtol=1e-7, atol=1e-7)
 
@@ -416,6 +407,7 @@ def test_of_a_pickle_only_tensors_are_made(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+AUX = "eagle_aux_hidden_state_layer_ids"
 REFUSED: dict[str, tuple[int, dict[str, Any], str, type[OuroborosError], str]] = {
     "width": (1, {"hidden_size": 24}, "-", VocabularyMismatch, "of width 24, but target has 32"),
     "vocabulary": (1, {"vocab_size": 40}, "-", VocabularyMismatch, "size 40, but target has 31"),
@@ -427,20 +419,8 @@ REFUSED: dict[str, tuple[int, dict[str, Any], str, type[OuroborosError], str]] =
     "another model": (1, {}, "fc", InvalidInput, "not both fc.weight and"),
     "activation": (1, {"hidden_act": "gelu"}, "-", InvalidInput, "says hidden_act: gelu"),
     "rope": (1, {"rope_scaling": {"type": "yarn"}}, "-", InvalidInput, "rope_scaling: .*yarn"),
-    "residual": (
-        3,
-        {"norm_before_residual": True},
-        "-",
-        InvalidInput,
-        "norm_before_residual: True",
-    ),
-    "states": (
-        3,
-        {"eagle_aux_hidden_state_layer_ids": [1, 2, 3]},
-        "-",
-        InvalidInput,
-        r"layer_ids: \[1, 2, 3\]",
-    ),
+    "residual": (3, {"norm_before_residual": True}, "-", InvalidInput, "norm_before_residual: T"),
+    "states": (3, {AUX: [1, 2, 3]}, "-", InvalidInput, r"layer_ids: \[1, 2, 3\]"),
 }
 
 
@@ -469,6 +449,5 @@ def test_what_is_no_head_at_all_says_what_is_there_and_what_is_expected(tmp_path
 
 def test_the_layers_that_a_configuration_names_are_counted_from_0_or_1(tmp_path: Path) -> None:
     head, config = made(3, target("llama"))
-    key = "eagle_aux_hidden_state_layer_ids"
-    for named in ({key: [2, 4, 5]}, {"eagle_config": {key: [1, 3, 4]}}):
+    for named in ({AUX: [2, 4, 5]}, {"eagle_config": {AUX: [1, 3, 4]}}):
         check_equal(write(tmp_path / "head", head, config | named), head, target("llama"))

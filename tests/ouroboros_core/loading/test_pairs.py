@@ -26,25 +26,41 @@ from ouroboros_core.errors import (
 from ouroboros_core.loading import capacity, embedded
 from ouroboros_core.loading.machine import available_threads
 from ouroboros_core.loading.pairs import Pair, fingerprint, load_pair, with_draft
+from ouroboros_core.trace.trace import Trace
 from tests import tiny
+from tests.commands import words
 from tests.folders import save, tokenizer
+
+LOCAL: dict[str, Any] = {"device": "cpu", "dtype": "float32"}
+
+
+def check_text(pair: Pair, method: str, **settings: Any) -> Trace:
+    """Run a method; the oracle of its text is plain decoding."""
+    kind = methods.get(method)
+    chosen = kind.Hyperparameters.parse(settings)
+    task = Task("the cat sat on", method, chosen, max_new_tokens=8, chat=False)
+    trace = Generation(pair, task).run()
+    model, text = pair.target.model, trace.prompt.tokens
+    assert list(trace.tokens) == tiny.plain(model, text, 8, stop=pair.stop_tokens)
+    return trace
 
 
 def test_a_pair_of_local_folders_is_loaded_and_runs(tmp_path: Path) -> None:
     target, draft = save(tmp_path / "target"), save(tmp_path / "draft", seed=1)
     for device_map in (None, "auto"):
-        pair = load_pair(target, draft, device="cpu", dtype="float32", device_map=device_map)
+        pair = load_pair(target, draft, device_map=device_map, **LOCAL)
         assert (pair.target.name, pair.draft and pair.draft.name) == ("target", "draft")
         assert pair.stop_tokens == {3, 4}
         assert (pair.environment.device, pair.environment.dtype) == ("cpu", "float32")
         assert pair.fingerprint == fingerprint(tokenizer("bytes"))
-        kind = methods.get("speculative")
-        task = Task("the cat", kind.id, kind.Hyperparameters(), max_new_tokens=8, chat=False)
-        trace = Generation(pair, task).run()
-        plain = tiny.plain(pair.target.model, trace.prompt.tokens, 8, stop=pair.stop_tokens)
-        assert list(trace.tokens) == plain
+        check_text(pair, "speculative")
         with pytest.raises(InvalidInput, match="target has no chat template: send the prompt raw"):
             pair.encode("Hi", chat=True)
+    assert load_pair(target, **LOCAL).draft is None, "a target of one's own has no draft"
+    assert load_pair(target, "none", **LOCAL).draft is None
+    assert load_pair(target, **LOCAL).environment.passes == "compact"
+    asked_for = load_pair(target, passes="transformers", **LOCAL)
+    assert asked_for.environment.passes == "transformers"
 
 
 @pytest.mark.skipif(
@@ -65,44 +81,19 @@ def test_a_reset_gives_memory_back_to_the_system(tmp_path: Path) -> None:
 
 @pytest.mark.embedded
 def test_another_local_pair_runs_by_the_same_command_and_is_tuned_for_itself(
-    embedded_pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    embedded_pair: Pair, tmp_path: Path
 ) -> None:
     target = save(tmp_path / "target", family="qwen2", num_hidden_layers=4)
     draft = save(tmp_path / "draft", seed=1, family="qwen2", num_hidden_layers=1)
-    command = [
-        "bench",
-        "--target",
-        target,
-        "--draft",
-        draft,
-        "--methods",
-        "speculative,ouroboros,union",
-        "--dtype",
-        "float32",
-    ]
-    assert (
-        main(
-            [
-                *command,
-                "--limit",
-                "2",
-                "--max-new-tokens",
-                "12",
-                "--json",
-                str(tmp_path / "out.json"),
-            ]
-        )
-        == 0
-    )
+    command = f"bench --target {target} --draft {draft} --methods speculative,ouroboros,union"
+    sizes = f"--dtype float32 --limit 2 --max-new-tokens 12 --json {tmp_path / 'out.json'}"
+    assert main(words(f"{command} {sizes}")) == 0
     result = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert result["environment"]["passes"] == "compact", "Qwen2 is of the family"
     assert all(row["differences"] == 0 for row in result["rows"])
     mine, theirs = load_pair(target, draft, dtype="float32").costs, embedded_pair.costs
-    assert (
-        mine.target.of(1) < theirs.target.of(1)
-        and mine.draft is not None
-        and theirs.draft is not None
-    )
+    assert mine.target.of(1) < theirs.target.of(1)
+    assert mine.draft is not None and theirs.draft is not None
     assert mine.draft.of(1) / mine.target.of(1) != theirs.draft.of(1) / theirs.target.of(1)
 
 
@@ -128,65 +119,43 @@ def test_threads_are_those_of_the_containers_limit(
     assert available_threads(tmp_path) == (threads or available_threads(tmp_path / "nothing"))
 
 
-def test_transformers_own_passes_can_be_asked_for(tmp_path: Path) -> None:
-    target = save(tmp_path / "target")
-    assert load_pair(target, dtype="float32").environment.passes == "compact"
-    assert (
-        load_pair(target, dtype="float32", passes="transformers").environment.passes
-        == "transformers"
-    )
-
-
 def test_quantizing_needs_a_gpu_and_weights_that_are_not_quantized_yet(tmp_path: Path) -> None:
     target = save(tmp_path / "target")
-    with pytest.raises(
-        InvalidInput, match="quantize 4bit needs an NVIDIA GPU, the device is cpu: leave it out"
-    ):
+    message = "quantize 4bit needs an NVIDIA GPU, the device is cpu: leave it out"
+    with pytest.raises(InvalidInput, match=message):
         load_pair(target, device="cpu", quantize="4bit")
     (tmp_path / "model.gguf").touch()
-    with pytest.raises(
-        InvalidInput, match=r"model\.gguf is a GGUF file, which is quantized already"
-    ):
+    message = r"model\.gguf is a GGUF file, which is quantized already"
+    with pytest.raises(InvalidInput, match=message):
         load_pair(str(tmp_path / "model.gguf"), device="cpu", quantize="8bit")
-
-
-def test_a_target_of_ones_own_has_no_draft_unless_one_is_named(tmp_path: Path) -> None:
-    target = save(tmp_path / "target")
-    assert load_pair(target, dtype="float32", device="cpu").draft is None
-    assert load_pair(target, "none", dtype="float32", device="cpu").draft is None
 
 
 def test_a_draft_of_another_size_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     target, small = save(tmp_path / "target"), Path(save(tmp_path / "small", vocab_size=31))
     for file in small.glob("tokenizer*"):
         file.unlink()
-    with pytest.raises(
-        VocabularyMismatch, match=r"has 31 tokens, target target has .* Pairs that fit"
-    ):
-        load_pair(target, str(small), dtype="float32", device="cpu")
+    message = r"has 31 tokens, target target has .* Pairs that fit"
+    with pytest.raises(VocabularyMismatch, match=message):
+        load_pair(target, str(small), **LOCAL)
+    message = "was made for a target with hidden_size 576, this one has 32"
+    with pytest.raises(VocabularyMismatch, match=message):
+        load_pair(target, str(embedded.draft_folder()), **LOCAL)
 
 
 def test_a_draft_with_another_tokenizer_drafts_by_translation_only(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The oracle of the text is plain decoding; `generate` and `chat` of the command line go the
-    same way by themselves."""
+    """`generate` and `chat` of the command line go the same way by themselves."""
     target, other = save(tmp_path / "target"), save(tmp_path / "other", "metaspace", seed=1)
-    pair = load_pair(target, other, dtype="float32", device="cpu")
+    pair = load_pair(target, other, **LOCAL)
     assert (pair.draft, pair.draft_name) == (None, "other")
     assert with_draft(pair, "other") is pair
     assert with_draft(pair, "none").foreign_draft is None
-    kind = methods.get("hf_universal")
-    task = Task("the cat sat on", kind.id, kind.Hyperparameters(), max_new_tokens=8, chat=False)
-    trace = Generation(pair, task).run()
-    plain = tiny.plain(pair.target.model, trace.prompt.tokens, 8, stop=pair.stop_tokens)
-    assert (list(trace.tokens), trace.draft) == (plain, "other")
-    spec = methods.get("speculative")
+    assert check_text(pair, "hf_universal").draft == "other"
     refused = r"needs a draft model that shares .* but other has \d+ tokens, target target has .*"
     with pytest.raises(InvalidInput, match=refused + r"differ at '.*choose hf_universal, which"):
-        Generation(pair, Task("the cat", spec.id, spec.Hyperparameters(), chat=False))
-    asked = ["--target", target, "--draft", other, "--dtype", "float32", "--raw"]
-    asked += ["--max-new-tokens", "8"]
+        check_text(pair, "speculative")
+    asked = words(f"--target {target} --draft {other} --dtype float32 --raw --max-new-tokens 8")
     assert main(["generate", *asked, "--prompt", "the cat sat on"]) == 0
     said = capsys.readouterr()
     assert "hf_universal translates" in said.err
@@ -196,20 +165,14 @@ def test_a_draft_with_another_tokenizer_drafts_by_translation_only(
     assert "hf_universal translates" in told.err and said.out in told.out
 
 
-def test_a_draft_made_for_another_target_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        VocabularyMismatch, match="was made for a target with hidden_size 576, this one has 32"
-    ):
-        load_pair(
-            save(tmp_path / "target"), str(embedded.draft_folder()), dtype="float32", device="cpu"
-        )
+QUICK_READERS = ("llava", "gemma4")
 
 
 @pytest.mark.parametrize(
     "architecture",
     [
-        pytest.param(name, marks=[] if name in ("llava", "gemma4") else pytest.mark.slow)
-        for name in tiny.READERS
+        *QUICK_READERS,
+        *(pytest.param(n, marks=pytest.mark.slow) for n in tiny.READERS if n not in QUICK_READERS),
     ],
 )
 def test_a_folder_of_a_model_of_pictures_and_text_writes_its_text(
@@ -221,11 +184,10 @@ def test_a_folder_of_a_model_of_pictures_and_text_writes_its_text(
     letters = tiny.letters(tiny.LETTERS + "56789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: tiny.READING - 31])
     model.save_pretrained(tmp_path)
     letters.save_pretrained(tmp_path)
-    pair = load_pair(str(tmp_path), str(tmp_path), dtype="float32", device="cpu")
+    pair = load_pair(str(tmp_path), str(tmp_path), **LOCAL)
     text = "".join(tiny.LETTERS[token] for token in tiny.prompt())
-    kind = methods.get("speculative")
-    settings = kind.Hyperparameters.parse({"gamma": 3})
-    task = Task(text, kind.id, settings, max_new_tokens=24, chat=False)
+    settings = methods.get("speculative").Hyperparameters.parse({"gamma": 3})
+    task = Task(text, "speculative", settings, max_new_tokens=24, chat=False)
     trace = Generation(pair, task).run()
     ids = torch.tensor([trace.prompt.tokens])
     options: dict[str, Any] = {"do_sample": False, "pad_token_id": 0, "max_new_tokens": 24}
@@ -261,10 +223,8 @@ def test_what_cannot_be_loaded_says_why(tmp_path: Path) -> None:
 def test_code_out_of_a_model_folder_is_never_run(tmp_path: Path) -> None:
     folder = Path(save(tmp_path / "code"))
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config |= {
-        "model_type": "mine",
-        "auto_map": {"AutoConfig": "mine.Config", "AutoModelForCausalLM": "mine.Model"},
-    }
+    classes = {"AutoConfig": "mine.Config", "AutoModelForCausalLM": "mine.Model"}
+    config |= {"model_type": "mine", "auto_map": classes}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')", encoding="utf-8")
     with pytest.raises((UnsupportedModel, WeightsUnavailable)):

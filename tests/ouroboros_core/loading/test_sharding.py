@@ -4,7 +4,6 @@ this process."""
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,8 @@ from ouroboros_core.loading.weights import load_model
 from ouroboros_core.models.engines.native import build
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace.file import read_trace
-from tests import ROOT, tiny
+from tests import tiny
+from tests.commands import finished
 from tests.folders import save
 
 COUNT = 24
@@ -47,15 +47,10 @@ def test_two_processes_that_share_a_target_write_its_text_and_one_of_them_speaks
     command += ["--target", target, "--draft", draft, "--dtype", "float32", "--raw"]
     command += ["--method", "union", "--temperature", "0.8", "--seed", "3"]
     command += ["--max-new-tokens", str(COUNT), "--prompt", PROMPT]
-    done = subprocess.run(
+    done = finished(
         [*start, *command, "--json", str(tmp_path / "trace.json")],
-        cwd=ROOT,
         env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), build.SWITCH: "0"},
-        capture_output=True,
-        text=True,
         timeout=900,
-        check=False,
-        encoding="utf-8",
     )
     assert done.returncode == 0, done.stderr[-3000:]
     trace = read_trace((tmp_path / "trace.json").read_bytes())

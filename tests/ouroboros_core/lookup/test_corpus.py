@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +30,12 @@ def positions(documents: Sequence[Sequence[int]], pattern: Sequence[int]) -> lis
     ]
 
 
+def some_texts(rng: random.Random, letters: int, longest: int, most: int) -> list[list[int]]:
+    """Random texts, also empty ones and none."""
+    sizes = [rng.randrange(longest) for _ in range(rng.randrange(most))]
+    return [[rng.randrange(letters) for _ in range(size)] for size in sizes]
+
+
 def length(corpus: Corpus, text: Sequence[int], longest: int = DEPTH) -> int:
     found = corpus.cursor(longest).extend(text).match
     return found.length if found else 0
@@ -36,10 +43,8 @@ def length(corpus: Corpus, text: Sequence[int], longest: int = DEPTH) -> int:
 
 def some_documents(rng: random.Random) -> list[list[int]]:
     letters = rng.choice((1, 2, 4))
-    return [
-        [rng.randrange(letters) for _ in range(rng.randrange(1, 30))]
-        for _ in range(rng.randrange(1, 6))
-    ]
+    sizes = [rng.randrange(1, 30) for _ in range(rng.randrange(1, 6))]
+    return [[rng.randrange(letters) for _ in range(size)] for size in sizes]
 
 
 def test_lookups_and_continuations_are_those_of_a_scan() -> None:
@@ -48,22 +53,19 @@ def test_lookups_and_continuations_are_those_of_a_scan() -> None:
         documents = some_documents(rng)
         corpus = Corpus.build(documents)
         text = [rng.randrange(5) for _ in range(rng.randrange(1, 20))]
-        goes_on = [
-            n
-            for n in range(1, len(text) + 1)
-            if any(end < len(documents[d]) for d, end in positions(documents, text[-n:]))
-        ]
-        longest = max(goes_on, default=0)
+
+        def after(size: int, documents: Any = documents, text: Any = text) -> Any:
+            """What follows each occurrence of the text's end."""
+            return [documents[d][end:] for d, end in positions(documents, text[-size:])]
+
+        longest = max((n for n in range(1, len(text) + 1) if any(after(n))), default=0)
         found = corpus.cursor().extend(text).match
         assert (found.length if found else 0) == longest
         if found is None:
             continue
-        wanted = Counter(
-            tuple(documents[d][end : end + 3]) for d, end in positions(documents, text[-longest:])
-        )
+        wanted = Counter(tuple(one[:3]) for one in after(longest))
         assert Counter(corpus.continuations(found, 3, 10**6)) == wanted
-        first = min(positions(documents, text[-longest:]))
-        assert corpus.first_continuation(found, 3) == tuple(documents[first[0]][first[1] :][:3])
+        assert corpus.first_continuation(found, 3) == tuple(after(longest)[0][:3])
         some = corpus.continuations(found, 3, 2)
         assert len(some) == min(2, wanted.total())
         assert set(some) <= set(wanted)
@@ -107,21 +109,15 @@ def test_a_trie_keeps_the_most_frequent_prefixes() -> None:
     assert most_frequent(continuations, 99, 1) == [(1, -1), (2, 0)], "one of each length"
     rng = random.Random(5)
     for _ in range(200):
-        texts = [
-            tuple(rng.randrange(3) for _ in range(rng.randrange(5)))
-            for _ in range(rng.randrange(12))
-        ]
-        size = rng.randrange(1, 12)
+        texts = [tuple(text) for text in some_texts(rng, 3, 5, 12)]
         prefixes = Counter(text[:n] for text in texts for n in range(1, len(text) + 1))
-        chosen = most_frequent(texts, size)
+        size = rng.randrange(1, 12)
         paths: list[tuple[int, ...]] = []
-        for token, parent in chosen:
+        for token, parent in most_frequent(texts, size):
             paths.append((*(paths[parent] if parent >= 0 else ()), token))
         assert len(paths) == len(set(paths)) == min(size, len(prefixes))
-        assert (
-            sorted((prefixes[p] for p in paths), reverse=True)
-            == sorted(prefixes.values(), reverse=True)[: len(paths)]
-        )
+        best = sorted(prefixes.values(), reverse=True)[: len(paths)]
+        assert sorted((prefixes[path] for path in paths), reverse=True) == best
 
 
 def test_the_majority_is_followed_token_by_token() -> None:
@@ -129,65 +125,54 @@ def test_the_majority_is_followed_token_by_token() -> None:
     assert most_followed([(1, 2), (4, 5), (1, 3), (4,)]) == [1, 2], "of equals the one seen first"
     rng = random.Random(6)
     for _ in range(200):
-        texts = [
-            tuple(rng.randrange(3) for _ in range(rng.randrange(6)))
-            for _ in range(rng.randrange(12))
-        ]
-        path: tuple[int, ...] = ()
-        while further := [
-            text[len(path)] for text in texts if text[: len(path)] == path and len(text) > len(path)
-        ]:
-            path += (max(further, key=further.count),)
-        assert most_followed(texts) == [*path]
+        texts, path = some_texts(rng, 3, 6, 12), list[int]()
+        while further := [text[len(path)] for text in texts if begins(text, path)]:
+            path.append(max(further, key=further.count))
+        assert most_followed([tuple(text) for text in texts]) == path
+
+
+def begins(text: list[int], path: list[int]) -> bool:
+    """Whether a text goes on behind a path."""
+    return text[: len(path)] == path and len(text) > len(path)
 
 
 @pytest.mark.parametrize("name", ["corpus.npz", "corpus.npy"])
 def test_a_corpus_survives_its_file_and_is_refused_by_another_tokenizer(
     tmp_path: Path, name: str
 ) -> None:
-    path = tmp_path / name
     corpus = Corpus.build([[1, 2, 3], [2, 3, 9]], "abc")
-    corpus.save(path)
-    again = Corpus.load(path, "abc")
+    corpus.save(tmp_path / name)
+    again = Corpus.load(tmp_path / name, "abc")
     assert (again.tokens == corpus.tokens).all()
     assert (again.order == corpus.order).all()
     assert (again.tree.arrays.child == corpus.tree.arrays.child).all()
     assert length(again, [7, 2, 3]) == length(corpus, [7, 2, 3]) == 2
-    assert (again.name, again.fingerprint, again.largest_token, again.documents) == (
-        "corpus",
-        "abc",
-        9,
-        2,
-    )
-    with pytest.raises(
-        InvalidInput, match=r"made with another tokenizer .fingerprint abc, expected xyz.*sam build"
-    ):
-        Corpus.load(path, "xyz")
+    assert (again.name, again.fingerprint) == ("corpus", "abc")
+    assert (again.largest_token, again.documents) == (9, 2)
+    other = r"made with another tokenizer .fingerprint abc, expected xyz.*sam build"
+    with pytest.raises(InvalidInput, match=other):
+        Corpus.load(tmp_path / name, "xyz")
+
+
+def refused(path: Path, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        Corpus.load(path)
 
 
 def test_a_file_that_is_no_corpus_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "corpus.npz"
-    with pytest.raises(InvalidInput, match=r"there is no corpus .*sam build"):
-        Corpus.load(path)
+    refused(path, r"there is no corpus .*sam build")
     path.write_text("hello", encoding="utf-8")
-    with pytest.raises(InvalidInput, match="is not a corpus"):
-        Corpus.load(path)
+    refused(path, "is not a corpus")
     np.savez(path, tokens=np.array([1]))
-    with pytest.raises(InvalidInput, match="is not a corpus"):
-        Corpus.load(path)
+    refused(path, "is not a corpus")
     good = Corpus.build([[1, 2, 3]])
-    for name, broken in (
-        ("order", good.order * 0),
-        ("tokens", good.tokens[:-1]),
-        ("order", good.order + 7),
-        ("tokens", good.tokens + 1),
-        ("tokens", np.array([END, END, END, END])),
-        ("order", good.order[::-1]),
-    ):
-        arrays = {"tokens": good.tokens, "order": good.order, "fingerprint": np.array("")}
-        np.savez(path, **{**arrays, name: broken})  # type: ignore[arg-type]
-        with pytest.raises(InvalidInput, match="is damaged"):
-            Corpus.load(path)
+    arrays = {"tokens": good.tokens, "order": good.order, "fingerprint": np.array("")}
+    tokens = (good.tokens[:-1], good.tokens + 1, np.array([END, END, END, END]))
+    orders = (good.order * 0, good.order + 7, good.order[::-1])
+    for broken in (*({"tokens": one} for one in tokens), *({"order": one} for one in orders)):
+        np.savez(path, **{**arrays, **broken})  # type: ignore[arg-type]
+        refused(path, "is damaged")
     with pytest.raises(InvalidInput, match="the corpus is empty"):
         Corpus.build([[], []])
 
@@ -206,12 +191,9 @@ def test_a_file_with_its_index_is_mapped_and_damage_to_it_is_seen(tmp_path: Path
         broken = numbers.copy()
         broken[position] ^= 1
         np.save(path, broken)
-        with pytest.raises(InvalidInput, match="is damaged"):
-            Corpus.load(path)
+        refused(path, "is damaged")
     np.save(path, numbers[:-1])
-    with pytest.raises(InvalidInput, match="is damaged"):
-        Corpus.load(path)
+    refused(path, "is damaged")
     for other in (np.arange(99, dtype=np.int32), np.zeros((2, 2)), np.zeros(0, dtype=np.int32)):
         np.save(path, other)
-        with pytest.raises(InvalidInput, match="is not a corpus"):
-            Corpus.load(path)
+        refused(path, "is not a corpus")

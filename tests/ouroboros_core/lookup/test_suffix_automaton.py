@@ -4,10 +4,7 @@ recent position where it did."""
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Callable, Sequence
-
-import pytest
+from collections.abc import Sequence
 
 from ouroboros_core.lookup.suffix_automaton import Match, SuffixAutomaton
 
@@ -60,42 +57,3 @@ def test_the_first_occurrence_is_that_of_brute_force_and_has_so_many_tokens_behi
                 assert automaton.first(following) == first(text[:end], following)
             shorter += automaton.first(9) != automaton.first()
     assert shorter > 1000
-
-
-def test_a_worked_example() -> None:
-    automaton = SuffixAutomaton().extend([1, 2, 3, 9, 1, 2])
-    match = automaton.recent
-    assert match == Match(length=2, end=2)
-    assert automaton.tokens[match.end] == 3, "what followed the earlier 1 2"
-    assert SuffixAutomaton().recent is None
-    assert SuffixAutomaton().extend([1, 2, 3]).recent is None
-
-
-TEXTS: dict[str, Callable[[random.Random], int]] = {
-    "words of a book (Zipf)": lambda rng: int(rng.paretovariate(0.8)) % 5000,
-    "one repeated token": lambda _: 7,
-    "two letters": lambda rng: rng.randrange(2),
-}
-
-
-@pytest.mark.parametrize("kind", TEXTS)
-def test_two_hundred_thousand_tokens_are_indexed_and_looked_up_one_at_a_time(
-    kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Prints the cost of a token in each quarter; what must not happen is that it grows with the
-    text, so it is only shown."""
-    rng, automaton, quarters = random.Random(3), SuffixAutomaton(), []
-    for _ in range(4):
-        tokens = [TEXTS[kind](rng) for _ in range(50_000)]
-        began = time.perf_counter()
-        for token in tokens:
-            automaton.append(token)
-            found = automaton.recent
-        quarters.append(f"{1e6 * (time.perf_counter() - began) / len(tokens):.1f}")
-    assert found is not None
-    text = automaton.tokens
-    assert text[found.end - found.length : found.end] == text[len(text) - found.length :]
-    if kind == "one repeated token":
-        assert found == Match(199_999, 199_999)
-    with capsys.disabled():
-        print(f"\n{kind}: {', '.join(quarters)} µs a token, by quarters of 200,000")

@@ -52,7 +52,7 @@ def test_the_chain_is_the_drafts_greedy_text_and_siblings_are_its_next_choices(
         assert made.draft.model.passes - before == max(tree.depths) == 4
         node = 0
         while children := tree.children(node):
-            path = [tree.tokens[one] for one in tree.path_to(node)]
+            path = tree.tokens_to(node)
             logits = made.draft.model.after((*text, *path))
             count = candidates(float(softmax(logits).max()))
             best = np.argsort(-logits)[:count].tolist()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.ngrams import Occurrences
@@ -19,7 +17,7 @@ from ouroboros_core.sampling import Sampler, Sampling, softmax
 from ouroboros_core.settings import read_settings
 from ouroboros_core.sources import Source
 from tests import tiny
-from tests.seeded_models import CHI_SQUARE, SeededModel, chi_square
+from tests.seeded_models import SeededModel, check_places
 
 KIND = methods.get("cascade")
 TEXT = (0, 1, 2, 3, 0, 1)
@@ -78,15 +76,14 @@ def test_the_draft_model_writes_the_first_tokens_and_the_text_the_later_ones(
 def test_a_copy_goes_on_from_the_first_place_where_the_longest_end_occurs() -> None:
     """The oracle searches the text from its beginning, the longest end first."""
     for seed in range(30):
-        text = tiny.prompt(40, seed=seed)
-        known, last = [token % 4 for token in text[:30]], [token % 4 for token in text]
-        places = Occurrences(LONGEST_MATCH)
+        text = [token % 4 for token in tiny.prompt(40, seed=seed)]
+        known, places = text[:30], Occurrences(LONGEST_MATCH)
         places.extend(known)
         wanted = None
         for n in range(LONGEST_MATCH, 0, -1):
-            ends = (e for e in range(n, 30) if known[e - n : e] == last[-n:])
+            ends = (e for e in range(n, 30) if known[e - n : e] == text[-n:])
             wanted = wanted or next(((n, end) for end in ends), None)
-        assert places.first(last) == wanted
+        assert places.first(text) == wanted
     assert Occurrences(3).first([1]) is None
 
 
@@ -156,26 +153,7 @@ def test_drafted_corrected_and_bonus_tokens_follow_the_target(
     """Counts by place in the step and by the two tokens before, which are all that the target's
     probabilities depend on."""
     sampling = Sampling(temperature=1.0, seed=4, acceptance=rule)
-    target, sampler = SeededModel(5, SIZE), Sampler(sampling, SIZE)
-    made = method(sampling, matrix, leniency, size=SIZE)
-    counts: dict[tuple[str, tuple[int, ...]], Counter[int]] = {}
-    text = [0, 1]
-    lenient = 0
-    for step in decode(target, made, text, max_new_tokens=5_000, sampler=sampler):
-        lenient += any(o.source is Source.COPY and o.confidence for o in step.tree.provenance)
-        for place, token in enumerate(step.tokens):
-            name = "bonus" if place >= step.tested else ("first", "later")[min(place, 1)]
-            counts.setdefault((name, tuple(text[-2:])), Counter())[token] += 1
-            text.append(token)
-    held: Counter[str] = Counter()
-    for (name, last), seen in counts.items():
-        p = softmax(target.after(last))
-        if seen.total() * p.min() > 5:
-            found = chi_square([seen[t] for t in range(SIZE)], list(seen.total() * p))
-            assert found < CHI_SQUARE[2], name
-            held[name] += 1
-    assert min(held[name] for name in ("first", "later", "bonus")) > 1, held
-    assert bool(lenient) == (leniency > 1)
+    check_places(method(sampling, matrix, leniency, size=SIZE), sampling, 5_000, SIZE)
 
 
 def test_a_matrix_is_read_with_commas_or_crosses() -> None:

@@ -27,12 +27,11 @@ from ouroboros_core.lookup.successors import Successors
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.methods.parts.needs import ASSISTED, HEAD_KINDS, Need
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.rules.rejection import Rejection
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder
 from tests import tiny
-from tests.seeded_models import target
+from tests.seeded_models import CHI_SQUARE, chi_square, law_of_first
 
 pytestmark = pytest.mark.slow
 
@@ -53,9 +52,16 @@ class Written:
 
 P = np.array([1.2, 0.3, -0.5, 2.0, 0.0, 1.0])
 Q = np.array([1.0, 0.9, 0.2, 1.2, -1.0, 0.4])
-CHI_SQUARE = {1: 19.5, 2: 23.0, 3: 25.9, 4: 28.5, 5: 30.9}
-"""The 99.999% point by degrees of freedom, for some two hundred counts are held against it; draws
-are seeded, verdicts repeat."""
+
+
+def goodness(counts: Counter[int], p: Any) -> tuple[float, float]:
+    """Chi-square of counts against probabilities over the tokens that are possible, and the
+    99.999% point of it; draws are seeded, verdicts repeat."""
+    possible = np.flatnonzero(p)
+    assert set(counts) <= set(possible)
+    expected = counts.total() * p[possible]
+    found = chi_square([counts[int(token)] for token in possible], expected)
+    return found, CHI_SQUARE[len(possible) - 1]
 
 
 class Table:
@@ -177,14 +183,12 @@ def test_every_slot_follows_the_targets_distribution(
     method: str, rule: str, sampling: Sampling
 ) -> None:
     sampling = sampling.model_copy(update={"acceptance": rule})
-    kind = methods.get(method)
-    sampler = Sampler(sampling, len(P))
+    kind, sampler = methods.get(method), Sampler(sampling, len(P))
     target, draft = Table(P), Table(Q)
     known = kind.Hyperparameters.settings()
     wanted: dict[str, Any] = {"gamma": 2, "prob_threshold": 0.0}
     settings = kind.Hyperparameters.fixed() | {n: v for n, v in wanted.items() if n in known}
-    settings |= LONG_DRAFTS.get(method, {})
-    chosen = kind.Hyperparameters.parse(settings)
+    chosen = kind.Hyperparameters.parse(settings | LONG_DRAFTS.get(method, {}))
     has_draft = Need.DRAFT_MODEL in methods.needed(kind, chosen)
     heads: dict[str, Any] = {kind: Ranked(Q) for kind in HEAD_KINDS.values()} | {"eagle": Bush()}
     given = Resources(
@@ -204,20 +208,13 @@ def test_every_slot_follows_the_targets_distribution(
                 slots[names[min(depth, 1)]][token] += 1
             elif step.path:
                 slots["bonus"][token] += 1
-    p = softmax(process(P, sampling))
-    possible = np.flatnonzero(p)
     for name, counts in slots.items():
-        total = counts.total()
-        if total < 500:
+        if counts.total() < 500:
             assert name == "bonus", f"the case has too few {name} slots"
             assert method != "speculative", "a chain that is accepted ends in a bonus"
             continue
-        assert set(counts) <= set(possible)
-        expected = total * p[possible]
-        chi = float(
-            ((np.array([counts[int(t)] for t in possible]) - expected) ** 2 / expected).sum()
-        )
-        assert chi < CHI_SQUARE[len(possible) - 1], f"{name}: {chi:.1f} over {total}"
+        chi, limit = goodness(counts, softmax(process(P, sampling)))
+        assert chi < limit, f"{name}: {chi:.1f} over {counts.total()}"
 
 
 def test_the_same_noise_makes_a_draft_agree_far_more_often_than_chance() -> None:
@@ -255,47 +252,33 @@ def _accepted_probabilities(p: Any, q: Any, rule: str) -> Any:
 def test_drafted_corrected_and_bonus_slots_each_have_their_probabilities(
     rule: str, sampling: Sampling
 ) -> None:
+    """And by rejection sampling the share of accepted tokens is 1 - TV(p, q) (Leviathan et al.,
+    corollary 3.6)."""
     sampling = sampling.model_copy(update={"acceptance": rule})
     kind, sampler = methods.get("speculative"), Sampler(sampling, len(P))
     method = kind(kind.Hyperparameters.parse({"gamma": 2}), Resources(sampler, Table(Q)))
-    slots: dict[str, Counter[int]] = {
-        "drafted": Counter(),
-        "corrected": Counter(),
-        "bonus": Counter(),
-    }
+    names = ("drafted", "corrected", "bonus")
+    slots: dict[str, Counter[int]] = {name: Counter() for name in names}
+    tested = 0
     for step in decode(Table(P), method, [0], max_new_tokens=12_000, sampler=sampler):
+        tested += step.tested
         slots["drafted"].update(step.tree.tokens[node] for node in step.path)
         if step.target_token is not None and step.kind is not None:
             slots["corrected" if step.kind == "correction" else "bonus"][step.target_token] += 1
     p, q = softmax(process(P, sampling)), softmax(process(Q, sampling))
     accepted = _accepted_probabilities(p, q, rule)
-    for name, weights in (("drafted", accepted), ("corrected", p - accepted), ("bonus", p)):
+    for name, weights in zip(names, (accepted, p - accepted, p), strict=True):
         counts = slots[name]
         wanted = np.maximum(weights, 0) / np.maximum(weights, 0).sum()
         assert set(counts) <= set(np.flatnonzero(wanted > 1e-12))
         common = np.flatnonzero(counts.total() * wanted > 5)
         found = np.array([counts[int(token)] for token in common])
         assert found.sum() > 1000, f"the case has too few {name} slots"
-        expected = found.sum() * wanted[common] / wanted[common].sum()
-        chi = float(((found - expected) ** 2 / expected).sum())
-        freedom = len(common) - 1
-        assert chi < CHI_SQUARE[freedom], f"{name}: {chi:.1f}"
-
-
-@pytest.mark.parametrize(
-    "sampling", [Sampling(temperature=1.0, seed=3), Sampling(temperature=0.8, top_k=5, seed=4)]
-)
-def test_rejection_sampling_accepts_one_minus_the_total_variation(sampling: Sampling) -> None:
-    """Leviathan et al., corollary 3.6: the acceptance probability is 1 - TV(p, q)."""
-    sampling = sampling.model_copy(update={"acceptance": "rejection"})
-    kind, sampler = methods.get("speculative"), Sampler(sampling, len(P))
-    method = kind(kind.Hyperparameters.parse({"gamma": 3}), Resources(sampler, Table(Q)))
-    steps = list(decode(Table(P), method, [0], max_new_tokens=12_000, sampler=sampler))
-    p, q = softmax(process(P, sampling)), softmax(process(Q, sampling))
-    expected = 1 - 0.5 * float(np.abs(p - q).sum())
-    tested = sum(step.tested for step in steps)
-    rate = sum(len(step.path) for step in steps) / tested
-    assert abs(rate - expected) < 3.3 * (expected * (1 - expected) / tested) ** 0.5
+        chi = chi_square(found.tolist(), found.sum() * wanted[common] / wanted[common].sum())
+        assert chi < CHI_SQUARE[len(common) - 1], f"{name}: {chi:.1f}"
+    if rule == "rejection":
+        expected, rate = 1 - 0.5 * float(np.abs(p - q).sum()), slots["drafted"].total() / tested
+        assert abs(rate - expected) < 3.3 * (expected * (1 - expected) / tested) ** 0.5
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -305,10 +288,8 @@ def test_only_for_rejection_a_draft_is_drawn_anew_at_every_step(rule: str) -> No
     sampler = Sampler(Sampling(temperature=1.0, seed=3, acceptance=rule), len(P))
     for name in ("speculative", "ouroboros"):
         kind = methods.get(name)
-        method = kind(
-            kind.Hyperparameters.parse(kind.Hyperparameters.fixed(gamma=2)),
-            Resources(sampler, Table(Q)),
-        )
+        chosen = kind.Hyperparameters.parse(kind.Hyperparameters.fixed(gamma=2))
+        method = kind(chosen, Resources(sampler, Table(Q)))
         method.start(TokenizedPrompt((0,)), 50)
         drafts = {tuple(method.propose(Context((0,), 50, step)).tokens[1:3]) for step in range(30)}
         assert (len(drafts) > 1) == (rule == "rejection")
@@ -317,21 +298,18 @@ def test_only_for_rejection_a_draft_is_drawn_anew_at_every_step(rule: str) -> No
 @pytest.mark.parametrize("drawn", [(True, True), (True, False), (False, True), (False, False)])
 def test_rejection_over_several_candidates_follows_p(drawn: tuple[bool, bool]) -> None:
     """Two siblings, each drawn from q or put there by a rule; equal ones stay two where one was
-    drawn."""
+    drawn. Draws of both are enumerated, each judged by the rule."""
     p, q = softmax(P), softmax(Q)
-    random = np.random.default_rng(5)
-    counts: Counter[int] = Counter()
-    for _ in range(20_000):
-        builder = TreeBuilder(0)
-        for fixed, is_drawn in zip((3, 1), drawn, strict=True):
-            token = int(random.choice(len(q), p=q)) if is_drawn else fixed
+    emitted = np.zeros(len(p))
+    pairs = zip((3, 1), drawn, strict=True)
+    draws = [range(len(q)) if is_drawn else (fixed,) for fixed, is_drawn in pairs]
+    for tokens in itertools.product(*draws):
+        builder, chance = TreeBuilder(0), 1.0
+        for token, is_drawn in zip(tokens, drawn, strict=True):
             builder.add(token, 0, Provenance(Source.DRAFT), q if is_drawn else None)
-        tree = builder.build()
-        path, target_token = Rejection().judge(tree, target(lambda _: p, lambda _: random))
-        counts[tree.tokens[path[0]] if path else target_token] += 1
-    expected = 20_000 * p
-    chi = float(((np.array([counts[t] for t in range(len(p))]) - expected) ** 2 / expected).sum())
-    assert chi < CHI_SQUARE[len(p) - 1]
+            chance *= float(q[token]) if is_drawn else 1.0
+        emitted += chance * law_of_first(builder.build(), p)[0]
+    assert emitted == pytest.approx(p, rel=1e-8)
 
 
 @torch.inference_mode()

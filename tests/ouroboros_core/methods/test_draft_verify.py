@@ -10,14 +10,13 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import TYPICAL
 from ouroboros_core.decoding.generation import Generation, Task, lacking
-from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.base import Context, Resources, StepBudget, TokenizedPrompt
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampler, Sampling, softmax
 from tests import tiny
 from tests.folders import small_pair
-from tests.seeded_models import CHI_SQUARE, SeededModel, chi_square
+from tests.seeded_models import SeededModel, check_places
 
 KIND = methods.get("draft_verify")
 TEXT = (0, 1)
@@ -109,23 +108,8 @@ def test_drafted_corrected_and_bonus_tokens_follow_the_target(rule: str) -> None
     """Counts by place in the step and by the two tokens before, which are all that the target's
     probabilities depend on. The draft ends where it is unsure, and the threshold moves."""
     sampling = Sampling(temperature=1.0, seed=4, acceptance=rule)
-    target, sampler = SeededModel(5, SIZE), Sampler(sampling, SIZE)
     made = method(sampling, size=SIZE, threshold=0.5, acceptance_goal=0.6)
-    counts: dict[tuple[str, tuple[int, ...]], Counter[int]] = {}
-    text = [0, 1]
-    for step in decode(target, made, text, max_new_tokens=5_000, sampler=sampler):
-        for place, token in enumerate(step.tokens):
-            name = "bonus" if place >= step.tested else ("first", "later")[min(place, 1)]
-            counts.setdefault((name, tuple(text[-2:])), Counter())[token] += 1
-            text.append(token)
-    held: Counter[str] = Counter()
-    for (name, last), seen in counts.items():
-        p = softmax(target.after(last))
-        if seen.total() * p.min() > 5:
-            found = chi_square([seen[t] for t in range(SIZE)], list(seen.total() * p))
-            assert found < CHI_SQUARE[2], name
-            held[name] += 1
-    assert min(held[name] for name in ("first", "later", "bonus")) > 1, held
+    check_places(made, sampling, 5_000, SIZE)
 
 
 def test_the_drafts_passes_are_those_of_the_target_without_its_layers() -> None:

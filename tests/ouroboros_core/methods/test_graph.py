@@ -54,10 +54,7 @@ def method(sampling: Sampling, vocabulary: int = 6, **settings: Any) -> Any:
 
 def texts(tree: TokenTree) -> dict[int, tuple[int, ...]]:
     """The text that ends with each node."""
-    return {
-        node: (*TEXT, *(tree.tokens[one] for one in tree.path_to(node)))
-        for node in range(len(tree))
-    }
+    return {node: (*TEXT, *tree.tokens_to(node)) for node in range(len(tree))}
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, seed=2)])

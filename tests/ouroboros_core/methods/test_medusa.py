@@ -69,7 +69,7 @@ def test_each_node_is_the_token_of_its_rank_by_the_head_of_its_depth(sampling: S
     for path in sparse_tree(SeededHeads.accuracies, 8):
         best = [np.argsort(-heads.after((TEXT[-1], 100 + depth))) for depth in range(len(path))]
         wanted.add(tuple(int(best[depth][rank]) for depth, rank in enumerate(path)))
-    found = {tuple(tree.tokens[n] for n in tree.path_to(node)) for node in range(1, len(tree))}
+    found = {tuple(tree.tokens_to(node)) for node in range(1, len(tree))}
     assert found == wanted
     assert heads.passes == 1
     assert all(tree.drawn_from(node) is None for node in range(len(tree)))

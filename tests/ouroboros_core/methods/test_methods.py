@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.settings import Hyperparameters as Settings
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Step
-from ouroboros_core.tree import ROOT, WINDOW, Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import ROOT, WINDOW, Provenance, TokenTree, chain
 from tests import tiny
 from tests.tiny import emitted, plain, prompt, run, writer
 
@@ -58,22 +59,20 @@ def check_equal(architecture: str, attention: str, method: str, sampling: Sampli
     """Text equals plain decoding, on prompt after prompt until an accepted, a rejected and a bonus
     step were among them."""
     models = tiny.pair(architecture, attention)
-    accepted = rejected = bonus = 0
+    shown: Counter[str] = Counter()
     for seed in range(5, 13):
         text = prompt(seed=seed)
         steps = run(models, method, text, 40, sampling, **NARROWEST.get(method, {}))
         assert emitted(steps) == plain(writer(models, method).model, text, 40, sampling)
         if sampling.temperature == 0:
             assert emitted(steps) == tiny.generated(writer(models, method).model, text, 40)
-        accepted += sum(len(s.path) > 0 for s in steps)
-        rejected += sum(s.kind == "correction" for s in steps)
-        bonus += sum(s.kind == "bonus" and len(s.path) > 0 for s in steps)
-        if method in ALONE or min(accepted, rejected, bonus) > 0:
+        for step in steps:
+            shown["accepted"] += len(step.path) > 0
+            shown["rejected"] += step.kind == "correction"
+            shown["bonus"] += step.kind == "bonus" and len(step.path) > 0
+        if method in ALONE or min(shown.values()) > 0:
             return
-    raise AssertionError(
-        f"the case shows {accepted} accepted, {rejected} rejected, {bonus} bonus steps: it proves "
-        "too little"
-    )
+    raise AssertionError(f"the case shows {dict(shown)} steps: it proves too little")
 
 
 SAMPLINGS = (
@@ -137,14 +136,12 @@ def test_the_budget_is_met_exactly_and_no_draft_goes_beyond_it(method: str, coun
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_text_may_fill_the_model_to_its_last_position(method: str) -> None:
+    text = prompt(240)
     for architecture in ("llama", "gpt2"):
-        if not tiny.possible(architecture, method):
-            continue
-        models = tiny.pair(architecture)
-        text = prompt(240)
-        assert emitted(run(models, method, text, 16)) == plain(
-            writer(models, method).model, text, 16
-        )
+        if tiny.possible(architecture, method):
+            models = tiny.pair(architecture)
+            expected = plain(writer(models, method).model, text, 16)
+            assert emitted(run(models, method, text, 16)) == expected
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -155,11 +152,10 @@ def test_the_text_ends_at_the_first_stop_token_wherever_it_arrives(
     """The first and every third token of a text is tried as the stop token, on text after text
     until every kind of position was among them."""
     models = tiny.pair("llama", "sdpa")
-    settings: dict[str, Any] = (
-        {"gamma": 2} if "gamma" in methods.get(method).Hyperparameters.settings() else {}
-    )
-    wanted = {"first", "path", "correction", "bonus"} if settings else {"first"}
+    drafts = "gamma" in methods.get(method).Hyperparameters.settings()
+    settings: dict[str, Any] = {"gamma": 2} if drafts else {}
     settings |= dict.fromkeys(NARROW.get(method, {}), 1)
+    wanted = {"first", "path", "correction", "bonus"} if drafts else {"first"}
     where: set[str] = set()
     for seed in range(5, 40):
         text = prompt(seed=seed)
@@ -167,15 +163,12 @@ def test_the_text_ends_at_the_first_stop_token_wherever_it_arrives(
             text = [*text, *plain(models[0].model, text, 40, sampling), *text]
         whole = plain(writer(models, method).model, text, 40, sampling)
         for stop in {whole[0], *sorted(set(whole))[::3]}:
-            stops = frozenset(
-                {stop, text[0]}
-            )  # two, of which one is in the prompt, where it stops nothing
+            stops = frozenset({stop, text[0]})  # the one in the prompt stops nothing there
             steps = run(models, method, text, 40, sampling, stop=stops, **settings)
             ends = next(n for n, token in enumerate(whole, 1) if token in stops)
             assert emitted(steps) == whole[:ends]
-            where |= {"path" if steps[-1].target_token is None else str(steps[-1].kind)} | (
-                {"first"} if ends == 1 else set()
-            )
+            where.add("path" if steps[-1].target_token is None else str(steps[-1].kind))
+            where |= {"first"} if ends == 1 else set()
         if wanted <= where:
             return
     raise AssertionError(f"the case shows stops at {sorted(where)} only")
@@ -190,76 +183,61 @@ def test_what_a_step_says_adds_up(method: str) -> None:
     assert sum(len(s.tokens) for s in steps) == 60
     assert [s.index for s in steps] == list(range(len(steps)))
     assert (len(steps) < 60) == any(s.path for s in steps)
+    drafts = NEEDS[method] or method == "union"  # which drafts where there is a draft
     for step in steps:
         assert len(step.tokens) >= 1
         assert step.width >= len(step.tree)
         assert all(step.tree.parents[b] == a for a, b in itertools.pairwise((0, *step.path)))
         assert Source.WINDOW not in {p.source for p in step.tree.provenance}
-        assert (
-            step.draft_passes == 0 or NEEDS[method] or method == "union"
-        )  # which drafts where there is a draft
+        assert step.draft_passes == 0 or drafts
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_runs_do_not_touch_each_other(method: str) -> None:
     """Two texts in turn, token by token, on the same pair of models, equal the same texts alone;
     cold runs repeat exactly."""
-    kind = methods.get(method)
+    kind, models = methods.get(method), tiny.pair("llama", "sdpa")
+    given: dict[str, Any] = {"heads": tiny.drafters(models[0], HEADS)}
+    given |= {"corpus": tiny.corpus("llama"), "self_draft": tiny.self_draft(models[0])}
 
-    def begin(models: Any, seed: int) -> Any:
+    def begin(seed: int) -> Iterator[Step]:
         sampler = Sampler(SAMPLED, tiny.VOCABULARY)
-        resources = Resources(
-            sampler,
-            models[1],
-            heads=heads,
-            corpus=tiny.corpus("llama"),
-            self_draft=tiny.self_draft(models[0]),
-            candidate_generators=tiny.candidate_generators(models),
-        )
+        candidates = tiny.candidate_generators(models)
+        resources = Resources(sampler, models[1], candidate_generators=candidates, **given)
         instance = controlled(methods.create(kind, kind.Hyperparameters(), resources), TYPICAL)
-        return decode(
-            writer(models, method), instance, prompt(seed=seed), max_new_tokens=30, sampler=sampler
-        )
+        target, text = writer(models, method), prompt(seed=seed)
+        return decode(target, instance, text, max_new_tokens=30, sampler=sampler)
 
-    def facts(steps: list[Step]) -> list[Any]:
-        return [
-            (s.tree, s.path, s.target_token, s.width, s.draft_passes, s.pool_size) for s in steps
-        ]
+    def facts(s: Step) -> tuple[Any, ...]:
+        return s.tree, s.path, s.target_token, s.width, s.draft_passes, s.pool_size
 
-    models = tiny.pair("llama", "sdpa")
-    heads = tiny.drafters(models[0], HEADS)
-    alone = [facts(list(begin(models, seed))) for seed in (5, 6)]
-    together: list[list[Step]] = [[], []]
-    for steps in itertools.zip_longest(begin(models, 5), begin(models, 6)):
-        for mine, step in zip(together, steps, strict=True):
-            mine.extend([step] if step is not None else [])
-    assert [facts(mine) for mine in together] == alone
+    alone = [[facts(step) for step in begin(seed)] for seed in (5, 6)]
+    both = list(itertools.zip_longest(begin(5), begin(6)))
+    for mine, expected in zip(zip(*both, strict=True), alone, strict=True):
+        assert [facts(step) for step in mine if step] == expected
 
 
 def test_a_pool_of_another_ngram_size_is_refused() -> None:
-    with pytest.raises(
-        InvalidInput, match="n-grams of 9 tokens, but ngram_size is 4: set ngram_size to 9"
-    ):
+    said = "n-grams of 9 tokens, but ngram_size is 4: set ngram_size to 9"
+    with pytest.raises(InvalidInput, match=said):
         run(tiny.pair("llama"), "ouroboros", prompt(), 5, memory=PhrasePool(9, 7))
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if NEEDS[m]])
 def test_a_method_without_what_it_needs_is_refused(method: str) -> None:
-    kind = methods.get(method)
-    with pytest.raises(
-        InvalidInput,
-        match=f"{method} needs {min(NEEDS[method]).phrase}: (name|in Python)|"
-        f"{method} needs an EAGLE head: one",
-    ):
+    kind, phrase = methods.get(method), min(NEEDS[method]).phrase
+    said = f"{method} needs {phrase}: (name|in Python)|{method} needs an EAGLE head: one"
+    with pytest.raises(InvalidInput, match=said):
         methods.create(kind, kind.Hyperparameters(), Resources())
 
 
 def test_an_unknown_method_is_refused_with_those_there_are() -> None:
-    with pytest.raises(
-        InvalidInput,
-        match=r"method must be one of autoregressive, draft_only, speculative, .*, got telepathy",
-    ):
+    said = "method must be one of autoregressive, draft_only, speculative, .*, got telepathy"
+    with pytest.raises(InvalidInput, match=said):
         methods.get("telepathy")
+
+
+FULL = "has 200 tokens and 100 are to follow, but llama has room for 256: .* at most 56"
 
 
 @pytest.mark.parametrize(
@@ -267,11 +245,7 @@ def test_an_unknown_method_is_refused_with_those_there_are() -> None:
     [
         ([], 5, "prompt has no tokens"),
         ([1], -1, "max_new_tokens must be at least 0, got -1"),
-        (
-            [1] * 200,
-            100,
-            "has 200 tokens and 100 are to follow, but llama has room for 256: .* at most 56",
-        ),
+        ([1] * 200, 100, FULL),
         ([99], 5, "token id 99 is outside the vocabulary of llama, 0 to 30"),
     ],
 )
@@ -309,7 +283,6 @@ def test_no_proposal_can_change_the_text(rng: random.Random, sampled: bool) -> N
     sampling = SAMPLED if sampled else Sampling()
     text, count = prompt(), 25
     beyond = plain(models[0].model, text, count + 9, sampling)
-    wanted = beyond[:count]
 
     def make(context: Context) -> TokenTree:
         tokens, parents, silent = [context.root], [-1], set()
@@ -319,51 +292,35 @@ def test_no_proposal_can_change_the_text(rng: random.Random, sampled: bool) -> N
             parents.append(parent)
             return len(tokens) - 1
 
-        done = count - context.remaining
-        parent = 0
+        done, parent = count - context.remaining, 0
         for token in beyond[done : done + rng.randrange(9)]:
-            for _ in range(rng.randrange(3)):
-                add(
-                    rng.choice([token, rng.randrange(tiny.VOCABULARY)]), parent
-                )  # at times the right one twice
+            for _ in range(rng.randrange(3)):  # at times the right one twice
+                add(rng.choice([token, rng.randrange(tiny.VOCABULARY)]), parent)
             parent = add(token, parent)
         for _ in range(rng.randrange(6)):
             add(rng.randrange(tiny.VOCABULARY), rng.randrange(len(tokens)))
-        proposals = len(tokens)
+        origins = [ROOT, *[Provenance(Source.DRAFT)] * (len(tokens) - 1)]
         for _ in range(rng.randrange(4)):
             node = add(rng.randrange(tiny.VOCABULARY), rng.randrange(len(tokens)))
+            origins.append(WINDOW)
             silent |= {node} if rng.random() < 0.5 else set()
-        origins = (
-            [ROOT]
-            + [Provenance(Source.DRAFT)] * (proposals - 1)
-            + [WINDOW] * (len(tokens) - proposals)
-        )
         return TokenTree(tuple(tokens), tuple(parents), tuple(origins), frozenset(silent))
 
     sampler = Sampler(sampling, tiny.VOCABULARY)
     adversary = Adversary(Resources(sampler), make)
     steps = list(decode(models[0], adversary, text, max_new_tokens=count, sampler=sampler))
-    assert emitted(steps) == wanted
+    assert emitted(steps) == beyond[:count]
     assert len(adversary.results) == len(steps)
 
 
 def test_a_token_outside_the_vocabulary_is_a_bug_that_shows() -> None:
     def make(context: Context) -> TokenTree:
-        builder = TreeBuilder(context.root)
-        builder.add(tiny.VOCABULARY, 0, Provenance(Source.DRAFT))
-        return builder.build()
+        return chain(context.root, [tiny.VOCABULARY], Provenance(Source.DRAFT))
 
-    sampler = Sampler(Sampling(), tiny.VOCABULARY)
+    adversary, sampler = Adversary(Resources(), make), Sampler(Sampling(), tiny.VOCABULARY)
+    target = tiny.pair("llama")[0]
     with pytest.raises(AssertionError, match="outside the target's vocabulary"):
-        list(
-            decode(
-                tiny.pair("llama")[0],
-                Adversary(Resources(), make),
-                [1],
-                max_new_tokens=5,
-                sampler=sampler,
-            )
-        )
+        list(decode(target, adversary, [1], max_new_tokens=5, sampler=sampler))
 
 
 def test_every_file_beside_the_parts_is_one_method() -> None:

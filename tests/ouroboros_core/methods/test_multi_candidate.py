@@ -13,8 +13,6 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.multi_candidate import PUBLISHED
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
-from ouroboros_core.rules.parts.base import Judgement
-from ouroboros_core.rules.rejection import Rejection
 from ouroboros_core.sampling import Sampler, Sampling, softmax, without
 from ouroboros_core.settings import read_settings
 from ouroboros_core.sources import Source
@@ -25,12 +23,10 @@ from tests.seeded_models import (
     check_places,
     chi_square,
     distribution,
-    fixed,
-    target,
+    law_of_first,
 )
 
 KIND = methods.get("multi_candidate")
-HIGH = float(np.nextafter(1.0, 0.0))
 TEXT = (0, 1)
 REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
 
@@ -59,7 +55,7 @@ def test_greedy_the_candidates_are_the_drafts_likeliest_tokens_best_first() -> N
     made = method(Sampling(), "3,2")
     tree = made.propose(Context(TEXT, 50, 0))
     for node in range(len(tree)):
-        path = [tree.tokens[one] for one in tree.path_to(node)]
+        path = tree.tokens_to(node)
         best = np.argsort(-made.draft.model.after((*TEXT, *path))).tolist()
         children = [tree.tokens[child] for child in tree.children(node)]
         assert children == best[: len(children)]
@@ -92,18 +88,6 @@ def test_candidates_are_drawn_without_replacement() -> None:
     assert chi_square([counts[pair] for pair in pairs], wanted) < CHI_SQUARE[29]
 
 
-class Seen:
-    def __init__(self) -> None:
-        self.chances: list[tuple[int, float]] = []
-        self.over: Any = None
-
-    def judged(self, judgement: Judgement) -> None:
-        self.chances.append((judgement.node, judgement.chance))
-
-    def left(self, node: int, p: Any) -> None:
-        self.over = p
-
-
 @pytest.mark.parametrize(("seed", "count"), list(itertools.product(range(8), (1, 2, 3))))
 def test_the_emitted_token_has_exactly_the_targets_probability(seed: int, count: int) -> None:
     """All orders in which candidates may be drawn are enumerated, each judged by the rule."""
@@ -115,14 +99,9 @@ def test_the_emitted_token_has_exactly_the_targets_probability(seed: int, count:
         for token in tokens:
             builder.add(token, 0, Provenance(Source.DRAFT), rest)
             chance, rest = chance * float(rest[token]), without(rest, token)
-        tree, seen, numbers = builder.build(), Seen(), [HIGH] * count
-        Rejection().judge(tree, target(lambda _: p, fixed(*numbers)), seen)
-        for node, kept in seen.chances:
-            emitted[tree.tokens[node]] += chance * kept
-            accepted += chance * kept
-            chance *= 1 - kept
-        if seen.over is not None:
-            emitted += chance * seen.over
+        law, drafted = law_of_first(builder.build(), p)
+        emitted += chance * law
+        accepted += chance * drafted
     assert emitted == pytest.approx(p, rel=1e-8)
     assert accepted > np.minimum(p, q).sum() - 1e-9, "one candidate alone"
 

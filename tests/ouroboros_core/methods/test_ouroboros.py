@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +24,6 @@ from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Step
 from ouroboros_core.tree import Learned, Provenance, TokenTree, TreeBuilder, chain
 from tests import tiny
-from tests.ouroboros_core.test_tree import picture
 from tests.tiny import prompt, run
 
 
@@ -86,82 +85,48 @@ def make(follows: dict[int, int], **settings: Any) -> Any:
     return ouroboros
 
 
+COUNTING = {n: n + 1 for n in range(100)}
+"""A model that counts on."""
+ALONE: dict[str, Any] = {"ngram_size": 4, "top_k_suffixes": 0, "lookahead_phrases": False}
+"""Without suffixes and without a window."""
+
+
 def test_suffixes_hang_at_the_tip_newest_first_and_equal_prefixes_are_merged() -> None:
-    ouroboros = make(
-        {n: n + 1 for n in range(100)},
-        gamma=2,
-        ngram_size=4,
-        top_k_suffixes=3,
-        lookahead_phrases=False,
-    )
+    """Draft 4 5, then suffixes (6 9 11), (6 9 10), (5 7 8)."""
+    ouroboros = make(COUNTING, **{**ALONE, "gamma": 2, "top_k_suffixes": 3})
     for phrase in ((90, 91, 92), (5, 7, 8), (6, 9, 10), (6, 9, 11)):
         ouroboros.pool.insert(5, phrase, Learned.LOOKAHEAD, 0)
     tree = ouroboros.propose(Context((1, 2, 3), 50, 0))
-    assert tree.tokens == (3, 4, 5, 6, 9, 11, 10, 5, 7, 8), (
-        "draft 4 5, then suffixes (6 9 11), (6 9 10), (5 7 8)"
-    )
-    assert picture(tree) == [
-        "#.........",
-        "##........",
-        "###.......",
-        "####......",
-        "#####.....",
-        "######....",
-        "#####.#...",
-        "###....#..",
-        "###....##.",
-        "###....###",
-    ]
+    assert tree.tokens == (3, 4, 5, 6, 9, 11, 10, 5, 7, 8)
+    assert tree.parents == (-1, 0, 1, 2, 3, 4, 4, 2, 7, 8)
     assert [p.source for p in tree.provenance[1:]] == [Source.DRAFT] * 2 + [Source.SUFFIX] * 7
 
 
 def test_a_phrase_lets_one_draft_pass_write_several_tokens() -> None:
-    ouroboros = make(
-        {n: n + 1 for n in range(100)},
-        gamma=4,
-        ngram_size=4,
-        top_k_suffixes=0,
-        lookahead_phrases=False,
-    )
+    ouroboros = make(COUNTING, gamma=4, **ALONE)
     ouroboros.pool.insert(3, (4, 5, 6), Learned.VERIFICATION, 0)
     tree = ouroboros.propose(Context((1, 2, 3), 50, 0))
     assert tree.tokens == (3, 4, 5, 6, 7)
     assert ouroboros.draft.model.passes == 1
-    assert {p.source for p in tree.provenance[1:]} == {Source.DRAFT}, (
-        "the draft model wrote them, phrase or not"
-    )
+    drafted = {p.source for p in tree.provenance[1:]}
+    assert drafted == {Source.DRAFT}, "the draft model wrote them, phrase or not"
+
+
+def known(pool: PhrasePool) -> list[tuple[int, tuple[int, ...], Learned, int | None]]:
+    """Each phrase of a pool: its key, its tokens, and where and at which step it was learned."""
+    return [(k, p.tokens, p.learned, p.step) for k in pool.keys for p in pool.newest(k, 9)]
 
 
 def test_fragments_of_the_discarded_draft_that_the_target_agrees_with_are_learned() -> None:
     """N = 4. Draft 10 11 12 13 14 15, rejected at 11; the target says of the rest what makes 12 ->
-    (13, 14, 99) a phrase."""
-    ouroboros = make(
-        {9: 10, **{n: n + 1 for n in range(10, 20)}},
-        gamma=6,
-        ngram_size=4,
-        top_k_suffixes=0,
-        lookahead_phrases=False,
-    )
+    (13, 14, 99) a phrase: 11 is not followed by what the target says, 13 has too few successors."""
+    ouroboros = make({9: 10, **{n: n + 1 for n in range(10, 20)}}, gamma=6, **ALONE)
     context = Context((1, 9), 50, 7)
     tree = ouroboros.propose(context)
     assert tree.tokens == (9, 10, 11, 12, 13, 14, 15)
-    said = [
-        10,
-        77,
-        88,
-        13,
-        14,
-        99,
-        16,
-    ]  # after 9: 10 (accepted), after 10: 77, after 11: 88, after 12: 13, ...
+    said = [10, 77, 88, 13, 14, 99, 16]  # after 9: 10 (accepted), after 10: 77, after 11: 88, ...
     ouroboros.learn(VerificationResult.whole_step(context, tree, Said(said), (1,), 77))
-    assert [
-        (k, p.tokens, p.learned, p.step)
-        for k in ouroboros.pool.keys
-        for p in ouroboros.pool.newest(k, 9)
-    ] == [(12, (13, 14, 99), Learned.VERIFICATION, 7)], (
-        "11 is not followed by what the target says, 13 has too few successors"
-    )
+    assert known(ouroboros.pool) == [(12, (13, 14, 99), Learned.VERIFICATION, 7)]
 
 
 KIND = methods.get("ouroboros")
@@ -177,15 +142,13 @@ def test_fragments_are_learned_at_the_defaults(
 ) -> None:
     """Both models count on, but behind the prompt the target wants 50: the whole draft is
     discarded, and all of it but its first token is what the target says, too."""
-    follows = {n: n + 1 for n in range(100)}
-    draft, target = Scripted(follows), Scripted(follows | {3: 50})
-    made: Any = methods.create(
-        KIND, KIND.Hyperparameters.parse(settings), Resources(draft_model=cast(Any, draft))
-    )
+    draft: Any = Scripted(COUNTING)
+    target: Any = Scripted(COUNTING | {3: 50})
+    chosen = KIND.Hyperparameters.parse(settings)
+    made: Any = methods.create(KIND, chosen, Resources(draft_model=draft))
     sampler = Sampler(Sampling(), target.vocabulary)
-    steps = decode(
-        cast(Any, target), controlled(made, TYPICAL), (1, 2, 3), max_new_tokens=60, sampler=sampler
-    )
+    method = controlled(made, TYPICAL)
+    steps = decode(target, method, (1, 2, 3), max_new_tokens=60, sampler=sampler)
     learned: dict[int, tuple[int, ...]] = {}
     insert = PhrasePool.insert
 
@@ -212,39 +175,25 @@ def test_checked_suffixes_are_replaced_by_what_the_target_says() -> None:
     tree = ouroboros.propose(context)
     assert tree.tokens == (3, 4, 5, 6)
     ouroboros.learn(VerificationResult.whole_step(context, tree, Said([4, 50, 60, 70]), (1,), 50))
-    assert [(p.tokens, p.learned) for p in ouroboros.pool.newest(4, 9)] == [
-        ((50, 60), Learned.VERIFICATION)
-    ]
+    assert known(ouroboros.pool) == [(4, (50, 60), Learned.VERIFICATION, 2)]
 
 
 @pytest.mark.parametrize("own", [True, False])
 def test_the_text_is_learned_as_it_is_written_whoever_proposed(own: bool) -> None:
     """N = 3: every three tokens that end in one of this step, the bonus among them, and nothing
     that was rejected."""
-    ouroboros = make(
-        {3: 4, 4: 5},
-        gamma=2,
-        ngram_size=3,
-        lookahead_phrases=False,
-        extended=True,
-    )
+    more: dict[str, Any] = {"ngram_size": 3, "lookahead_phrases": False, "extended": True}
+    ouroboros = make({3: 4, 4: 5}, gamma=2, **more)
     context = Context((1, 2, 3), 50, 6)
     tree = ouroboros.propose(context) if own else chain(3, (4, 5), Provenance(Source.COPY))
     assert tree.tokens[:3] == (3, 4, 5)
-    result = VerificationResult.whole_step(
-        context, tree, Said([4, 9, 0, *[0] * len(tree)]), (1,), 9
-    )
+    said = Said([4, 9, 0, *[0] * len(tree)])
+    result = VerificationResult.whole_step(context, tree, said, (1,), 9)
     ouroboros.learn(result if own else result.of(TreeBuilder(3).build(), {0: 0}))
-    known = {
-        (k, p.tokens, p.step)
-        for k in ouroboros.pool.keys
-        for p in ouroboros.pool.newest(k, 9)
-        if p.learned is Learned.TEXT
-    }
-    assert known == {(2, (3, 4), 6), (3, (4, 9), 6)}
-    assert VerificationResult.whole_step(context, tree, Said([]), (1,), None).emitted == (4,), (
-        "where the budget ended before a token of the target's"
-    )
+    text = [one for one in known(ouroboros.pool) if one[2] is Learned.TEXT]
+    assert text == [(2, (3, 4), Learned.TEXT, 6), (3, (4, 9), Learned.TEXT, 6)]
+    cut = VerificationResult.whole_step(context, tree, Said([]), (1,), None)
+    assert cut.emitted == (4,), "where the budget ended before a token of the target's"
 
 
 def test_extended_phrases_of_the_last_token_need_no_draft() -> None:
@@ -267,14 +216,11 @@ def test_extended_phrases_of_the_last_token_need_no_draft() -> None:
 def test_a_fully_matched_suffix_is_followed_by_the_bonus() -> None:
     """The reference throws the free token away."""
     models = tiny.pair("llama", "sdpa")
-    steps = [
-        s
-        for seed in range(5, 15)
-        for s in run(models, "ouroboros", prompt(seed=seed), 60, gamma=2, ngram_size=3)
-    ]
-    whole = [s for s in steps if len(s.path) == 2 + 2]
+    sizes: dict[str, Any] = {"gamma": 2, "ngram_size": 3}
+    runs = [run(models, "ouroboros", prompt(seed=n), 60, **sizes) for n in range(5, 15)]
+    whole = [step for steps in runs for step in steps if len(step.path) == 2 + 2]
     assert whole, "the case must contain a fully matched suffix"
-    assert all(s.kind == "bonus" and len(s.tokens) == 5 for s in whole)
+    assert all(step.kind == "bonus" and len(step.tokens) == 5 for step in whole)
 
 
 def accepted_suffixes(steps: list[Step]) -> set[Learned | None]:
@@ -310,9 +256,8 @@ def test_each_source_of_phrases_can_be_switched_off() -> None:
 
 def test_window_and_guess_set_are_independent() -> None:
     for width, size in ((2, 9), (9, 2)):
-        ouroboros = make(
-            {n: n % 7 for n in range(1000)}, window_size=width, guess_set_size=size, ngram_size=4
-        )
+        sizes = {"window_size": width, "guess_set_size": size, "ngram_size": 4}
+        ouroboros = make({n: n % 7 for n in range(1000)}, **sizes)
         for _ in range(40):
             ouroboros.propose(Context((1, 2, 3), 50, 0))
         assert [len(level) for level in ouroboros.window.levels] == [width - 1, width, width]

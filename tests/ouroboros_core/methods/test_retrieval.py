@@ -52,23 +52,19 @@ def run(
     prediction: Any = (),
     **settings: Any,
 ) -> list[Step]:
-    models = tiny.pair(TARGET, "sdpa")
-    kind = methods.get(method)
+    models, kind = tiny.pair(TARGET, "sdpa"), methods.get(method)
     sampler = Sampler(Sampling(), tiny.VOCABULARY)
     resources = Resources(sampler, models[1], corpus=corpus, prediction=tuple(prediction))
-    steps = list(
-        decode(
-            models[0],
-            methods.create(
-                kind, kind.Hyperparameters(**kind.Hyperparameters.fixed(**settings)), resources
-            ),
-            text,
-            max_new_tokens=count,
-            sampler=sampler,
-        )
-    )
+    chosen = kind.Hyperparameters(**kind.Hyperparameters.fixed(**settings))
+    made = methods.create(kind, chosen, resources)
+    steps = list(decode(models[0], made, text, max_new_tokens=count, sampler=sampler))
     assert emitted(steps) == plain(models[0].model, text, count)
     return steps
+
+
+def first_tree(method: str, text: list[int], count: int, **settings: Any) -> TokenTree:
+    """The proposal of the first step."""
+    return run(method, text, count, **settings)[0].tree
 
 
 def looping() -> list[int]:
@@ -89,33 +85,32 @@ def test_prompt_lookup_copies_and_without_matches_it_does_not(
 def test_prompt_lookup_says_where_it_copied_from() -> None:
     text = looping()
     whole = [*text, *plain(tiny.target(TARGET), text, COUNT)]
-    steps = run("prompt_lookup", text)
     done = len(text)
-    for step in steps:
+    for step in run("prompt_lookup", text):
         for offset, node in enumerate(step.path):
-            origin = step.tree.provenance[node]
-            assert whole[origin.position] == whole[done + offset]  # type: ignore[index]
-            assert origin.position < done  # type: ignore[operator]
+            origin: Any = step.tree.provenance[node]
+            assert whole[origin.position] == whole[done + offset]
+            assert origin.position < done
             if not offset:  # behind the copied tokens stands what stands behind the text
                 start, match = origin.position, origin.match
-                assert whole[start - match : start] == whole[done - match : done]  # type: ignore[operator]
+                assert whole[start - match : start] == whole[done - match : done]
         done += len(step.tokens)
 
 
 def test_a_repeated_token_is_copied_on_and_equal_continuations_count_once() -> None:
-    tree = run("prompt_lookup", [7] * 20, 20, num_tokens=6, extended=True)[0].tree
+    tree = first_tree("prompt_lookup", [7] * 20, 20, num_tokens=6, extended=True)
     assert tree.tokens == (7,) * 7
-    text = [1, 2, 4, 9, 1, 2, 3, 8, 1, 2, 3, 6, 1, 2]
-    tree = run("prompt_lookup", text, 4, extended=True, num_tokens=1, max_ngram=2)[0].tree
+    text, short = [1, 2, 4, 9, 1, 2, 3, 8, 1, 2, 3, 6, 1, 2], {"num_tokens": 1, "max_ngram": 2}
+    tree = first_tree("prompt_lookup", text, 4, extended=True, **short)
     assert tree.tokens == (2, 3, 4), "the two newest occurrences go on with 3"
 
 
 def test_prompt_lookup_copies_the_first_place_as_a_chain_and_extended_two_as_a_tree() -> None:
     text = [1, 2, 3, 9, 1, 2, 4, 9, 1, 2]
-    tree = run("prompt_lookup", text, 4, num_tokens=2, max_ngram=2)[0].tree
+    tree = first_tree("prompt_lookup", text, 4, num_tokens=2, max_ngram=2)
     assert tree.tokens == (2, 3, 9), "the first one, and nothing beside it"
     assert tree.parents == (-1, 0, 1)
-    tree = run("prompt_lookup", text, 4, extended=True, num_tokens=1, max_ngram=2)[0].tree
+    tree = first_tree("prompt_lookup", text, 4, extended=True, num_tokens=1, max_ngram=2)
     assert tree.tokens == (2, 4, 3), "both followers, the more recent first"
     assert tree.parents == (-1, 0, 0)
     with pytest.raises(InvalidInput, match="min_ngram must be at most max_ngram, got 5 and 2"):
@@ -136,7 +131,8 @@ def test_nasd_counts_as_the_reference_does() -> None:
     """Worked by hand from the reference's update: N = 4, three fillers, behind the prompt 1 2 3 the
     draft 4 is accepted, and 5 is the correction.
 
-    Each written token counts once, and each of the target's three likeliest once more.
+    Each written token counts once, and each of the target's three likeliest once more; without
+    them (NAPD) what was written alone.
     """
     kind = methods.get("ngram")
     said = {0: [4, 7, 8], 1: [9, 5, 6]}  # after the root and after 4, the likeliest first
@@ -145,69 +141,50 @@ def test_nasd_counts_as_the_reference_does() -> None:
         def likeliest(self, k: int) -> dict[int, list[int]]:
             return {node: tokens[:k] for node, tokens in said.items()}
 
-    def counted(fillers: int) -> dict[tuple[int, ...], dict[int, int]]:
+    tree, outputs = chain(3, (4, 6), Provenance(Source.NGRAM)), Fillers()
+    context = Context((1, 2, 3), 9, 0)
+    result = VerificationResult.whole_step(context, tree, outputs, (1,), 5)  # type: ignore[arg-type]
+    for fillers, first, second in (
+        (3, {4: 2, 7: 1, 8: 1}, {5: 2, 9: 1, 6: 1}),
+        (1, {4: 1}, {5: 1}),
+    ):
         chosen = kind.Hyperparameters.parse({"filler_top_k": fillers, "ngram_size": 4})
         method: Any = kind(chosen, Resources())
         method.start(TokenizedPrompt((1, 2, 3)), 9)
-        assert method.counts._following == {(1, 2): {3: 1}}, "of the prompt: pairs and longer"
-        tree = chain(3, (4, 6), Provenance(Source.NGRAM))
-        context, outputs = Context((1, 2, 3), 9, 0), Fillers()
-        method.learn(
-            VerificationResult.whole_step(context, tree, outputs, (1,), 5)  # type: ignore[arg-type]
-        )
-        return {key: dict(value) for key, value in method.counts._following.items()}
-
-    first, second = {4: 2, 7: 1, 8: 1}, {5: 2, 9: 1, 6: 1}
-    assert counted(3) == {
-        (1, 2): {3: 1},
-        (2, 3): first,
-        (1, 2, 3): first,
-        (3, 4): second,
-        (2, 3, 4): second,
-    }
-    first, second = {4: 1}, {5: 1}
-    assert counted(1) == {
-        (1, 2): {3: 1},
-        (2, 3): first,
-        (1, 2, 3): first,
-        (3, 4): second,
-        (2, 3, 4): second,
-    }, "NAPD: what was written alone"
+        following = method.counts._following
+        assert following == {(1, 2): {3: 1}}, "of the prompt: pairs and longer"
+        method.learn(result)
+        behind = {(2, 3): first, (1, 2, 3): first, (3, 4): second, (2, 3, 4): second}
+        assert {key: dict(value) for key, value in following.items()} == {(1, 2): {3: 1}} | behind
 
 
-def test_the_published_tree_of_token_recycling_is_the_authors() -> None:
-    """The oracle is their list of paths, of which these were copied by hand: how many there are on
-    each level, how many children the first nodes have, and the last two levels whole."""
-    paths: list[tuple[int, ...]] = [()]
-    for rank, parent in token_recycling.static_tree(8, 80):
-        paths.append((*paths[parent + 1], rank))
-    levels = [[path for path in paths if len(path) == depth] for depth in range(7)]
-    assert [len(level) for level in levels] == [1, 8, 21, 25, 15, 8, 3]
-    children = Counter(path[:-1] for path in paths[1:])
-    assert [children[(rank,)] for rank in range(8)] == [8, 4, 3, 2, 1, 1, 1, 1]
-    assert (children[0, 0], children[0, 0, 0], children[1, 0]) == (8, 5, 2)
-    last = [["".join(map(str, path)) for path in level] for level in levels[5:]]
-    assert last == [
-        ["00000", "00001", "00002", "00010", "00020", "00100", "01000", "10000"],
-        ["000000", "000001", "000100"],
-    ]
-    assert len(token_recycling.static_tree(8, 79)) == 79, "a smaller one is made here"
-
-
-def test_the_published_auxiliary_of_sam_is_the_tree_of_its_authors_code() -> None:
-    """The oracle is their list of children, of which these were copied by hand: how many nodes
-    there are on each level, how many children the first ones have, and the last level's paths."""
-    size = methods.get("sam").published["auxiliary_size"]
-    paths: list[tuple[int, ...]] = [()]
+def levels_of(size: int) -> tuple[list[list[str]], Counter[str]]:
+    """The paths of a published tree by level, each the ranks of its nodes, and the number of
+    children of each."""
+    paths = [""]
     for rank, parent in token_recycling.static_tree(8, size):
-        paths.append((*paths[parent + 1], rank))
-    levels = [[path for path in paths if len(path) == depth] for depth in range(6)]
+        paths.append(f"{paths[parent + 1]}{rank}")
+    deepest = max(map(len, paths))
+    levels = [[path for path in paths if len(path) == depth] for depth in range(deepest + 1)]
+    return levels, Counter(path[:-1] for path in paths[1:])
+
+
+def test_the_published_trees_of_token_recycling_and_sam_are_those_of_their_authors_code() -> None:
+    """The oracles are their lists of paths and of children, of which these were copied by hand:
+    how many nodes there are on each level, how many children the first ones have, and the last
+    levels whole."""
+    levels, children = levels_of(80)
+    assert [len(level) for level in levels] == [1, 8, 21, 25, 15, 8, 3]
+    assert [children[str(rank)] for rank in range(8)] == [8, 4, 3, 2, 1, 1, 1, 1]
+    assert (children["00"], children["000"], children["10"]) == (8, 5, 2)
+    assert " ".join(levels[5]) == "00000 00001 00002 00010 00020 00100 01000 10000"
+    assert levels[6] == ["000000", "000001", "000100"]
+    assert len(token_recycling.static_tree(8, 79)) == 79, "a smaller one is made here"
+    levels, children = levels_of(methods.get("sam").published["auxiliary_size"])
     assert [len(level) for level in levels] == [1, 7, 20, 21, 8, 4]
-    children = Counter(path[:-1] for path in paths[1:])
-    assert [children[(rank,)] for rank in range(7)] == [6, 5, 3, 2, 2, 1, 1]
-    assert (children[0, 0], children[0, 5], children[1, 0], children[6, 0]) == (3, 0, 3, 0)
-    last = ["".join(map(str, path)) for path in levels[5]]
-    assert last == ["00000", "00001", "00100", "10000"]
+    assert [children[str(rank)] for rank in range(7)] == [6, 5, 3, 2, 2, 1, 1]
+    assert [children[path] for path in ("00", "05", "10", "60")] == [3, 0, 3, 0]
+    assert levels[5] == ["00000", "00001", "00100", "10000"]
 
 
 def test_token_recycling_recycles_and_with_a_frozen_matrix_it_does_not(
@@ -253,39 +230,41 @@ def test_rest_retrieves_and_without_its_text_in_the_corpus_it_does_not() -> None
 
 def test_rest_proposes_the_most_frequent_continuations_as_a_trie() -> None:
     corpus = Corpus.build([[1, 2, 5, 6], [1, 2, 5, 7], [1, 2, 8], [3, 2, 9]])
-    tree = run("rest", [4, 1, 2], 5, corpus=corpus, tree_size=3)[0].tree
+    tree = first_tree("rest", [4, 1, 2], 5, corpus=corpus, tree_size=3)
     assert tree.tokens[:2] == (2, 5)
     assert {tree.tokens[n] for n in range(2, 4)} <= {6, 7, 8}
     assert tree.provenance[1].match == 2
     assert len(tree) == 4
-    short = run("rest", [4, 1, 2], 5, corpus=corpus, tree_size=3, min_suffix=3)[0].tree
+    short = first_tree("rest", [4, 1, 2], 5, corpus=corpus, tree_size=3, min_suffix=3)
     assert len(short) == 1, "two tokens occur"
 
 
-def test_rest_reads_as_many_occurrences_as_it_is_told_by_default_128() -> None:
+def test_rest_reads_as_many_occurrences_as_it_is_told_by_default_128(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """5 follows 1 2 in a hundred documents, 6 in two hundred: counted all, 6 is the likelier one;
     of a single occurrence, the first in the order of what follows, there is only the 5."""
     corpus = Corpus.build([[1, 2, 5]] * 100 + [[1, 2, 6]] * 200)
     found: list[int] = []
+    whole = Corpus.continuations
 
     def continuations(self: Corpus, *arguments: Any, **more: Any) -> list[tuple[int, ...]]:
         read = whole(self, *arguments, **more)
         found.append(len(read))
         return read
 
-    whole = Corpus.continuations
-    with pytest.MonkeyPatch.context() as patch:
+    def drafted(**settings: Any) -> tuple[int, ...]:
+        return first_tree("rest", [4, 1, 2], 5, corpus=corpus, **settings).tokens[1:]
+
+    with monkeypatch.context() as patch:
         patch.setattr(Corpus, "continuations", continuations)
-        tree = run("rest", [4, 1, 2], 5, corpus=corpus, occurrences=5000, tree_size=1)[0].tree
-        assert tree.tokens[1] == 6 and found[0] == 300
-        run("rest", [4, 1, 2], 5, corpus=corpus, tree_size=1)
+        assert drafted(occurrences=5000, tree_size=1) == (6,) and found[0] == 300
+        drafted(tree_size=1)
         assert 128 in found
-    tree = run("rest", [4, 1, 2], 5, corpus=corpus, occurrences=1, tree_size=9)[0].tree
-    assert tree.tokens[1:] == (5,)
-    settings: dict[str, Any] = {"corpus": corpus, "occurrences": 150, "tree_size": 1}
-    evenly = run("rest", [4, 1, 2], 5, **settings)[0].tree
-    published = run("rest", [4, 1, 2], 5, spread=False, **settings)[0].tree
-    assert (evenly.tokens[1], published.tokens[1]) == (6, 5), "a hundred of the first 150 are 5"
+    assert drafted(occurrences=1, tree_size=9) == (5,)
+    assert drafted(occurrences=150, tree_size=1) == (6,)
+    published = drafted(occurrences=150, tree_size=1, spread=False)
+    assert published == (5,), "a hundred of the first 150 are 5"
 
 
 def test_sam_copies_the_longest_match_and_with_the_automaton_off_it_does_not(
@@ -298,20 +277,20 @@ def test_sam_copies_the_longest_match_and_with_the_automaton_off_it_does_not(
 
 
 def test_the_longer_the_match_the_longer_the_copy() -> None:
+    alone = {"auxiliary": "none", "n_predicts": 12}
     for length in (5, 6, 8):
         text = [*range(1, 1 + length), *range(11, 30), 30, *range(1, 1 + length)]
-        tree = run("sam", text, 40, auxiliary="none", len_threshold=5, n_predicts=12)[0].tree
+        tree = first_tree("sam", text, 40, len_threshold=5, **alone)
         assert len(tree) - 1 == 1 + length
         assert {p.match for p in tree.provenance[1:]} == {length}
-    assert len(run("sam", text, 40, auxiliary="none", alpha=4.0, n_predicts=12)[0].tree) - 1 == 12
-    assert len(run("sam", text, 40, auxiliary="none", len_threshold=9)[0].tree) == 1, (
-        "no match is long enough"
-    )
+    assert len(first_tree("sam", text, 40, alpha=4.0, **alone)) - 1 == 12
+    unmatched = first_tree("sam", text, 40, auxiliary="none", len_threshold=9)
+    assert len(unmatched) == 1, "no match is long enough"
 
 
 def test_a_copy_that_reaches_the_end_of_the_text_goes_on_with_itself() -> None:
-    text = [9, *([1, 2, 3] * 4)]
-    tree = run("sam", text, 30, auxiliary="none", n_predicts=7, copy_from="newest")[0].tree
+    text, newest = [9, *([1, 2, 3] * 4)], {"copy_from": "newest", "n_predicts": 7}
+    tree = first_tree("sam", text, 30, auxiliary="none", **newest)
     assert tree.tokens[1:] == (1, 2, 3, 1, 2, 3, 1)
 
 
@@ -321,12 +300,12 @@ def test_the_newest_occurrence_is_copied_or_the_first_one_that_has_enough_behind
     text = [1, 2, 3, 5, 6, 7, 8, 1, 2, 4, 8, 1, 2]
     alone: dict[str, Any] = {"auxiliary": "none", "alpha": 16.0, "n_predicts": 6}
     alone["len_threshold"] = 3
-    newest = run("sam", text, 30, copy_from="newest", **alone)[0].tree
-    first = run("sam", text, 30, **alone)[0].tree
+    newest = first_tree("sam", text, 30, copy_from="newest", **alone)
     assert newest.tokens[1:] == (4, 8, 1, 2, 4, 8), "goes on with what it has copied"
+    first = first_tree("sam", text, 30, **alone)
     assert first.tokens[1:] == (4, 8, 1, 2), "to the end of the text"
     beside = {**alone, "auxiliary": "token_recycling"}
-    longer = run("sam", text, 30, copy_from="first", **beside)[0].tree
+    longer = first_tree("sam", text, 30, copy_from="first", **beside)
     assert longer.tokens[1:] == (3, 5, 6, 7, 8, 1), "where six tokens stand behind it"
     assert {one.match for one in longer.provenance[1:]} == {2}
 
@@ -358,15 +337,12 @@ def test_without_a_match_the_auxiliary_method_drafts_and_learns() -> None:
     assert max(len(step.tree) for step in wider) > max(len(step.tree) for step in alone)
 
 
+SAMPLED = Sampling(temperature=0.9, seed=3)
+REJECTING = Sampling(temperature=0.9, acceptance="rejection")
+
+
 @pytest.mark.parametrize("auxiliary", ["token_recycling", "speculative", "ouroboros", "eagle2"])
-@pytest.mark.parametrize(
-    "sampling",
-    [
-        Sampling(),
-        Sampling(temperature=0.9, seed=3),
-        Sampling(temperature=0.9, acceptance="rejection"),
-    ],
-)
+@pytest.mark.parametrize("sampling", [Sampling(), SAMPLED, REJECTING])
 @pytest.mark.parametrize("extended", [False, True])
 def test_sam_over_every_auxiliary_is_exact(
     auxiliary: str, sampling: Sampling, extended: bool
@@ -376,10 +352,10 @@ def test_sam_over_every_auxiliary_is_exact(
     steps = tiny.run(models, "sam", prompt(), COUNT, sampling, retrieve=False, **settings)
     if not sampling.rule.needs_probabilities:
         assert emitted(steps) == plain(models[0].model, prompt(), COUNT, sampling)
-    sources = {p.source for step in steps for p in step.tree.provenance[1:]}
+    trees = [{p.source for p in step.tree.provenance[1:]} for step in steps]
+    sources = set().union(*trees)
     assert Source.COPY in sources
     assert sources - {Source.COPY, Source.CORPUS}, "the auxiliary drafted, too"
-    trees = [{p.source for p in step.tree.provenance[1:]} for step in steps]
     both = [found for found in trees if Source.COPY in found and len(found) > 1]
     assert bool(both) == extended, "in one tree only where it is extended"
 
@@ -397,59 +373,25 @@ def test_an_auxiliary_that_watches_learns_while_sam_copies(monkeypatch: pytest.M
 
 
 def test_a_corpus_must_beat_the_text_by_the_bias() -> None:
+    """By hand: 8 tokens in the corpus against 7 in the text, and equal matches."""
+
+    def copied(text: list[int], document: list[int], threshold: int, bias: int) -> TokenTree:
+        settings = {"auxiliary": "none", "len_threshold": threshold, "len_bias": bias}
+        return first_tree("sam", text, 20, corpus=Corpus.build([document]), **settings)
+
+    known, document = [*range(1, 8)], [*range(1, 8), 20, 21, 22]
     both = [2, 3, 4, 5, 6, 7, 8, 29, 4, 30, 6, 7, 8, 28, 1, *range(2, 9)]
-    longer = Corpus.build([[1, *range(2, 9), 20, 21]])
-    for bias, source in ((0, Source.CORPUS), (1, Source.COPY)):
-        tree = run(
-            "sam",
-            both,
-            20,
-            corpus=longer,
-            auxiliary="none",
-            len_threshold=3,
-            len_bias=bias,
-        )[0].tree
-        assert {p.source for p in tree.provenance[1:]} == {source}, (
-            "8 tokens in the corpus, 7 in the text"
-        )
-    text = [*range(1, 8), 29, 30, *range(1, 8)]
-    corpus = Corpus.build([[*range(1, 8), 20, 21, 22]])
-    for bias, source in ((0, Source.COPY), (5, Source.COPY)):
-        tree = run(
-            "sam",
-            text,
-            20,
-            corpus=corpus,
-            auxiliary="none",
-            len_threshold=5,
-            len_bias=bias,
-        )[0].tree
-        assert {p.source for p in tree.provenance[1:]} == {source}, "of equals the text"
-    tree = run(
-        "sam",
-        [3, *range(1, 8)],
-        20,
-        corpus=corpus,
-        auxiliary="none",
-        len_threshold=5,
-        len_bias=0,
-    )[0].tree
+    for text, of, threshold, bias, source in (
+        (both, [1, *range(2, 9), 20, 21], 3, 0, Source.CORPUS),
+        (both, [1, *range(2, 9), 20, 21], 3, 1, Source.COPY),
+        ([*known, 29, 30, *known], document, 5, 0, Source.COPY),
+        ([*known, 29, 30, *known], document, 5, 5, Source.COPY),
+        ([3, *known], document, 5, 0, Source.CORPUS),
+    ):
+        tree = copied(text, of, threshold, bias)
+        assert {p.source for p in tree.provenance[1:]} == {source}
     assert tree.tokens[1:] == (20, 21, 22), "to the document's end, and no further"
-    assert {p.source for p in tree.provenance[1:]} == {Source.CORPUS}
-    assert (
-        len(
-            run(
-                "sam",
-                [3, *range(1, 8)],
-                20,
-                corpus=corpus,
-                auxiliary="none",
-                len_threshold=5,
-                len_bias=5,
-            )[0].tree
-        )
-        == 1
-    )
+    assert len(copied([3, *known], document, 5, 5)) == 1
 
 
 def test_a_right_prediction_saves_most_passes_and_a_wrong_one_changes_nothing() -> None:

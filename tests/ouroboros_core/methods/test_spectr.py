@@ -10,16 +10,14 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
-from ouroboros_core.rules.parts.base import Judgement
 from ouroboros_core.rules.parts.candidates import k_seq_residual, k_seq_rho
 from ouroboros_core.rules.rejection import Rejection
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Notes, Provenance, TokenTree, TreeBuilder
-from tests.seeded_models import SeededModel, check_places, distribution, fixed, target
+from tests.seeded_models import SeededModel, check_places, distribution, law_of_first, target
 
 DRAFT = Provenance(Source.DRAFT)
-HIGH = float(np.nextafter(1.0, 0.0))
 PAIRS = [(seed, draws) for seed in range(8) for draws in (2, 3, 4)]
 
 
@@ -30,18 +28,6 @@ def drawn(tokens: Any, q: Any) -> TokenTree:
     return builder.build()
 
 
-class Seen:
-    def __init__(self) -> None:
-        self.chances: list[tuple[int, float]] = []
-        self.over: Any = None
-
-    def judged(self, judgement: Judgement) -> None:
-        self.chances.append((judgement.node, judgement.chance))
-
-    def left(self, node: int, p: Any) -> None:
-        self.over = p
-
-
 @pytest.mark.parametrize(("seed", "draws"), PAIRS)
 def test_the_emitted_token_has_exactly_the_targets_probability(seed: int, draws: int) -> None:
     """All tuples of draws are enumerated, each judged by the rule itself."""
@@ -49,15 +35,7 @@ def test_the_emitted_token_has_exactly_the_targets_probability(seed: int, draws:
     p, q = distribution((seed, 1), size), distribution((seed, 2), size)
     emitted = np.zeros(size)
     for tokens in itertools.product(range(size), repeat=draws):
-        tree, seen = drawn(tokens, q), Seen()
-        numbers = [HIGH] * draws
-        Rejection().judge(tree, target(lambda _: p, fixed(*numbers)), seen)
-        chance = float(np.prod(q[list(tokens)]))
-        for node, kept in seen.chances:
-            emitted[tree.tokens[node]] += chance * kept
-            chance *= 1 - kept
-        if seen.over is not None:
-            emitted += chance * seen.over
+        emitted += float(np.prod(q[list(tokens)])) * law_of_first(drawn(tokens, q), p)[0]
     assert emitted == pytest.approx(p, rel=1e-8)
 
 
@@ -105,40 +83,6 @@ def test_more_draws_are_accepted_at_least_as_often_as_one() -> None:
     kept = sum(len(Rejection().judge(tree, answers)[0]) for tree in trees)
     rate = np.minimum(p, k_seq_rho(p, q, 3) * q).sum()
     assert abs(kept / runs - rate) < 4 * (rate * (1 - rate) / runs) ** 0.5
-
-
-def test_tokens_per_pass_are_at_least_those_of_one_chain() -> None:
-    """Over 2,000 drafts of random models, three places deep: four chains, and the first of them
-    alone."""
-    size, depth, random = 5, 3, np.random.default_rng(3)
-    together = alone = 0
-    for seed in range(2000):
-
-        def q(text: tuple[int, ...], seed: int = seed) -> Any:
-            return distribution((seed, 1, *text, 9), size)
-
-        def p(text: tuple[int, ...], seed: int = seed) -> Any:
-            return distribution((seed, 2, *text, 9), size)
-
-        trees = [TreeBuilder(9), TreeBuilder(9)]
-        for chain in range(4):
-            text, tips = tuple[int, ...](), [0, 0]
-            for _ in range(depth):
-                token = int(random.choice(size, p=q(text)))
-                for n, builder in enumerate(trees[: 2 if chain == 0 else 1]):
-                    node = builder.draw(token, tips[n], DRAFT, chain, q(text))
-                    assert node is not None
-                    tips[n] = node
-                text = (*text, token)
-        for n, builder in enumerate(trees):
-            tree = builder.build()
-
-            def after(node: int, tree: TokenTree = tree) -> Any:
-                return p(tuple(tree.tokens[one] for one in tree.path_to(node)))
-
-            path, _ = Rejection().judge(tree, target(after, lambda _: random))
-            together, alone = together + len(path) * (n == 0), alone + len(path) * (n == 1)
-    assert together > alone * 1.1
 
 
 def method(sampling: Sampling, **settings: Any) -> Any:

@@ -37,7 +37,7 @@ def method(
 def leaves(tree: TokenTree) -> list[list[int]]:
     """The tokens of each branch, in the order of the tree."""
     ends = [node for node in range(1, len(tree)) if not tree.children(node)]
-    return [[tree.tokens[one] for one in tree.path_to(node)] for node in ends]
+    return [tree.tokens_to(node) for node in ends]
 
 
 def beam(draft: SeededModel, count: int, gamma: int, alpha: float, heat: float) -> list[list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import random
 from collections.abc import Sequence
 from functools import cache
@@ -22,46 +23,36 @@ from ouroboros_core.errors import InvalidInput, UnsupportedModel
 from ouroboros_core.loading.check import check_tree_support
 from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.models.causal_lm import PACKED_CONTEXT, PREFILL_CHUNK, TREE_ROOM, CausalLM
-from ouroboros_core.models.forward import TokenRows
+from ouroboros_core.models.forward import TokenRows, TorchEvaluation
 from ouroboros_core.models.skips import ReducedModel
 from ouroboros_core.sampling import Sampler, Sampling
-from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import TokenTree, TreeBuilder
 from tests import tiny
-
-GUESS = Provenance(Source.DRAFT)
 
 
 @torch.inference_mode()
 def plain_logits(model: CausalLM, text: Sequence[int]) -> np.ndarray:
-    result: np.ndarray = (
-        model.model(input_ids=torch.tensor([list(text)]), use_cache=False).logits[0, -1].numpy()
-    )
-    return result
+    logits = model.model(input_ids=torch.tensor([list(text)]), use_cache=False).logits
+    found: np.ndarray = logits[0, -1].numpy()
+    return found
 
 
-def random_tree(rng: random.Random, root: int, size: int, window: int = 0) -> TokenTree:
-    builder = TreeBuilder(root)
-    while len(builder) < size:
-        builder.add(rng.randrange(tiny.VOCABULARY), rng.randrange(len(builder)), GUESS)
-    for _ in range(window):
-        builder.add_window(
-            rng.randrange(tiny.VOCABULARY), rng.randrange(len(builder)), silent=rng.random() < 0.5
-        )
-    return builder.build()
-
-
-def assert_equals_plain(model: CausalLM, text: Sequence[int], tree: TokenTree) -> None:
-    evaluation = model.evaluate(text, tree)
+def assert_nodes(model: CausalLM, text: Sequence[int], evaluation: TorchEvaluation) -> None:
+    """Every node says what a plain pass says of its branch; the silent ones say nothing."""
+    tree = evaluation.tree
     for node in range(len(tree)):
         if node in tree.silent:
             assert evaluation.argmax()[node] == -1
             continue
-        expected = plain_logits(model, [*text, *(tree.tokens[n] for n in tree.path_to(node))])
-        np.testing.assert_allclose(
-            evaluation.logits(node), expected, rtol=1e-5, atol=1e-5
-        )  # eager attention takes its softmax in float32
+        expected = plain_logits(model, [*text, *tree.tokens_to(node)])
+        found = evaluation.logits(node)
+        # Eager attention takes its softmax in float32.
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
         assert evaluation.argmax()[node] == expected.argmax()
+
+
+def assert_equals_plain(model: CausalLM, text: Sequence[int], tree: TokenTree) -> None:
+    assert_nodes(model, text, model.evaluate(text, tree))
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "mistral", "gpt2"])
@@ -82,32 +73,26 @@ def test_a_tree_that_grows_level_by_level_is_scored_as_if_it_had_been_there_at_o
 
     model._forward = counted
     for window in (0, 3):
-        tree = random_tree(rng, text[-1], 14, window)
+        tree = tiny.random_tree(rng, text[-1], 14, window)
         model.forget()
         evaluation = model.evaluate(text, tree.first(1))
         counts.clear()
         for size in (2, 6, 7, len(tree)):
             evaluation = model.extend(evaluation, tree.first(size))
         assert sum(counts) == len(tree) - 1 and len(counts) == 4
-        for node in set(range(len(tree))) - tree.silent:
-            expected = plain_logits(model, [*text, *(tree.tokens[n] for n in tree.path_to(node))])
-            np.testing.assert_allclose(evaluation.logits(node), expected, rtol=1e-5, atol=1e-5)
+        assert_nodes(model, text, evaluation)
         last = max(range(tree.proposals.stop), key=lambda node: tree.depths[node])
-        longer = [*text, *(tree.tokens[n] for n in tree.path_to(last))]
-        assert_equals_plain(model, longer, random_tree(rng, longer[-1], 5))
+        longer = [*text, *tree.tokens_to(last)]
+        assert_equals_plain(model, longer, tiny.random_tree(rng, longer[-1], 5))
 
 
 def test_an_evaluation_that_the_cache_has_forgotten_is_made_anew() -> None:
     model, text = CausalLM(tiny.target("llama"), "llama"), tiny.prompt(20)
-    tree = random_tree(random.Random(3), text[-1], 6)
+    tree, other = (tiny.random_tree(random.Random(seed), text[-1], 6) for seed in (3, 4))
     evaluation = model.evaluate(text, tree.first(3))
     model.evaluate(text[:9], TreeBuilder(text[8]).build())
     extended = model.extend(evaluation, tree)
-    assert [extended.argmax()[n] for n in range(6)] == [
-        plain_logits(model, [*text, *(tree.tokens[n] for n in tree.path_to(node))]).argmax()
-        for node in range(6)
-    ]
-    other = random_tree(random.Random(4), text[-1], 6)
+    assert_nodes(model, text, extended)
     with pytest.raises(AssertionError, match="begins with the nodes"):
         model.extend(extended, other)
 
@@ -115,38 +100,29 @@ def test_an_evaluation_that_the_cache_has_forgotten_is_made_anew() -> None:
 def test_a_head_scores_a_tree_at_once_as_level_by_level_and_after_other_texts() -> None:
     target = CausalLM(tiny.target("llama", "sdpa"), "llama")
     head, text = tiny.drafter(target), tiny.prompt(20)
-    builder = TreeBuilder(text[-1])
-    for token, parent in ((1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 3)):
-        builder.add(token, parent, GUESS)
-    tree = builder.build()
+    tree = tiny.random_tree(random.Random(2), text[-1], 7)
     at_once = head.evaluate(text, tree)
     by_level = head.evaluate(text, tree.first(1))
     for size in (3, 6, 7):
         by_level = head.extend(by_level, tree.first(size))
     head.evaluate(text[:12], TreeBuilder(text[11]).build())
     again = head.extend(head.evaluate(text, tree.first(3)), tree)
-    for node in range(len(tree)):
-        np.testing.assert_allclose(by_level.logits(node), at_once.logits(node), atol=1e-5)
-        np.testing.assert_allclose(again.logits(node), at_once.logits(node), atol=1e-5)
+    for node, found in itertools.product(range(len(tree)), (by_level, again)):
+        np.testing.assert_allclose(found.logits(node), at_once.logits(node), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("architecture", "attention"),
-    [
-        (a, b)
-        for a in tiny.CONFIGS
-        for b in ("eager", "sdpa")
-        if a not in tiny.EAGER_ONLY or b == "eager"
-    ],
-)
+CASES = [(name, "eager") for name in tiny.CONFIGS]
+CASES += [(name, "sdpa") for name in tiny.CONFIGS if name not in tiny.EAGER_ONLY]
+
+
+@pytest.mark.parametrize(("architecture", "attention"), CASES)
 def test_every_node_of_a_tree_has_the_outputs_of_its_branch_alone(
     architecture: str, attention: str
 ) -> None:
     model = tiny.pair(architecture, attention)[0]
-    rng = random.Random(1)
-    text = tiny.prompt(15)
-    assert_equals_plain(model, text, random_tree(rng, text[-1], 9, window=6))
-    assert_equals_plain(model, text, random_tree(rng, text[-1], 5))
+    rng, text = random.Random(1), tiny.prompt(15)
+    assert_equals_plain(model, text, tiny.random_tree(rng, text[-1], 9, window=6))
+    assert_equals_plain(model, text, tiny.random_tree(rng, text[-1], 5))
 
 
 @settings(max_examples=40)
@@ -157,11 +133,9 @@ def test_evaluation_is_pure_whatever_was_evaluated_before(rng: random.Random) ->
     model = tiny.pair("llama")[0]
     text = tiny.prompt(10, seed=rng.randrange(100))
     for _ in range(5):
-        tree = random_tree(rng, text[-1], rng.randrange(1, 8), rng.randrange(4))
+        tree = tiny.random_tree(rng, text[-1], rng.randrange(1, 8), rng.randrange(4))
         assert_equals_plain(model, text, tree)
-        held, held_tree = model.held
-        assert held == tuple(text)
-        assert held_tree == tree
+        assert model.held == (tuple(text), tree)
         assert model.cache.get_seq_length() == len(text) + len(tree) - 1
         step = rng.randrange(5)
         if step == 0:
@@ -169,12 +143,8 @@ def test_evaluation_is_pure_whatever_was_evaluated_before(rng: random.Random) ->
         elif step == 1:
             text = tiny.prompt(rng.randrange(1, 30), seed=rng.randrange(100))
         elif step > 2:
-            node = rng.randrange(len(tree))
-            text = [
-                *text,
-                *(tree.tokens[n] for n in tree.path_to(node)),
-                rng.randrange(tiny.VOCABULARY),
-            ]
+            path = tree.tokens_to(rng.randrange(len(tree)))
+            text = [*text, *path, rng.randrange(tiny.VOCABULARY)]
 
 
 def test_the_cache_never_moves_while_decoding() -> None:
@@ -183,21 +153,15 @@ def test_the_cache_never_moves_while_decoding() -> None:
     target, draft = CausalLM(long_llama(), "long"), CausalLM(long_llama(), "long draft")
     kind = methods.get("ouroboros")
     sampler = Sampler(Sampling(temperature=2.0, seed=1), tiny.VOCABULARY)
-    instance = kind(
-        kind.Hyperparameters.parse(kind.Hyperparameters.fixed(gamma=2, top_k_suffixes=1)),
-        Resources(sampler, draft),
-    )
-    pointers: set[tuple[int, ...]] = set()
-    steps = 0
+    chosen = kind.Hyperparameters.parse(kind.Hyperparameters.fixed(gamma=2, top_k_suffixes=1))
+    instance = kind(chosen, Resources(sampler, draft))
+    places: list[tuple[int, ...]] = []
     for step in decode(target, instance, tiny.prompt(11), max_new_tokens=1010, sampler=sampler):
-        steps += 1
-        both = [layer for model in (target, draft) for layer in model.cache.layers]
-        pointers.add(
-            tuple(tensor.data_ptr() for layer in both for tensor in (layer.keys, layer.values))
-        )
+        layers = [*target.cache.layers, *draft.cache.layers]
+        held = [tensor for layer in layers for tensor in (layer.keys, layer.values)]
+        places.append(tuple(tensor.data_ptr() for tensor in held))
         assert step.width <= TREE_ROOM
-    assert steps >= 200
-    assert len(pointers) == 1
+    assert len(places) >= 200 and len(set(places)) == 1
 
 
 def test_a_run_inherits_no_keys_or_values_from_the_one_before() -> None:
@@ -219,33 +183,24 @@ def long_llama() -> PreTrainedModel:
     """A tiny model with room for 2,048 tokens."""
     config = tiny.target("llama").config.to_dict() | {"max_position_embeddings": 2048}
     torch.manual_seed(0)
-    model: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(
-        transformers.LlamaConfig.from_dict(config)
-    )
-    return model.double().eval()
+    made = transformers.LlamaForCausalLM(transformers.LlamaConfig.from_dict(config))
+    model: PreTrainedModel = made.double().eval()
+    return model
 
 
 def test_the_cache_grows_only_beyond_its_room_and_keeps_what_it_holds() -> None:
-    model = CausalLM(long_llama(), "long")
-    text = tiny.prompt(200)
+    model, text = CausalLM(long_llama(), "long"), tiny.prompt(200)
     assert_equals_plain(model, text, TreeBuilder(text[-1]).build())
     capacity = model.cache.capacity
     longer = [*text, *tiny.prompt(capacity - 190, seed=8)]
-    assert_equals_plain(model, longer, random_tree(random.Random(0), longer[-1], 6))
+    assert_equals_plain(model, longer, tiny.random_tree(random.Random(0), longer[-1], 6))
     assert model.cache.capacity > capacity
 
 
-@pytest.mark.parametrize(
-    "missing",
-    [
-        1,
-        PACKED_CONTEXT,
-        PACKED_CONTEXT + 1,
-        PREFILL_CHUNK,
-        PREFILL_CHUNK + 1,
-        2 * PREFILL_CHUNK + 3,
-    ],
-)
+MISSING = [1, *(size + more for size in (PACKED_CONTEXT, PREFILL_CHUNK) for more in (0, 1))]
+
+
+@pytest.mark.parametrize("missing", [*MISSING, 2 * PREFILL_CHUNK + 3])
 def test_prefill_in_chunks_changes_nothing(missing: int) -> None:
     text = tiny.prompt(missing + 1)
     for prefilled in (False, True):
@@ -253,37 +208,32 @@ def test_prefill_in_chunks_changes_nothing(missing: int) -> None:
         if prefilled:
             model.prefill(text)
             assert model.passes == 0
-        assert_equals_plain(model, text, random_tree(random.Random(0), text[-1], 4))
+        assert_equals_plain(model, text, tiny.random_tree(random.Random(0), text[-1], 4))
 
 
 @pytest.mark.parametrize("length", [2, 40, PREFILL_CHUNK + 40])
 def test_prefill_tells_what_follows_the_last_of_every_token(length: int) -> None:
     """The oracle: one pass of transformers' over the whole text, all of whose rows meet the output
     matrix."""
-    text = tiny.prompt(length)
-    model = CausalLM(long_llama(), "long")
+    text, model = tiny.prompt(length), CausalLM(long_llama(), "long")
     found = model.prefill(text, 3)
-    rows = model.model(input_ids=torch.tensor([text])).logits[0]
-    assert found == {
-        token: rows[place].topk(3).indices.tolist() for place, token in enumerate(text[:-1])
-    }
-    assert_equals_plain(model, text, random_tree(random.Random(0), text[-1], 4))
+    rows = model.model(input_ids=torch.tensor([text])).logits[0].topk(3).indices.tolist()
+    assert found == {token: rows[place] for place, token in enumerate(text[:-1])}
+    assert_equals_plain(model, text, tiny.random_tree(random.Random(0), text[-1], 4))
 
 
 def test_an_aborted_pass_cannot_corrupt_the_next() -> None:
-    model = tiny.pair("llama")[0]
-    text = tiny.prompt(12)
-    assert_equals_plain(model, text, random_tree(random.Random(0), text[-1], 6))
-    layer = model.model.model.layers[1]
+    model, text = tiny.pair("llama")[0], tiny.prompt(12)
+    assert_equals_plain(model, text, tiny.random_tree(random.Random(0), text[-1], 6))
 
     def fail(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    hook = layer.register_forward_pre_hook(fail)
+    hook = model.model.model.layers[1].register_forward_pre_hook(fail)
     with pytest.raises(KeyboardInterrupt):
         model.evaluate([*text, 3], TreeBuilder(3).build())
     hook.remove()
-    assert_equals_plain(model, [*text, 4], random_tree(random.Random(1), 4, 6))
+    assert_equals_plain(model, [*text, 4], tiny.random_tree(random.Random(1), 4, 6))
 
 
 def test_the_root_must_end_the_context() -> None:
@@ -299,24 +249,15 @@ def test_a_smaller_vocabulary_cuts_the_padding_off() -> None:
     assert len(model.evaluate([1, 2], TreeBuilder(2).build()).logits(0)) == 20
 
 
+LOCAL = {"attention_types": [[["global", "local"], 1]], "num_heads": 4, "num_layers": 2}
+MAMBA2 = {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 8}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "bloom": ({"n_head": 4, "n_layer": 2}, "ALiBi"),
     "mpt": ({"d_model": 32, "n_heads": 4, "n_layers": 2}, "ALiBi"),
     "falcon": ({"alibi": True, "num_kv_heads": 4}, "ALiBi"),
-    "gpt_neo": (
-        {
-            "attention_types": [[["global", "local"], 1]],
-            "num_heads": 4,
-            "num_layers": 2,
-            "window_size": 4,
-        },
-        "local",
-    ),
+    "gpt_neo": ({**LOCAL, "window_size": 4}, "local"),
     "mamba": ({"state_size": 4}, "linear_attention"),
-    "mamba2": (
-        {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 8},
-        "linear_attention",
-    ),
+    "mamba2": (MAMBA2, "linear_attention"),
     "lfm2": ({"layer_types": ["conv", "full_attention"]}, "conv"),
     "rwkv": ({"attention_hidden_size": 32}, "state"),
 }
@@ -327,14 +268,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_cannot_be_verified_over_a_tree_is_refused_with_reason_and_remedy(
     architecture: str,
 ) -> None:
-    settings_, reason = REFUSED[architecture]
-    config = transformers.AutoConfig.for_model(architecture, **{**tiny._SIZES, **settings_})
-    model = transformers.AutoModelForCausalLM.from_config(config)
+    changes, reason = REFUSED[architecture]
+    config = transformers.AutoConfig.for_model(architecture, **{**tiny._SIZES, **changes})
+    model = CausalLM(
+        transformers.AutoModelForCausalLM.from_config(config), f"a {architecture} model"
+    )
     with pytest.raises(UnsupportedModel) as caught:
-        check_tree_support(CausalLM(model, f"a {architecture} model"))
-    assert f"a {architecture} model cannot be decoded speculatively" in str(caught.value)
-    assert reason in str(caught.value)
-    assert "Choose a decoder-only model" in str(caught.value)
+        check_tree_support(model)
+    said = str(caught.value)
+    assert f"a {architecture} model cannot be decoded speculatively" in said and reason in said
+    assert "Choose a decoder-only model" in said
 
 
 def test_the_self_check_sees_a_mask_that_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,13 +91,13 @@ def test_the_draft_reads_the_targets_rows_and_leaves_them_as_they_were(
     lengths = [layer.length for layer in target.cache.layers]
     assert lengths == [11 if n in skips.attention else 16 for n in range(2)]
     for node in range(len(tree)):
-        chain = [tree.tokens[one] for one in tree.path_to(node)]
+        chain = tree.tokens_to(node)
         wanted = oracle(model, context, chain, skips)
         assert np.allclose(evaluation.logits(node), wanted, atol=1e-5), node
     assert target.passes == 0 and draft.passes == 3
     judged = target.evaluate(context, tree)
     for node in range(len(tree)):
-        chain = [tree.tokens[one] for one in tree.path_to(node)]
+        chain = tree.tokens_to(node)
         assert np.allclose(judged.logits(node), target.plain([*context, *chain]), atol=1e-5)
     longer = [*context, 3, 5, 9]
     after = draft.evaluate(longer, tree_of(9))

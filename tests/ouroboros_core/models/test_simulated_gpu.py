@@ -7,7 +7,6 @@ Oracle: the text that the same models write on the processor.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from functools import cache
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 from ouroboros_core import methods
-from tests import ROOT
+from tests.commands import finished
 
 pytestmark = pytest.mark.slow
 
@@ -32,15 +31,7 @@ list more."""
 def simulated(*arguments: str) -> Any:
     """Run tests.simulated_gpu in a separate process, because it renames a backend of torch."""
     command = [sys.executable, "-m", "tests.simulated_gpu", *arguments]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-        encoding="utf-8",
-    )
+    done = finished(command)
     assert done.returncode == 0, done.stderr[:3000]
     return json.loads(done.stdout)
 

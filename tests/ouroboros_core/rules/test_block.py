@@ -14,14 +14,15 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.rules.block import Block, block_chances
-from ouroboros_core.rules.parts.base import Judgement
 from ouroboros_core.rules.rejection import Rejection
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree, TreeBuilder
 from tests.seeded_models import (
     CHI_SQUARE,
+    HIGH,
     SeededModel,
+    Trials,
     chi_square,
     distribution,
     fixed,
@@ -32,8 +33,6 @@ from tests.seeded_models import (
 DRAFT = Provenance(Source.DRAFT)
 SIZE, LENGTH = 3, 3
 """Tokens of the vocabulary, and of a drafted chain."""
-HIGH = float(np.nextafter(1.0, 0.0))
-"""The largest random number: only certain tokens pass."""
 
 
 class Models:
@@ -57,7 +56,7 @@ class Models:
 
     def after(self, tree: TokenTree) -> Any:
         """The target's p after a node of a tree."""
-        return lambda node: self.p([tree.tokens[above] for above in tree.path_to(node)])
+        return lambda node: self.p(tree.tokens_to(node))
 
     def drawn(self, tokens: Sequence[int]) -> float:
         """The probability that the draft draws these."""
@@ -73,20 +72,6 @@ class Models:
         return block_chances(p, q, tokens)
 
 
-class Recording:
-    """A witness that records the trials."""
-
-    def __init__(self) -> None:
-        self.judgements: list[Judgement] = []
-        self.rests: dict[int, Probabilities] = {}
-
-    def judged(self, judgement: Judgement) -> None:
-        self.judgements.append(judgement)
-
-    def left(self, node: int, p: Probabilities) -> None:
-        self.rests[node] = p
-
-
 def emissions(models: Models) -> dict[tuple[int, ...], float]:
     """The probability of everything that one step may emit: each draft, cut at each place by the
     rule itself, with random numbers that cut it there."""
@@ -99,10 +84,10 @@ def emissions(models: Models) -> dict[tuple[int, ...], float]:
             if share < 1e-12:  # a token with nearly probability 1 also passes HIGH
                 continue
             numbers = [0.0 if n == length else HIGH for n in range(1, LENGTH + 1)]
-            trials = Recording()
+            trials = Trials()
             path, _ = Block().judge(tree, target(models.after(tree), fixed(*numbers)), trials)
             assert len(path) == length
-            left = trials.rests[length] if length < LENGTH else models.p(tokens)
+            left = trials.left_after[length] if length < LENGTH else models.p(tokens)
             for token in range(SIZE):
                 chance = models.drawn(tokens) * share * float(left[token])
                 emitted[(*tokens[:length], token)] += chance
@@ -157,22 +142,6 @@ def test_the_weight_of_some_tokens_is_the_probability_that_at_least_they_are_acc
                 share = models.drawn((*start, *rest)) / models.drawn(start)
                 accepted += share * float(1 - np.prod([1 - c for c in chances[n - 1 :]]))
             assert accepted == pytest.approx(models.facts(start)[0][n], rel=1e-9)
-
-
-def test_over_two_thousand_drafts_a_block_has_more_accepted_tokens() -> None:
-    """Both rules judge the same drafts, each of other random models, twenty times."""
-    random = np.random.default_rng(1)
-    block = token = 0
-    for seed in range(2000):
-        models, tokens = Models(seed), tuple[int, ...]()
-        for _ in range(LENGTH):
-            tokens = (*tokens, int(random.choice(SIZE, p=models.q(tokens))))
-        tree = models.chain(tokens)
-        for _ in range(20):
-            answers = target(models.after(tree), lambda _: random)
-            block += len(Block().judge(tree, answers)[0])
-            token += len(Rejection().judge(tree, answers)[0])
-    assert block > token
 
 
 def test_a_chain_is_judged_with_the_random_numbers_of_its_first_position_alone() -> None:

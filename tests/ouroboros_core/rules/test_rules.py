@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from typing import Any
 
@@ -15,6 +14,7 @@ from ouroboros_core import rules
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampler, Sampling
 from tests import ROOT
+from tests.commands import finished
 
 SENTENCE = (
     "lenient, which is not lossless, keeps a token that is among the target's likeliest three"
@@ -30,14 +30,9 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         r"`ouroboros_core/rules/lenient\.py`:\n\n```python\n(.*?)^```$", guide, re.M | re.S
     )
     (folder / "lenient.py").write_text(source, encoding="utf-8")
-    process = subprocess.run(
+    process = finished(
         [sys.executable, "-m", "tests.ouroboros_core.rules.added", str(folder)],
-        cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "GRADIO_ANALYTICS_ENABLED": "False"},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
     )
     assert process.returncode == 0, process.stderr[-3000:]
     printed: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])

@@ -66,9 +66,8 @@ def recorded(method: str, rule: str) -> Trace:
 
 def java(name: str, steps: int) -> dict[str, Any]:
     """The first steps of a run that the page shows."""
-    data: dict[str, Any] = json.loads(
-        (assets() / "traces" / f"java-{name}.json").read_text(encoding="utf-8")
-    )
+    file = assets() / "traces" / f"java-{name}.json"
+    data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     whole = read_trace(json.dumps(data))
     data["steps"] = data["steps"][:steps]
     data["texts"] = data["texts"][: sum(len(step.tokens) for step in whole.steps[:steps])]
@@ -77,40 +76,27 @@ def java(name: str, steps: int) -> dict[str, Any]:
 
 def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
     """Compute everything that the page computes of a trace; with `drawn` also the charts."""
+    summary = Summary(trace, baseline)
     results: list[Any] = [
-        views.run_view(Summary(trace, baseline), run="r", seq=1, badge_text=views.badge(trace)),
-        diagnosis.sections(Summary(trace, baseline)),
+        views.run_view(summary, run="r", seq=1, badge_text=views.badge(trace)),
+        diagnosis.sections(summary),
         metrics.acceptance_by_position(trace),
         metrics.draft_passes_per_draft_token(trace),
-        [
-            metrics.proposed_by_source(trace),
-            metrics.accepted_by_source(trace),
-            metrics.accepted_by_learned(trace),
-        ],
+        metrics.proposed_by_source(trace),
+        metrics.accepted_by_source(trace),
+        metrics.accepted_by_learned(trace),
         view(diff(trace, trace)),
     ]
     if baseline is not None:
-        results += [
-            views.lane_view("lane", Summary(trace, baseline)),
-            metrics.draft_cost(trace, baseline),
-        ]
+        results += [views.lane_view("lane", summary), metrics.draft_cost(trace, baseline)]
     rows = list(csv.reader(io.StringIO(export.to_csv(trace, baseline))))[1:]
     assert [json.loads(row[2]) for row in rows] == list(trace.texts)
     if drawn:
-        results += [
-            figures.acceptance_length(trace.steps),
-            figures.choices(trace.steps),
-            figures.pool_growth(trace.steps),
-        ]
-        results += [
-            figures.tokens_against_time(trace, baseline),
-            figures.time_breakdown(trace, baseline),
-        ]
-        results += [
-            figures.acceptance_by_position(trace),
-            figures.break_even(Summary(trace, baseline)),
-        ]
-        results.append(diff_figures.steps_against_tokens(trace, trace))
+        results += [draw(trace.steps) for draw in (figures.acceptance_length, figures.choices)]
+        results += [figures.pool_growth(trace.steps), figures.acceptance_by_position(trace)]
+        results += [figures.tokens_against_time(trace, baseline), figures.break_even(summary)]
+        results += [figures.time_breakdown(trace, baseline)]
+        results += [diff_figures.steps_against_tokens(trace, trace)]
         if baseline is not None:
             results.append(figures.speedup_by_token(trace, baseline))
     json.dumps(results, allow_nan=False).encode()
@@ -118,36 +104,22 @@ def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
 
 
 NUMBERS = (
-    -1,
-    0,
-    1,
-    2,
-    3,
-    7,
-    2**31,
-    10**30,
-    -(2**63),
-    0.5,
-    1.5,
-    -0.25,
-    1e-320,
-    1e308,
+    *(-1, 0, 1, 2, 3, 7, 2**31, 10**30, -(2**63), 0.5, 1.5, -0.25, 1e-320, 1e308),
     *map(float, ("nan", "inf", "-inf")),
 )
-WORDS = (
+WORDS: tuple[str, ...] = (
     "",
     "3",
     HOSTILE,
     "x" * 1_500,
+    "7",
     "draft",
     "target",
     "window",
     "context",
     "history",
-    "rejection",
-    "trial",
-    "7",
 )
+WORDS = (*WORDS, "rejection", "trial")
 STRANGE: tuple[Any, ...] = (None, True, *NUMBERS, *WORDS, [], [0, 1], [[0]], {}, {"a": 1})
 
 
@@ -170,20 +142,17 @@ def random_entry(data: Any, chance: random.Random) -> tuple[Any, Any]:
 
 def change_value(data: Any, chance: random.Random) -> None:
     container, key = random_entry(data, chance)
-    value = container[key]
-    alike = (
-        NUMBERS if isinstance(value, int | float) else WORDS if isinstance(value, str) else STRANGE
-    )
+    number, text = (isinstance(container[key], kind) for kind in (int | float, str))
+    alike = NUMBERS if number else WORDS if text else STRANGE
     container[key] = copy.deepcopy(chance.choice(chance.choice([alike, alike, STRANGE])))
 
 
 def nudge(data: Any, chance: random.Random) -> None:
     container, key = random_entry(data, chance)
-    if isinstance(container[key], int | float):
-        container[key] = chance.choice(
-            [container[key] + 1, container[key] - 1, -container[key], container[key] * 1000]
-        )
-    elif isinstance(container[key], str):
+    value = container[key]
+    if isinstance(value, int | float):
+        container[key] = chance.choice([value + 1, value - 1, -value, value * 1000])
+    elif isinstance(value, str):
         container[key] += chance.choice([HOSTILE, "é", "\n", "🙂"])
 
 
@@ -195,14 +164,11 @@ def delete(data: Any, chance: random.Random) -> None:
 def add(data: Any, chance: random.Random) -> None:
     container, _ = random_entry(data, chance)
     if isinstance(container, dict):
-        container[chance.choice([HOSTILE, "extra", "__class__", "7", "also"])] = chance.choice(
-            STRANGE
-        )
+        name = chance.choice([HOSTILE, "extra", "__class__", "7", "also"])
+        container[name] = chance.choice(STRANGE)
     else:
-        container.insert(
-            chance.randrange(len(container) + 1),
-            copy.deepcopy(chance.choice([*container, 5, None])),
-        )
+        value = copy.deepcopy(chance.choice([*container, 5, None]))
+        container.insert(chance.randrange(len(container) + 1), value)
 
 
 def swap(data: Any, chance: random.Random) -> None:
@@ -212,9 +178,8 @@ def swap(data: Any, chance: random.Random) -> None:
 
 
 def double_step(data: Any, chance: random.Random) -> None:
-    data["steps"].insert(
-        chance.randrange(len(data["steps"])), copy.deepcopy(chance.choice(data["steps"]))
-    )
+    steps = data["steps"]
+    steps.insert(chance.randrange(len(steps)), copy.deepcopy(chance.choice(steps)))
 
 
 def mend(data: Any) -> None:
@@ -241,33 +206,19 @@ def nest(data: Any, chance: random.Random) -> None:
         container[key] = chance.choice([[container[key]], {"a": container[key]}])
 
 
-CHANGES: tuple[Callable[[Any, random.Random], None], ...] = (
-    change_value,
-    change_value,
-    nudge,
-    nudge,
-    delete,
-    add,
-    swap,
-    double_step,
-    change_tree,
-    nest,
-)
+Change = Callable[[Any, random.Random], None]
+CHANGES: tuple[Change, ...] = (change_value, change_value, nudge, nudge)
+CHANGES = (*CHANGES, delete, add, swap, double_step, change_tree, nest)
 
 
 def change_bytes(text: bytes, chance: random.Random) -> bytes:
     """A bit flipped, a stretch left out or written twice."""
     start, length = chance.randrange(len(text)), chance.choice([1, 3, 20])
     kind = chance.randrange(3)
+    before, part, rest = text[:start], text[start : start + length], text[start + length :]
     if kind == 0:
-        flipped = bytearray(text)
-        flipped[start] ^= 1 << chance.randrange(8)
-        return bytes(flipped)
-    return (
-        text[:start]
-        + (text[start : start + length] * 2 if kind == 1 else b"")
-        + text[start + length :]
-    )
+        return before + bytes([part[0] ^ 1 << chance.randrange(8)]) + part[1:] + rest
+    return before + (part * 2 if kind == 1 else b"") + rest
 
 
 def mutant(base: bytes, chance: random.Random) -> bytes:
@@ -280,9 +231,8 @@ def mutant(base: bytes, chance: random.Random) -> bytes:
     if chance.random() < 0.7:
         changes.append(partial(mend, data))
     for change in changes:
-        with suppress(
-            KeyError, TypeError, IndexError, AttributeError
-        ):  # another change has taken away what this one needs
+        # Another change may have taken away what this one needs.
+        with suppress(KeyError, TypeError, IndexError, AttributeError):
             change()
     return json.dumps(data, ensure_ascii=chance.random() < 0.5).encode("utf-8", "surrogatepass")
 
@@ -339,196 +289,90 @@ def test_an_empty_run_is_a_trace() -> None:
 def test_hostile_text_is_text() -> None:
     data = json.loads(typed_trace().to_json())
     texts = [f"{HOSTILE}{number}" for number in range(7)]
-    data |= {
-        "texts": texts,
-        "method": HOSTILE,
-        "target": HOSTILE,
-        "pieces": {"11": HOSTILE},
-        "prediction": HOSTILE,
-    }
+    data |= dict.fromkeys(("method", "target", "prediction"), HOSTILE)
+    data |= {"texts": texts, "pieces": {"11": HOSTILE}, "hyperparameters": {HOSTILE: HOSTILE}}
     data["prompt"]["text"] = data["environment"]["processor"] = HOSTILE
-    data["hyperparameters"] = {HOSTILE: HOSTILE}
     trace = read_trace(json.dumps(data))
-    run_view = json.loads(
-        json.dumps(views.run_view(Summary(trace), run="r", seq=1, badge_text=views.badge(trace)))
-    )
+    shown = views.run_view(Summary(trace), run="r", seq=1, badge_text=views.badge(trace))
+    run_view = json.loads(json.dumps(shown))
     assert [token["text"] for step in run_view["steps"] for token in step["tokens"]] == texts
     assert run_view["steps"][0]["nodes"][1]["text"] == run_view["prompt"] == HOSTILE
     assert HOSTILE in run_view["title"] and HOSTILE in run_view["badge"]
     compute(trace, typed_trace(), drawn=True)
 
 
+PER_TOKEN = ("target", "draft", "noise", "left")
+"""What is recorded for each token that was judged."""
+
+
 def changed(*where: Any, value: Any, base: Trace | None = None) -> str:
-    """A trace's JSON with one value replaced, or added."""
+    """A trace's JSON with one value replaced, or added, at the place of these keys."""
     data = json.loads((base or typed_trace()).to_json())
     inner = data
     for key in where[:-1]:
-        inner = inner[key]
-    inner[where[-1]] = value
+        inner = inner[int(key) if isinstance(inner, list) else key]
+    inner[int(where[-1]) if isinstance(inner, list) else where[-1]] = value
     return json.dumps(data)
 
 
-JUDGED = ("steps", 0, "judged")
+ONE_NODE = [{"node": 1, "tokens": [], "target": []}]
+"""What was judged, with the root left out."""
 
 
 @pytest.mark.parametrize(
-    ("where", "value", "message"),
+    ("place", "value", "message"),
     [
-        (("method",), "m" * 1_001, "method must have at most 1,000 characters, got 1,001"),
-        (("target",), None, "target: Input should be a valid string, got null"),
-        (
-            ("prompt", "text"),
-            "p" * 1_000_001,
-            "prompt.text must have at most 1,000,000 characters, got 1,000,001",
-        ),
-        (("prediction",), "p" * 1_000_001, "prediction must have at most 1,000,000 characters"),
-        (("prompt", "tokens"), [-1], "prompt.tokens.0 must be between 0 and 2,147,483,647, got -1"),
-        (
-            ("prompt", "tokens"),
-            [0, 2**31],
-            "prompt.tokens.1 must be between 0 and 2,147,483,647, got 2147483648",
-        ),
-        (
-            ("prompt", "tokens"),
-            [1] * 131_073,
-            "prompt.tokens must have at most 131,072 entries, got 131,073",
-        ),
-        (("environment", "threads"), -2, "environment.threads must be between 0"),
-        (
-            ("environment", "device"),
-            "d" * 1_001,
-            "environment.device must have at most 1,000 characters",
-        ),
-        (("texts", 0), "t" * 100_001, "texts.0 must have at most 100,000 characters"),
-        (("pieces", "5"), "p" * 1_001, "pieces.5 must have at most 1,000 characters"),
-        (("pieces", "-5"), "p", "pieces: a token id must be between 0 and 2,147,483,647, got -5"),
-        (
-            ("pieces",),
-            dict.fromkeys(range(131_073), ""),
-            "pieces must have at most 131,072 entries",
-        ),
-        (
-            ("hyperparameters",),
-            {str(n): n for n in range(65)},
-            "hyperparameters must have at most 64 entries, got 65",
-        ),
-        (
-            ("hyperparameters", "gamma"),
-            float("nan"),
-            "hyperparameters.gamma must be between .* got nan",
-        ),
-        (
-            ("hyperparameters", "gamma"),
-            10**300,
-            "hyperparameters.gamma must be between .* a number of more than 40 digits",
-        ),
-        (
-            ("hyperparameters", "gamma"),
-            "x" * 1_001,
-            "hyperparameters.gamma must have at most 1,000 characters",
-        ),
-        (
-            ("sampling", "temperature"),
-            3,
-            "sampling cannot be used: temperature must be between 0 and 2, got 3",
-        ),
-        (
-            ("sampling", "temperature"),
-            float("inf"),
-            "sampling.temperature must be between .* got inf",
-        ),
-        (("sampling", "heat"), 3, "sampling cannot be used: heat is not a setting here"),
-        (("max_new_tokens",), -1, "max_new_tokens must be between 0"),
-        (
-            ("ending",),
-            "never",
-            "ending: Input should be 'budget', 'stop token' or 'cancelled', got 'never'",
-        ),
-        (("steps", 1, "index"), 0, "steps.1.index must be its position, 1, got 0"),
-        (
-            ("steps", 0, "path"),
-            [2],
-            "steps.0.path is no walk from the root: 2 is no child of node 0",
-        ),
-        (("steps", 0, "target_token"), -3, "steps.0.target_token must be between 0"),
-        (("steps", 2, "path"), [], "steps.2 emits no token: a path or a target token is needed"),
-        (("steps", 0, "width"), 2, "steps.0.width must be between 3 and"),
-        (("steps", 0, "draft_passes"), -1, "steps.0.draft_passes must be between 0"),
-        (("steps", 0, "pool_size"), 2**31, "steps.0.pool_size must be between 0"),
-        (("steps", 0, "writer"), "phrase", "steps.0.writer must be target or draft, got phrase"),
-        (
-            ("steps", 0, "seconds", "draft"),
-            float("nan"),
-            "steps.0.seconds.draft must be between 0 and .* got nan",
-        ),
-        (
-            ("steps", 0, "seconds", "prefill"),
-            -0.5,
-            "steps.0.seconds.prefill must be between 0 and .* got -0.5",
-        ),
-        (
-            ("steps", 0, "seconds", "verify"),
-            1e7,
-            "steps.0.seconds.verify must be between 0 and 1,000,000",
-        ),
-        (
-            ("steps", 2, "seconds"),
-            {"prefill": 1.0},
-            "steps.2.seconds must be at least 1e-09 together, prefill apart",
-        ),
-        (("steps", 0, "tree", "tokens"), [2, -1, 11], "steps.0.tree.tokens.1 must be between 0"),
-        (
-            ("steps", 0, "tree", "parents"),
-            [-1, 2, 0],
-            "steps.0.tree: .* every other parent stands before its child",
-        ),
-        (
-            ("steps", 0, "tree", "silent"),
-            [3],
-            "steps.0.tree.silent.0 must be between 0 and 2, got 3",
-        ),
-        (
-            ("steps", 0, "tree", "provenance", 0, "source"),
-            "draft",
-            "provenance.0.source must be context, got draft",
-        ),
-        (
-            ("steps", 0, "tree", "provenance", 1, "source"),
-            "window",
-            "provenance.1.source must be one of copy, .* got window",
-        ),
-        (
-            ("steps", 0, "tree", "provenance", 1, "source"),
-            "me",
-            "provenance.1.source: Input should be 'context', .* got 'me'",
-        ),
-        (
-            ("steps", 0, "tree", "provenance", 1, "also"),
-            "context",
-            "provenance.1.also must be one of copy",
-        ),
-        (
-            ("steps", 0, "tree", "provenance", 1, "position"),
-            -1,
-            "provenance.1.position must be between 0",
-        ),
-        (
-            ("steps", 0, "tree", "provenance", 1, "confidence"),
-            1.2,
-            "provenance.1.confidence must be between 0 and 1, got 1.2",
-        ),
-        (
-            JUDGED,
-            [{"node": 1, "tokens": [], "target": []}],
-            "steps.0.judged must be the nodes of the walk in their order",
-        ),
+        ("method", "m" * 1_001, "PLACE must have at most 1,000 characters, got 1,001"),
+        ("target", None, "PLACE: Input should be a valid string, got null"),
+        ("prompt.text", "p" * 1_000_001, "PLACE must have at most 1,000,000 characters, got 1,000"),
+        ("prediction", "p" * 1_000_001, "PLACE must have at most 1,000,000 characters"),
+        ("prompt.tokens", [0, 2**31], "PLACE.1 must be between 0 and 2,147,483,647, got 21474836"),
+        ("prompt.tokens", [1] * 131_073, "PLACE must have at most 131,072 entries, got 131,073"),
+        ("environment.threads", -2, "PLACE must be between 0"),
+        ("environment.device", "d" * 1_001, "PLACE must have at most 1,000 characters"),
+        ("texts.0", "t" * 100_001, "PLACE must have at most 100,000 characters"),
+        ("pieces.5", "p" * 1_001, "PLACE must have at most 1,000 characters"),
+        ("pieces.-5", "p", "pieces: a token id must be between 0 and 2,147,483,647, got -5"),
+        ("pieces", dict.fromkeys(range(131_073), ""), "PLACE must have at most 131,072 entries"),
+        ("hyperparameters", {str(n): n for n in range(65)}, "PLACE must have at most 64 entries"),
+        ("hyperparameters.gamma", float("nan"), "PLACE must be between .* got nan"),
+        ("hyperparameters.gamma", 10**300, "PLACE must be .* a number of more than 40 digits"),
+        ("hyperparameters.gamma", "x" * 1_001, "PLACE must have at most 1,000 characters"),
+        ("sampling.temperature", 3, "sampling cannot be used: temperature must be between 0 and 2"),
+        ("sampling.temperature", float("inf"), "PLACE must be between .* got inf"),
+        ("sampling.heat", 3, "sampling cannot be used: heat is not a setting here"),
+        ("max_new_tokens", -1, "PLACE must be between 0"),
+        ("ending", "never", "PLACE: Input should be 'budget', 'stop token' or 'cancelled', got"),
+        ("steps.1.index", 0, "PLACE must be its position, 1, got 0"),
+        ("steps.0.path", [2], "PLACE is no walk from the root: 2 is no child of node 0"),
+        ("steps.0.target_token", -3, "PLACE must be between 0"),
+        ("steps.2.path", [], "steps.2 emits no token: a path or a target token is needed"),
+        ("steps.0.width", 2, "PLACE must be between 3 and"),
+        ("steps.0.draft_passes", -1, "PLACE must be between 0"),
+        ("steps.0.pool_size", 2**31, "PLACE must be between 0"),
+        ("steps.0.writer", "phrase", "PLACE must be target or draft, got phrase"),
+        ("steps.0.seconds.draft", float("nan"), "PLACE must be between 0 and .* got nan"),
+        ("steps.0.seconds.prefill", -0.5, "PLACE must be between 0 and .* got -0.5"),
+        ("steps.0.seconds.verify", 1e7, "PLACE must be between 0 and 1,000,000"),
+        ("steps.2.seconds", {"prefill": 1.0}, "PLACE must be at least 1e-09 together, prefill ap"),
+        ("steps.0.tree.tokens.1", -1, "PLACE must be between 0"),
+        ("steps.0.tree.parents", [-1, 2, 0], "steps.0.tree: .* other parent stands before its ch"),
+        ("steps.0.tree.silent", [3], "PLACE.0 must be between 0 and 2, got 3"),
+        ("steps.0.tree.provenance.0.source", "draft", "PLACE must be context, got draft"),
+        ("steps.0.tree.provenance.1.source", "window", "PLACE must be one of copy, .* got window"),
+        ("steps.0.tree.provenance.1.source", "me", "PLACE: Input should be 'context', .* got 'me'"),
+        ("steps.0.tree.provenance.1.also", "context", "PLACE must be one of copy"),
+        ("steps.0.tree.provenance.1.position", -1, "PLACE must be between 0"),
+        ("steps.0.tree.provenance.1.confidence", 1.2, "PLACE must be between 0 and 1, got 1.2"),
+        ("steps.0.judged", ONE_NODE, "PLACE must be the nodes of the walk in their order"),
     ],
 )
 def test_what_lies_out_of_bounds_is_refused_with_place_value_and_bound(
-    where: Any, value: Any, message: str
+    place: str, value: Any, message: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=f"^this is not a trace: .*{message}"):
-        read_trace(changed(*where, value=value))
+    expected = message.replace("PLACE", place)
+    with pytest.raises(InvalidInput, match=f"^this is not a trace: .*{expected}"):
+        read_trace(changed(*place.split("."), value=value))
 
 
 @pytest.mark.parametrize(
@@ -554,44 +398,41 @@ def test_a_lookahead_window_hangs_off_what_stands_before_it(
 
 
 @pytest.mark.parametrize(
-    ("where", "value", "message"),
+    ("place", "value", "message"),
     [
-        (("node",), 2, "must be the nodes of the walk"),
-        (("target",), [0.5], r"target must have one number for each of its \d+ tokens, got 1"),
-        (("target",), [], r"target must have one number for each"),
-        (("draft",), [0.5], "draft must have one number for each"),
-        (("noise",), [0.5], "noise must have one number for each"),
-        (("left",), [0.5], "left must have one number for each"),
-        (("target", 0), float("nan"), "target.0 must be between 0 and 1, got nan"),
-        (("target", 0), 1.01, "target.0 must be between 0 and 1, got 1.01"),
-        (("tokens", 0), -1, "tokens.0 must be between 0"),
-        (("tokens",), [1] * 513, "tokens must have at most 512 entries"),
-        (("trials", 0, "node"), 900, "trials must be the first of the nodes below node 0"),
-        (("trials", 0, "u"), 1.5, "trials.0.u must be between 0 and 1, got 1.5"),
-        (("trials", 0, "q"), -0.5, "trials.0.q must be between 0 and 1, got -0.5"),
-        (("trials", 0, "accepted"), None, "accepted: Input should be a valid boolean, got null"),
+        ("node", 2, "must be the nodes of the walk"),
+        *((name, [0.5], f"{name} must have one number for each") for name in PER_TOKEN),
+        ("target", [], r"target must have one number for each of its \d+ tokens, got 0"),
+        ("target.0", float("nan"), "target.0 must be between 0 and 1, got nan"),
+        ("target.0", 1.01, "target.0 must be between 0 and 1, got 1.01"),
+        ("tokens.0", -1, "tokens.0 must be between 0"),
+        ("tokens", [1] * 513, "tokens must have at most 512 entries"),
+        ("trials.0.node", 900, "trials must be the first of the nodes below node 0"),
+        ("trials.0.u", 1.5, "trials.0.u must be between 0 and 1, got 1.5"),
+        ("trials.0.q", -0.5, "trials.0.q must be between 0 and 1, got -0.5"),
+        ("trials.0.accepted", None, "accepted: Input should be a valid boolean, got null"),
     ],
 )
-def test_what_was_judged_fits_the_step(where: Any, value: Any, message: str) -> None:
+def test_what_was_judged_fits_the_step(place: str, value: Any, message: str) -> None:
     trace = recorded("speculative", "rejection")
     number = next(n for n, step in enumerate(trace.steps) if step.judged[0].trials)
+    where = ("steps", number, "judged", 0, *place.split("."))
     with pytest.raises(InvalidInput, match=message):
-        read_trace(changed("steps", number, "judged", 0, *where, value=value, base=trace))
+        read_trace(changed(*where, value=value, base=trace))
 
 
 def test_the_trials_agree_with_the_path() -> None:
     trace = recorded("token_recycling", "rejection")
-    number = next(
-        n for n, step in enumerate(trace.steps) if step.path and len(step.judged[0].trials) > 1
-    )
-    trials = json.loads(trace.to_json())["steps"][number]["judged"][0]["trials"]
+    tried = (n for n, s in enumerate(trace.steps) if s.path and len(s.judged[0].trials) > 1)
+    where = ("steps", next(tried), "judged", 0, "trials")
+    trials = json.loads(trace.to_json())["steps"][where[1]]["judged"][0]["trials"]
     flipped = [trial | {"accepted": not trial["accepted"]} for trial in trials]
     for value, message in (
         (flipped, "must say whether node 1 is on the path"),
         (trials[:1], "must include the node that is on"),
     ):
         with pytest.raises(InvalidInput, match=message):
-            read_trace(changed("steps", number, "judged", 0, "trials", value=value, base=trace))
+            read_trace(changed(*where, value=value, base=trace))
 
 
 @pytest.mark.parametrize(
@@ -621,21 +462,17 @@ def test_a_message_holds_no_markup_of_the_file() -> None:
     ):
         with pytest.raises(InvalidInput) as caught:
             read_trace(changed(*where, value=value))
-        assert (
-            not {*"<>$`{}&[]\x00\n\u202e"} & {*str(caught.value)} and len(str(caught.value)) < 400
-        )
-    with pytest.raises(
-        InvalidInput,
-        match=r"schema version '·img src=x.*; this program reads version 1: open it with",
-    ):
+        said = str(caught.value)
+        assert not {*"<>$`{}&[]\x00\n\u202e"} & {*said} and len(said) < 400
+    version = r"schema version '·img src=x.*; this program reads version 1: open it with"
+    with pytest.raises(InvalidInput, match=version):
         read_trace(changed("version", value=HOSTILE))
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_parsed() -> None:
     began = time.process_time()
-    with pytest.raises(
-        InvalidInput, match=r"the trace has 20\.0 MB; at most 16 MB are read: record a shorter run"
-    ):
+    message = r"the trace has 20\.0 MB; at most 16 MB are read: record a shorter run"
+    with pytest.raises(InvalidInput, match=message):
         read_trace(b"[" * (20 * 2**20))
     assert time.process_time() - began < 1
     assert len((assets() / "traces" / "java-ouroboros.json").read_bytes()) < trace_io.MAX_BYTES / 50
@@ -644,15 +481,12 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_parsed() -> None:
 def test_a_list_of_a_million_errors_is_refused_at_its_first() -> None:
     """Each would be a separate object: gigabytes."""
     began = time.process_time()
-    with pytest.raises(
-        InvalidInput, match=r"steps\.0: Input should be a dictionary or an instance of Step, got 7"
-    ):
-        read_trace(
-            changed("steps", value=0).replace('"steps": 0', '"steps": [' + "7," * 1_000_000 + "7]")
-        )
-    with pytest.raises(
-        InvalidInput, match=r"steps\.0\.tree\.tokens\.0: Input should be a valid integer.* got 'a'"
-    ):
+    many = '"steps": [' + "7," * 1_000_000 + "7]"
+    dictionary = r"steps\.0: Input should be a dictionary or an instance of Step, got 7"
+    with pytest.raises(InvalidInput, match=dictionary):
+        read_trace(changed("steps", value=0).replace('"steps": 0', many))
+    integer = r"steps\.0\.tree\.tokens\.0: Input should be a valid integer.* got 'a'"
+    with pytest.raises(InvalidInput, match=integer):
         read_trace(changed("steps", 0, "tree", "tokens", value=["a"] * 1_000_000))
     assert time.process_time() - began < 3
 
@@ -669,46 +503,30 @@ def comb(nodes: int, deep: bool) -> dict[str, Any]:
     """A chain, or a root with children, of short JSON."""
     parents = [-1, *(n if deep else 0 for n in range(nodes - 1))]
     origins = [{"source": "context"}, *({"source": "copy"} for _ in range(nodes - 1))]
-    return {
-        "tree": {"tokens": [7] * nodes, "parents": parents, "provenance": origins},
-        "width": nodes,
-    }
+    tree = {"tokens": [7] * nodes, "parents": parents, "provenance": origins}
+    return {"tree": tree, "width": nodes}
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("steps", "nodes", "deep", "message"),
     [
-        (
-            lambda: repeated(1, **comb(1_025, False)),
-            r"steps.0.tree.tokens must have at most 1,024 entries, got 1,025",
-        ),
-        (
-            lambda: repeated(1, **comb(258, True)),
-            "steps.0.tree must have at most 256 levels, got 257",
-        ),
-        (
-            lambda: repeated(129, **comb(1_024, False)),
-            "all trees together must have at most 131,072 nodes, got 132,096",
-        ),
-        (
-            lambda: repeated(32_769, **comb(2, False)),
-            "steps must have at most 32,768 entries, got 32,769",
-        ),
+        (1, 1_025, False, "steps.0.tree.tokens must have at most 1,024 entries, got 1,025"),
+        (1, 258, True, "steps.0.tree must have at most 256 levels, got 257"),
+        (129, 1_024, False, "all trees together must have at most 131,072 nodes, got 132,096"),
+        (32_769, 2, False, "steps must have at most 32,768 entries, got 32,769"),
     ],
 )
 def test_a_tree_or_a_run_that_is_too_large_is_refused(
-    text: Callable[[], str], message: str
+    steps: int, nodes: int, deep: bool, message: str
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
-        read_trace(text())
+        read_trace(repeated(steps, **comb(nodes, deep)))
 
 
 def test_a_long_piece_cannot_be_named_a_million_times() -> None:
     data = json.loads(repeated(40, **comb(1_000, False)))
-    with pytest.raises(
-        InvalidInput,
-        match="nodes and listed tokens together must have at most 33,554,432 characters",
-    ):
+    message = "nodes and listed tokens together must have at most 33,554,432 characters"
+    with pytest.raises(InvalidInput, match=message):
         read_trace(json.dumps(data | {"pieces": {"7": "p" * 1_000}}))
 
 
@@ -734,18 +552,13 @@ def test_a_file_may_hold_the_plain_run_too_under_the_same_bounds() -> None:
     assert trace_io.read_run(text) == (trace, plain)
     assert trace_io.read_run(trace.to_json()) == (trace, None)
     both = json.loads(text)
+    other, no_trace = both["baseline"], "baseline: this is not a trace:"
     for wrong, message in (
-        (3, "baseline: this is not a trace: it must be a JSON object, got 3"),
-        ({}, "baseline: this is not a trace: method: Field required"),
-        (both["baseline"] | {"version": 2}, "baseline: the trace has schema version 2"),
-        (
-            both["baseline"] | {"texts": []},
-            "baseline: this is not a trace: texts must be one for each emitted token",
-        ),
-        (
-            both["baseline"] | {"prompt": both["prompt"] | {"tokens": [1]}},
-            "baseline must be a run of the same prompt",
-        ),
+        (3, f"{no_trace} it must be a JSON object, got 3"),
+        ({}, f"{no_trace} method: Field required"),
+        (other | {"version": 2}, "baseline: the trace has schema version 2"),
+        (other | {"texts": []}, f"{no_trace} texts must be one for each emitted token"),
+        (other | {"prompt": other["prompt"] | {"tokens": [1]}}, "must be a run of the same prompt"),
     ):
         broken = json.dumps(both | {"baseline": wrong})
         assert read_trace(broken) == trace

@@ -24,19 +24,11 @@ def test_kinds_and_numbers_of_a_trace_typed_by_hand() -> None:
     assert [step.tested for step in trace.steps] == [2, 2, 2]
     assert metrics.mean_acceptance_length(trace) == 7 / 3
     assert metrics.draft_acceptance_rate(trace.steps) == 5 / 6
-    assert metrics.proposal_acceptance_rate(trace.steps) == 5 / sum(
-        len(step.tree.tokens) - 1 for step in trace.steps
-    )
+    proposed = sum(len(step.tree.tokens) - 1 for step in trace.steps)
+    assert metrics.proposal_acceptance_rate(trace.steps) == 5 / proposed
     assert metrics.draft_passes_per_draft_token(trace) == 5 / 5
-    assert [s.value for s in metrics.token_sources(trace)] == [
-        "draft",
-        "target",
-        "draft",
-        "suffix",
-        "target",
-        "draft",
-        "draft",
-    ]
+    sources = " ".join(source.value for source in metrics.token_sources(trace))
+    assert sources == "draft target draft suffix target draft draft"
     assert metrics.accepted_by_learned(trace) == {Learned.HISTORY: 1}
     assert metrics.acceptance_by_position(trace) == [(3, 3), (3, 2)]
     assert metrics.decode_seconds(trace) == pytest.approx(0.8)
@@ -55,29 +47,22 @@ def test_tokens_by_source_add_up_and_nothing_is_accepted_that_was_not_proposed()
 def timed(trace: Trace, seconds: Sequence[float], width: int = 1) -> Trace:
     """Return a trace with one step for each of `seconds`: a pass over `width` rows that took them,
     and nothing else."""
-    first = trace.steps[0]
-    steps = [
-        replace(first, index=n, width=width, seconds=Seconds(verify=value))
-        for n, value in enumerate(seconds)
-    ]
-    return replace(trace, steps=tuple(steps), texts=trace.texts[:1] * len(steps))
+    step = replace(trace.steps[0], width=width)
+    passes = [replace(step, index=n, seconds=Seconds(verify=s)) for n, s in enumerate(seconds)]
+    return replace(trace, steps=tuple(passes), texts=trace.texts[:1] * len(passes))
 
 
-def test_the_spread_of_passes_is_the_interquartile_range_over_the_median_of_passes_as_wide() -> (
-    None
-):
+def test_the_spread_of_equal_passes_is_the_interquartile_range_over_the_median() -> None:
     """Counted by hand: of 1 to 9 tenths the quartiles (exclusive) are 0.25, 0.5 and 0.75."""
     plain = plain_trace()
     tenths = [n / 10 for n in range(1, 10)]
     assert metrics.pass_spread(timed(plain, tenths)) == pytest.approx((0.75 - 0.25) / 0.5)
     assert metrics.pass_spread(timed(plain, [0.1] * 7)) is None, "too few to tell"
     narrow, wide = timed(plain, [0.1] * 8), timed(plain, [0.5] * 8, width=6)
-    both = replace(narrow, steps=(*narrow.steps, *wide.steps))
-    assert metrics.pass_spread(both) == pytest.approx(0), "wider passes may take longer"
     unlike = [replace(step, width=n + 10) for n, step in enumerate(timed(plain, tenths).steps)]
-    assert metrics.pass_spread(replace(narrow, steps=(*narrow.steps, *unlike))) == pytest.approx(
-        0
-    ), "nothing is as wide as they"
+    for others in (wide.steps, unlike):  # wider passes may take longer, and of no two the same
+        both = replace(narrow, steps=(*narrow.steps, *others))
+        assert metrics.pass_spread(both) == pytest.approx(0)
 
 
 def judged_busy(trace: Trace, plain: Trace) -> list[object]:
@@ -86,19 +71,17 @@ def judged_busy(trace: Trace, plain: Trace) -> list[object]:
 
 def test_a_speedup_that_passes_cannot_explain_is_said_to_be_measured_on_a_busy_machine() -> None:
     """typed_trace yields 7 tokens in 3 steps; plain decoding needs 7 steps."""
-    trace = replace(
-        typed_trace(),
-        steps=tuple(replace(s, seconds=Seconds(verify=0.1)) for s in typed_trace().steps),
-    )
-    length = metrics.mean_acceptance_length(trace)
+
+    def even(trace: Trace, seconds: float) -> Trace:
+        took = Seconds(verify=seconds)
+        return replace(trace, steps=tuple(replace(step, seconds=took) for step in trace.steps))
 
     def plain(factor: float) -> Trace:
         """Plain decoding whose equal passes take `factor` times as long."""
-        steps = tuple(
-            replace(step, seconds=Seconds(verify=0.1 * factor)) for step in plain_trace().steps
-        )
-        return replace(plain_trace(), steps=steps)
+        return even(plain_trace(), 0.1 * factor)
 
+    trace = even(typed_trace(), 0.1)
+    length = metrics.mean_acceptance_length(trace)
     assert metrics.speedup(trace, plain(1.1)) == pytest.approx(1.1 * length)
     assert metrics.busy(trace, plain(1.0)) is None
     assert metrics.busy(trace, plain(1.04)) is None, "what is usual between two runs"
@@ -111,11 +94,11 @@ def test_a_speedup_that_passes_cannot_explain_is_said_to_be_measured_on_a_busy_m
     steady = timed(plain_trace(), [0.1] * 9)
     unsteady = timed(plain_trace(), [0.06, 0.07, 0.08, 0.1, 0.1, 0.1, 0.12, 0.13, 0.14])
     assert metrics.busy(steady, steady) is None
+
+    def told(method: str, trace: Trace, baseline: Trace | None = None) -> str:
+        return str(views.lane_view(method, Summary(trace, baseline))["row"][-2])
+
     for pair in ((steady, unsteady), (unsteady, steady)):
         assert judged_busy(*pair) == ["unsteady", pytest.approx(metrics.pass_spread(unsteady))]
-        assert views.lane_view("union", Summary(*pair))["row"][-2].endswith(
-            "×, measured on a busy machine"
-        )
-    assert views.lane_view("autoregressive", Summary(unsteady, unsteady))["row"][-2] == "1.00×", (
-        "it is not compared with itself"
-    )
+        assert told("union", *pair).endswith("×, measured on a busy machine")
+    assert told("autoregressive", unsteady, unsteady) == "1.00×", "not compared with itself"

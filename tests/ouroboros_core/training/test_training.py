@@ -6,7 +6,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from ouroboros_core.training.session import make_student as begin
 from ouroboros_core.training.student import Columns, soft_cross_entropy
 from ouroboros_core.tree import Provenance, TreeBuilder
 from tests import ROOT, tiny
+from tests.commands import finished
 from tests.folders import save
 
 pytestmark = pytest.mark.slow
@@ -55,38 +55,31 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> str:
 def written(target: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Conversations that the tiny target wrote, by the real command."""
     out = tmp_path_factory.mktemp("data") / "written"
-    assert (
-        train(
-            "data",
-            "--target",
-            target,
-            "--out",
-            str(out),
-            "--tokens",
-            "4000",
-            "--answer-tokens",
-            "24",
-        )
-        == 0
-    )
+    assert train(f"data --target {target} --out {out} --tokens 4000 --answer-tokens 24") == 0
     return out
 
 
-def train(*arguments: str) -> int:
-    return cli.main(
-        [
-            "train",
-            arguments[0],
-            *arguments[1:],
-            *(["--device", "cpu", "--dtype", "float32"] if arguments[0] != "export" else []),
-        ]
-    )
+def train(command: str, *more: str) -> int:
+    """Run the command `train` with words that are separated by spaces, and `more` as it is."""
+    here = () if command.startswith("export") else ("--device", "cpu", "--dtype", "float32")
+    return cli.main(["train", *command.split(), *more, *here])
+
+
+def common(kind: str, target: str, data: Path, out: Path) -> str:
+    """A short training of a kind."""
+    return f"{kind} --target {target} --data {data} --out {out} {COMMON}"
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return {
-        k: v for file in sorted(folder.glob("*.safetensors")) for k, v in load_file(file).items()
-    }
+    files = sorted(folder.glob("*.safetensors"))
+    return {name: weight for file in files for name, weight in load_file(file).items()}
+
+
+def curve(folder: Path) -> list[dict[str, Any]]:
+    """The curve of a finished training."""
+    record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    points: list[dict[str, Any]] = record["curve"]
+    return points
 
 
 METHOD = {
@@ -98,18 +91,7 @@ METHOD = {
 }
 """What drafts with each kind of what is trained."""
 
-COMMON = (
-    "--tokens",
-    "3000",
-    "--batch-tokens",
-    "512",
-    "--outputs",
-    "24",
-    "--held-out",
-    "8",
-    "--seed",
-    "3",
-)
+COMMON = "--tokens 3000 --batch-tokens 512 --outputs 24 --held-out 8 --seed 3"
 
 
 def test_the_target_writes_conversations_and_goes_on_where_it_stopped(
@@ -124,18 +106,17 @@ def test_the_target_writes_conversations_and_goes_on_where_it_stopped(
     for n in range(len(data)):
         answer = data.tokens[data.offsets[n] + data.answer_start[n] : data.offsets[n + 1]].tolist()
         assert not stops & set(answer[:-1])
-    out = tmp_path / "again"
-    few = ("--target", target, "--answer-tokens", "64", "--kinds", "free,summary,reading")
-    assert train("data", *few, "--out", str(tmp_path / "whole"), "--tokens", "30000") == 0
+    few = f"data --target {target} --answer-tokens 64 --kinds free,summary,reading --out"
+    assert train(f"{few} {tmp_path / 'whole'} --tokens 30000") == 0
     parts = sorted((tmp_path / "whole").glob("*.npz"))
     kinds = {file.stem.split("-")[1] for file in parts}
     assert "free" in kinds and kinds & {"summary", "reading"}
-    here = (*few, "--out", str(out))
-    assert train("data", *here, "--tokens", "1") == 0
+    here = f"{few} {(out := tmp_path / 'again')}"
+    assert train(f"{here} --tokens 1") == 0
     assert len(list(out.glob("*.npz"))) == 1
-    assert train("data", *here, "--tokens", "16000", "--resume") == 0
-    assert train("data", *here, "--tokens", "30000") == 2
-    assert train("data", *here, "--tokens", "30000", "--resume") == 0
+    assert train(f"{here} --tokens 16000 --resume") == 0
+    assert train(f"{here} --tokens 30000") == 2
+    assert train(f"{here} --tokens 30000 --resume") == 0
     assert Conversations.load(sorted(out.glob("*.npz"))).digest == Conversations.load(parts).digest
 
 
@@ -158,38 +139,17 @@ def test_articles_and_sentences_are_taken_from_the_texts_that_are_given(
     paragraphs = [f"the cat number {n} sat on the mat. it was late" for n in range(20)]
     book.write_text("\n\n".join(paragraphs), encoding="utf-8")
     foreign.write_text("Grüße von der Katze\n\nDie Matte ist nass", encoding="utf-8")
-    texts = (
-        "--passages",
-        str(book),
-        "--foreign",
-        f"German={foreign}",
-        "--kinds",
-        "summary,reading,translation",
-    )
-    assert (
-        train(
-            "data",
-            "--target",
-            target,
-            "--out",
-            str(out),
-            "--tokens",
-            "9000",
-            "--answer-tokens",
-            "8",
-            *texts,
-        )
-        == 0
-    )
+    texts = f"--passages {book} --foreign German={foreign} --kinds summary,reading,translation"
+    sizes = "--tokens 9000 --answer-tokens 8"
+    assert train(f"data --target {target} --out {out} {sizes} {texts}") == 0
     words = transformers.AutoTokenizer.from_pretrained(target)
     kinds = set()
     for file in sorted(out.glob("*.npz")):
         data, kind = Conversations.load([file]), file.stem.split("-")[1]
         kinds.add(kind)
         for n in range(len(data)):
-            prompt = words.decode(
-                data.tokens[data.offsets[n] : data.offsets[n] + data.answer_start[n]]
-            )
+            start = data.offsets[n]
+            prompt = words.decode(data.tokens[start : start + data.answer_start[n]])
             if kind == "translation":
                 assert any(text in prompt for text in ("Grüße von der Katze", "Die Matte ist nass"))
                 assert "to English: " in prompt
@@ -213,44 +173,25 @@ def test_training_goes_from_nothing_to_something_that_drafts(
     accepted at times."""
     monkeypatch.setattr("ouroboros_core.training.loop.CHECKPOINT_STEPS", 10)
     out = tmp_path / "made"
-    assert (
-        train(
-            kind,
-            "--target",
-            target,
-            "--data",
-            str(written),
-            "--out",
-            str(out),
-            *COMMON,
-            "--tokens",
-            "12000",
-        )
-        == 0
-    )
+    assert train(f"{common(kind, target, written, out)} --tokens 12000") == 0
     assert "held-out agreement" in capsys.readouterr().out
-    record = json.loads((out / "training.json").read_text(encoding="utf-8"))
+    text = (out / "training.json").read_text(encoding="utf-8")
+    record = json.loads(text)
     assert record["kind"] == kind and record["recipe"]["seed"] == 3
-    curve = record["curve"]
-    assert curve[-1]["tokens"] >= 12000
-    assert curve[-1]["loss"] < curve[0]["loss"]
+    assert curve(out)[-1]["tokens"] >= 12000
+    assert curve(out)[-1]["loss"] < curve(out)[0]["loss"]
     card = (out / "README.md").read_text(encoding="utf-8")
-    assert all(
-        part in card
-        for part in ("24 output tokens", "held-out", "seed 3", "| tokens |", f"train {kind}")
-    )
-    assert str(tmp_path) not in card + (out / "training.json").read_text(encoding="utf-8"), (
-        "no path of a machine"
-    )
+    parts = ("24 output tokens", "held-out", "seed 3", "| tokens |", f"train {kind}")
+    assert all(part in card for part in parts)
+    assert str(tmp_path) not in card + text, "no path of a machine"
     named: dict[str, Any] = {"draft" if kind == "draft" else "head": str(out)}
     pair = load_pair(target, device="cpu", dtype="float32", **named)
     method = methods.get(METHOD[kind])
     settings = method.Hyperparameters(**method.Hyperparameters.fixed())
     task = Task("the cat sat", method.id, settings, max_new_tokens=60, chat=False)
     trace = Generation(pair, task).run()
-    assert list(trace.tokens) == tiny.plain(
-        pair.target.model, trace.prompt.tokens, 60, stop=pair.stop_tokens
-    )
+    model, prompt = pair.target.model, trace.prompt.tokens
+    assert list(trace.tokens) == tiny.plain(model, prompt, 60, stop=pair.stop_tokens)
     assert any(step.path for step in trace.steps)
     drafted = {step.tree.tokens[n] for step in trace.steps for n in range(1, len(step.tree))}
     assert drafted <= set(weights(out)["outputs"].tolist())
@@ -261,95 +202,58 @@ def test_training_goes_from_nothing_to_something_that_drafts(
 def test_an_interrupted_training_ends_with_the_weights_of_an_unbroken_one(
     kind: str, target: str, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ouroboros_core.training import loop
-
-    monkeypatch.setattr(loop, "CHECKPOINT_STEPS", 4)
-    common = (kind, "--target", target, "--data", str(written), *COMMON)
-    assert train(*common, "--out", str(tmp_path / "whole")) == 0
-    broken = (*common, "--out", str(tmp_path / "broken"))
-    asked = 0
-
-    def stopper(_: Any) -> Any:
-        def stop() -> bool:
-            nonlocal asked
-            asked += 1
-            return asked == 2
-
-        return stop
-
-    monkeypatch.setattr("ouroboros_core.cli.train._stopper", stopper)
-    assert train(*broken) == 0
+    monkeypatch.setattr("ouroboros_core.training.loop.CHECKPOINT_STEPS", 4)
+    assert train(common(kind, target, written, tmp_path / "whole")) == 0
+    broken = common(kind, target, written, tmp_path / "broken")
+    asked = iter((False, True))
+    monkeypatch.setattr("ouroboros_core.cli.train._stopper", lambda _: lambda: next(asked, False))
+    assert train(broken) == 0
     part = weights(tmp_path / "broken")
-    assert train(*broken) == 2, "without --resume an old checkpoint is not overwritten"
-    assert train(*broken, "--resume") == 0
+    assert train(broken) == 2, "without --resume an old checkpoint is not overwritten"
+    assert train(f"{broken} --resume") == 0
     whole, resumed = weights(tmp_path / "whole"), weights(tmp_path / "broken")
     assert whole.keys() == resumed.keys()
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
     assert any(not torch.equal(whole[name], part[name]) for name in whole)
     curves = [
-        json.loads((tmp_path / name / "training.json").read_text(encoding="utf-8"))["curve"]
+        [(point["tokens"], point["loss"], point["agreement"]) for point in curve(tmp_path / name)]
         for name in ("whole", "broken")
     ]
-    assert [(p["tokens"], p["loss"], p["agreement"]) for p in curves[0]] == [
-        (p["tokens"], p["loss"], p["agreement"]) for p in curves[1]
-    ]
+    assert curves[0] == curves[1]
 
 
-def test_a_checkpoint_of_another_recipe_is_not_gone_on_from(
+def test_a_checkpoint_is_gone_on_from_with_the_same_recipe_and_data_alone(
     target: str, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    common = (
-        "draft",
-        "--target",
-        target,
-        "--data",
-        str(written),
-        *COMMON,
-        "--out",
-        str(tmp_path / "d"),
-    )
-    assert train(*common, "--layers", "1") == 0
-    assert train(*common, "--layers", "2", "--resume") == 2
+    """With more data, what was held out would be trained on."""
+    data = shutil.copytree(written, tmp_path / "more")
+    begun = common("draft", target, data, tmp_path / "d")
+    assert train(f"{begun} --layers 1") == 0
+    assert train(f"{begun} --layers 2 --resume") == 2
     assert "was trained with layers" in capsys.readouterr().err
+    shutil.copy(sorted(data.glob("*.npz"))[0], data / "99999-free.npz")
+    assert train(f"{begun} --layers 1 --resume") == 2
+    assert "was trained with digest" in capsys.readouterr().err
 
 
 def test_a_narrow_draft_has_matrices_of_its_own(target: str, written: Path, tmp_path: Path) -> None:
     out = tmp_path / "narrow"
-    assert (
-        train(
-            "draft",
-            "--target",
-            target,
-            "--data",
-            str(written),
-            "--out",
-            str(out),
-            *COMMON,
-            "--hidden",
-            "16",
-            "--layers",
-            "2",
-        )
-        == 0
-    )
+    assert train(f"{common('draft', target, written, out)} --hidden 16 --layers 2") == 0
     pair = load_pair(target, str(out), device="cpu", dtype="float32")
     assert pair.draft is not None
     assert pair.draft.model.config.hidden_size == 16
-    assert (
-        pair.draft.model.get_input_embeddings().weight
-        is not pair.target.model.get_input_embeddings().weight
-    )
+    draft, big = (model.model.get_input_embeddings() for model in (pair.draft, pair.target))
+    assert draft.weight is not big.weight
 
 
 def test_a_parallel_drafter_that_begins_as_an_eagle_head_guesses_the_next_token_as_it_does(
     target: str, written: Path, tmp_path: Path
 ) -> None:
     """The oracle is the EAGLE head itself; the drafter is stored in 8 bits."""
-    common = ("--target", target, "--data", str(written), *COMMON)
     eagle, parallel = tmp_path / "eagle", tmp_path / "parallel"
-    assert train("eagle", *common, "--tokens", "1000", "--out", str(eagle)) == 0
-    still = ("--tokens", "500", "--learning-rate", "1e-12", "--start", str(eagle))
-    assert train("parallel", *common, *still, "--bits", "8", "--out", str(parallel)) == 0
+    assert train(f"{common('eagle', target, written, eagle)} --tokens 1000") == 0
+    still = f"--tokens 500 --learning-rate 1e-12 --start {eagle} --bits 8"
+    assert train(f"{common('parallel', target, written, parallel)} {still}") == 0
     assert weights(parallel)["query.weight"].dtype == torch.int8
     assert "stored in 8 bits a weight" in (parallel / "README.md").read_text(encoding="utf-8")
     pair = load_pair(target, "none", [str(eagle), str(parallel)], device="cpu", dtype="float32")
@@ -367,23 +271,19 @@ def test_training_can_go_on_from_a_finished_one(
     kind: str, target: str, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It begins where that one ended: with a learning rate of almost nothing it stays the same."""
-    common = (kind, "--target", target, "--data", str(written), *COMMON)
     first, second = tmp_path / "first", tmp_path / "second"
-    assert train(*common, "--out", str(first), "--note", "tales of cats") == 0
-    still = ("--tokens", "500", "--learning-rate", "1e-12", "--note", "tales of dogs")
-    assert train(*common, *still, "--out", str(second), "--start", str(first)) == 0
+    assert train(common(kind, target, written, first), "--note", "tales of cats") == 0
+    still = f"--tokens 500 --learning-rate 1e-12 --start {first}"
+    again = f"{common(kind, target, written, second)} {still}"
+    assert train(again, "--note", "tales of dogs") == 0
     before, after = weights(first), weights(second)
     assert all(torch.equal(before[name], after[name]) for name in before)
-    curves = [
-        json.loads((folder / "training.json").read_text(encoding="utf-8"))["curve"]
-        for folder in (first, second)
-    ]
-    assert curves[1][: len(curves[0])] == curves[0]
-    assert curves[1][-1]["tokens"] > curves[0][-1]["tokens"]
+    assert curve(second)[: len(curve(first))] == curve(first)
+    assert curve(second)[-1]["tokens"] > curve(first)[-1]["tokens"]
     card = (second / "README.md").read_text(encoding="utf-8")
     assert "earlier run" in card and "(tales of dogs; in the earlier runs: tales of cats)" in card
     other = "eagle" if kind == "draft" else "draft"
-    assert train(other, *common[1:], "--out", str(tmp_path / "x"), "--start", str(first)) == 2
+    assert train(f"{common(other, target, written, tmp_path / 'x')} --start {first}") == 2
     assert "to go on from" in capsys.readouterr().err
 
 
@@ -395,177 +295,69 @@ def test_a_card_says_of_texts_once_that_earlier_runs_had_them() -> None:
     assert joined_note("cats and dogs", "cats") == "cats; in the earlier runs: cats and dogs"
 
 
-def test_a_finished_folder_is_not_written_over(
-    target: str, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "model.safetensors").touch()
-    assert (
-        train(
-            "draft",
-            "--target",
-            target,
-            "--data",
-            str(written),
-            "--out",
-            str(tmp_path / "full"),
-            *COMMON,
-        )
-        == 2
-    )
-    assert "is there already" in capsys.readouterr().err
-
-
-def test_more_data_is_not_taken_for_the_same(
-    target: str, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Otherwise what was held out would be trained on."""
-    more = tmp_path / "more"
-    shutil.copytree(written, more)
-    common = (
-        "draft",
-        "--target",
-        target,
-        "--data",
-        str(more),
-        *COMMON,
-        "--out",
-        str(tmp_path / "d"),
-        "--layers",
-        "1",
-    )
-    assert train(*common) == 0
-    shutil.copy(sorted(more.glob("*.npz"))[0], more / "99999-free.npz")
-    assert train(*common, "--resume") == 2
-    assert "was trained with digest" in capsys.readouterr().err
-
-
 def test_an_exported_draft_is_a_model_that_transformers_loads(
-    target: str, written: Path, tmp_path: Path
+    target: str, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Its finished folder is not written over."""
     made, exported = tmp_path / "made", tmp_path / "exported"
-    assert (
-        train(
-            "draft",
-            "--target",
-            target,
-            "--data",
-            str(written),
-            "--out",
-            str(made),
-            *COMMON,
-            "--layers",
-            "1",
-        )
-        == 0
-    )
-    assert train("export", "--target", target, "--draft", str(made), "--out", str(exported)) == 0
+    command = f"{common('draft', target, written, made)} --layers 1"
+    assert train(command) == 0
+    shutil.rmtree(tmp_path / "made.work")
+    assert train(command) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert train(f"export --target {target} --draft {made} --out {exported}") == 0
     model = transformers.AutoModelForCausalLM.from_pretrained(exported, dtype=torch.float32)
     big = transformers.AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32)
     ours = load_pair(target, str(made), device="cpu", dtype="bfloat16")
     assert ours.draft is not None
     ids = torch.arange(5, 25)[None]
     assert torch.equal(model(ids).logits, ours.draft.model.float()(ids).logits)
-    options: dict[str, Any] = {
-        "do_sample": False,
-        "max_new_tokens": 20,
-        "attention_mask": torch.ones_like(ids),
-        "pad_token_id": 0,
-    }
-    assert torch.equal(
-        big.generate(ids, assistant_model=model, **options), big.generate(ids, **options)
-    )
+    options: dict[str, Any] = {"do_sample": False, "max_new_tokens": 20, "pad_token_id": 0}
+    options["attention_mask"] = torch.ones_like(ids)
+    plain = big.generate(ids, **options)
+    assert torch.equal(big.generate(ids, assistant_model=model, **options), plain)
 
 
 def test_a_head_refuses_another_target(target: str, written: Path, tmp_path: Path) -> None:
     out = tmp_path / "head"
-    assert (
-        train("eagle", "--target", target, "--data", str(written), "--out", str(out), *COMMON) == 0
-    )
+    assert train(common("eagle", target, written, out)) == 0
     other = save(tmp_path / "other", seed=9)
-    with pytest.raises(
-        VocabularyMismatch,
-        match="an EAGLE head, was trained for target and reads its states, but this target is another",
-    ):
+    message = "trained for target and reads its states, but this target is another"
+    with pytest.raises(VocabularyMismatch, match=f"an EAGLE head, was {message}"):
         load_pair(other, head=str(out), device="cpu", dtype="float32")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["draft"], "there is nothing to train on: name conversations with --data"),
-        (["draft", "--data", "nowhere.npz"], "there is no file or folder nowhere.npz"),
-        (["draft", "--data", "README.md"], "README.md is not a file of conversations"),
-        (
-            ["draft", "--data", "DATA", "--layers", "40"],
-            "layers must be how many there are to be, 1 to 2, or which",
-        ),
-        (
-            ["draft", "--data", "DATA", "--layers", "0,7"],
-            "layers must be how many there are to be, 1 to 2, or which",
-        ),
-        (
-            ["draft", "--data", "DATA", "--layers", "0,1,l5"],
-            "layers must be how many there are to be, 1 to 2, or which",
-        ),
-        (["draft", "--data", "assets"], "there are no conversations in the folder assets"),
-        (["draft", "--texts", "nowhere.txt"], "nowhere.txt cannot be read"),
-        (
-            ["draft", "--texts", "assets/screenshots/benchmark.png"],
-            "benchmark.png is not UTF-8 text",
-        ),
-        (
-            ["draft", "--data", "DATA", "--hidden", "5"],
-            "hidden must be a multiple of the target's head width 8",
-        ),
-        (
-            ["draft", "--data", "DATA", "--tokens", "-1"],
-            "tokens must be a whole number of at least 1, got -1",
-        ),
-        (["data", "--kinds", "poem"], "kinds must be some of free, writing"),
-        (
-            ["data", "--kinds", "translation"],
-            "these kinds need texts: give --passages or --foreign",
-        ),
-        (
-            ["data", "--foreign", "book.txt"],
-            "foreign must name the language, as in German=book.txt, got book.txt",
-        ),
-        (
-            ["eagle", "--data", "DATA", "--learning-rate", "x"],
-            "learning_rate must be above 0 and at most 1, got x",
-        ),
-        (
-            ["eagle", "--data", "DATA", "--noise", "-1"],
-            "noise must be between 0 and 100, got -1",
-        ),
-        (
-            ["eagle", "--data", "DATA", "--depths", "1,99"],
-            "depths, different numbers of layers with commas between them, must be",
-        ),
-        (["eagle", "--data", "DATA", "--held-out", "99999"], "held_out must be between 1 and"),
-        (["eagle", "--data", "DATA", "--start", "nowhere"], "nowhere holds no head"),
-        (
-            ["medusa", "--data", "DATA", "--heads", "0"],
-            "heads must be a whole number of at least 1",
-        ),
-        (
-            ["parallel", "--data", "DATA", "--group", "1"],
-            "group must be a whole number of at least 2",
-        ),
-        (["glide", "--data", "DATA", "--start", "nowhere"], "nowhere holds no head of this shape"),
+        ("draft", "there is nothing to train on: name conversations with --data"),
+        ("draft --data nowhere.npz", "there is no file or folder nowhere.npz"),
+        ("draft --data README.md", "README.md is not a file of conversations"),
+        ("draft --data DATA --layers 40", "layers must be how many there are to be, 1 to 2, or"),
+        ("draft --data DATA --layers 0,7", "layers must be how many there are to be, 1 to 2, or"),
+        ("draft --data DATA --layers 0,l5", "layers must be how many there are to be, 1 to 2, or"),
+        ("draft --data assets", "there are no conversations in the folder assets"),
+        ("draft --texts nowhere.txt", "nowhere.txt cannot be read"),
+        ("draft --texts assets/screenshots/benchmark.png", "benchmark.png is not UTF-8 text"),
+        ("draft --data DATA --hidden 5", "hidden must be a multiple of the target's head width 8"),
+        ("data --kinds poem", "kinds must be some of free, writing"),
+        ("data --kinds translation", "these kinds need texts: give --passages or --foreign"),
+        ("data --foreign book.txt", "foreign must name the language, as in German=book.txt, got"),
+        ("eagle --data DATA --depths 1,99", "depths, different numbers of layers with commas"),
+        ("eagle --data DATA --held-out 99999", "held_out must be between 1 and"),
+        ("glide --data DATA --start nowhere", "nowhere holds no head of this shape"),
     ],
 )
 def test_bad_input_is_refused_with_what_is_allowed(
-    arguments: list[str],
+    arguments: str,
     message: str,
     target: str,
     written: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    given = [str(written) if a == "DATA" else a for a in arguments]
-    assert train(given[0], "--target", target, "--out", str(tmp_path / "o"), *given[1:]) == 2
+    command = arguments.replace("DATA", str(written))
+    assert train(f"{command} --target {target} --out {tmp_path / 'o'}") == 2
     assert message in capsys.readouterr().err
 
 
@@ -581,26 +373,20 @@ def test_two_processes_share_the_batches(target: str, written: Path, tmp_path: P
     """As many tokens as one process sees in about half as many steps."""
     start = (sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2")
     (program := tmp_path / "together.py").write_text(TOGETHER, encoding="utf-8")
-    common = ["--target", target, "--data", str(written), *COMMON]
-    common += ["--device", "cpu", "--dtype", "float32", "--out"]
     kinds = ("draft", "eagle")
-    asked = [["train", kind, *common, str(tmp_path / f"{kind}-two")] for kind in kinds]
-    result = subprocess.run(
+    two = [common(kind, target, written, tmp_path / f"{kind}-two").split() for kind in kinds]
+    asked = [["train", *words, "--device", "cpu", "--dtype", "float32"] for words in two]
+    result = finished(
         [*start, "--master_port", "29517", str(program), json.dumps(asked)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-        encoding="utf-8",
     )
     assert result.returncode == 0, result.stderr
     for kind in kinds:
-        assert cli.main(["train", kind, *common, str(tmp_path / f"{kind}-one")]) == 0
+        assert train(common(kind, target, written, tmp_path / f"{kind}-one")) == 0
         files = [tmp_path / f"{kind}-{name}.work" / "checkpoint.pt" for name in ("two", "one")]
-        two, one = (torch.load(file, weights_only=True)["progress"] for file in files)
-        assert min(two["tokens"], one["tokens"]) >= 3000
-        assert 0.35 < two["step"] / one["step"] < 0.7, kind
+        both, one = (torch.load(file, weights_only=True)["progress"] for file in files)
+        assert min(both["tokens"], one["tokens"]) >= 3000
+        assert 0.35 < both["step"] / one["step"] < 0.7, kind
 
 
 def test_a_draft_is_only_made_for_the_llama_family() -> None:
@@ -724,9 +510,8 @@ def test_a_training_says_that_there_is_nothing_to_learn(
 ) -> None:
     few = Conversations(np.arange(5, 35), np.arange(0, 31, 3), np.full(10, 2))
     few.save(tmp_path / "few.npz")
-    given = ("--target", target, "--data", str(tmp_path / "few.npz"), "--out", str(tmp_path / "o"))
-    more = ("--tokens", "20", "--batch-tokens", "64", "--held-out", "2", "--outputs", "24")
-    assert train("draft", *given, *more) == 0
+    command = common("draft", target, tmp_path / "few.npz", tmp_path / "o")
+    assert train(f"{command} --tokens 20 --batch-tokens 64 --held-out 2") == 0
     assert "there is nothing to learn: every answer has a single token" in capsys.readouterr().err
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from statistics import median
 
@@ -28,8 +27,7 @@ from ouroboros_core.what_if.estimate import (
     skipping,
     work_of,
 )
-from tests import ROOT
-from tests.commands import Ask
+from tests.commands import Ask, words
 from tests.ouroboros_core.what_if import recorded
 from tests.traces import make_trace
 from visualize.gallery import runs as gallery
@@ -102,12 +100,8 @@ def test_the_draft_reads_what_it_has_not_read_and_what_it_drafted_on_from() -> N
 
 @pytest.mark.parametrize("name", ["java-ouroboros", "river-sam", "sleep-eagle2"])
 def test_a_larger_batch_is_never_faster_for_a_text_nor_slower_for_all(name: str) -> None:
-    trace = gallery.trace(name)
-    machine = machines.machine("a100")
-    found = [
-        machines.quote(trace, machine, "llama-3-8b", batch=batch).priced
-        for batch in (1, 2, 4, 8, 16, 32, 64)
-    ]
+    trace, machine, batches = gallery.trace(name), machines.machine("a100"), (1, 2, 4, 8, 16, 64)
+    found = [machines.quote(trace, machine, "llama-3-8b", batch=n).priced for n in batches]
     seconds = [priced.seconds for priced in found]
     assert seconds == sorted(seconds) and seconds[0] < seconds[-1]
     together = [priced.tokens_per_second for priced in found]
@@ -139,21 +133,16 @@ def test_a_run_whose_amounts_were_auto_says_so() -> None:
     assert sized(gallery.trace("java-speculative")) == ""
 
 
-@pytest.mark.parametrize(
-    ("name", "billions"),
-    [
-        ("llama-3-70b", 70.554),
-        ("llama-3-8b", 8.030),
-        ("llama-3.2-1b", 1.236),
-        ("qwen2.5-7b", 7.616),
-        ("qwen2.5-0.5b", 0.494),
-        ("llama-2-7b", 6.738),
-        ("vicuna-13b", 13.016),
-        ("smollm2-135m", 0.1345),
-    ],
-)
-def test_a_model_has_as_many_parameters_as_its_card_says(name: str, billions: float) -> None:
-    assert machines.sheets().models[name].total == pytest.approx(billions * 1e9, rel=1e-3)
+BILLIONS = {
+    **{"llama-3-70b": 70.554, "llama-3-8b": 8.030, "llama-3.2-1b": 1.236, "qwen2.5-7b": 7.616},
+    **{"qwen2.5-0.5b": 0.494, "llama-2-7b": 6.738, "vicuna-13b": 13.016, "smollm2-135m": 0.1345},
+}
+
+
+@pytest.mark.parametrize("name", BILLIONS)
+def test_a_model_has_as_many_parameters_as_its_card_says(name: str) -> None:
+    total = machines.sheets().models[name].total
+    assert total == pytest.approx(BILLIONS[name] * 1e9, rel=1e-3)
 
 
 def test_every_number_of_a_machine_has_a_source() -> None:
@@ -215,27 +204,18 @@ def test_a_recorded_run_is_not_priced_with_its_own_passes(
     assert priced.measured > 10 * expected.measured
 
 
+H100 = machines.machine("h100")
+
+
 @pytest.mark.parametrize(
     ("act", "message"),
     [
         (lambda t: machines.machine("h10"), "there is no machine 'h10'; there are xeon, laptop"),
         (lambda t: machines.model("x"), "there is no model 'x'"),
-        (
-            lambda t: machines.edited(machines.machine("h100"), {"bandwidth": float("nan")}),
-            "bandwidth of H100: .*got nan",
-        ),
-        (
-            lambda t: machines.quote(t, machines.machine("h100"), "llama-3-8b", batch=65),
-            "batch must be between 1 and 64, got 65",
-        ),
-        (
-            lambda t: machines.quote(t, machines.machine("h100"), "llama-3.2-1b"),
-            "choose a draft",
-        ),
-        (
-            lambda t: machines.quote(replace(t, steps=()), machines.machine("h100"), "own"),
-            "no steps",
-        ),
+        (lambda t: machines.edited(H100, {"bandwidth": math.nan}), "bandwidth of H100: .*got nan"),
+        (lambda t: machines.quote(t, H100, "llama-3-8b", batch=65), "batch must be between 1 and "),
+        (lambda t: machines.quote(t, H100, "llama-3.2-1b"), "choose a draft"),
+        (lambda t: machines.quote(replace(t, steps=()), H100, "own"), "no steps"),
     ],
 )
 def test_what_cannot_be_priced_is_refused_with_what_can(act, message: str) -> None:  # type: ignore[no-untyped-def]
@@ -243,24 +223,19 @@ def test_what_cannot_be_priced_is_refused_with_what_can(act, message: str) -> No
         act(gallery.trace("java-speculative"))
 
 
-def test_the_command_prints_what_the_library_says() -> None:
-    file = "assets/traces/java-ouroboros.json"
+def test_the_command_prints_what_the_library_says(ouroboros: Ask) -> None:
     numbers = ["bandwidth=1e12", "host=2", "target.layers=40", "draft.kv_number_bytes=1"]
-    changed = [part for one in numbers for part in ("--set", one)]
-    command = ["what-if", file, "--machine", "a100", "--batch", "4", *changed]
-    told = subprocess.run(
-        [sys.executable, "-m", "ouroboros_core", *command, "--json"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    ).stdout
+    changed = " ".join(f"--set {one}" for one in numbers)
+    command = f"what-if assets/traces/java-ouroboros.json --machine a100 --batch 4 {changed}"
+    told = ouroboros(*words(f"{command} --json"))
+    assert told.returncode == 0, told.stderr
     machine = replace(machines.machine("a100"), bandwidth=1e12, host=2)
     target = replace(machines.model("llama-3-70b"), layers=40)
     draft = replace(machines.model("llama-3-8b"), kv_number_bytes=1)
     trace = gallery.trace("java-ouroboros")
     quoted = machines.quote_sizes(trace, machine, target, draft, 4)
     host = sum(one.host for one in work_of(trace))
-    found = json.loads(told)
+    found = json.loads(told.stdout)
     assert found["seconds"]["host"] == pytest.approx(2 * host)
     assert found["target"] == vars(target) and found["draft"] == vars(draft)
     assert found["modelled"] is True

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 import torch
 from transformers import (
+    AutoModelForCausalLM,
     GenerationConfig,
+    LlamaConfig,
     LogitsProcessor,
     LogitsProcessorList,
     RepetitionPenaltyLogitsProcessor,
@@ -47,23 +49,25 @@ def models() -> tuple[Any, Any]:
     return (tiny.target("llama", "sdpa", torch.float32), tiny.draft("llama", "sdpa", torch.float32))
 
 
+def generated(model: Any, ids: torch.Tensor = PROMPT, **options: Any) -> Any:
+    """A text of `generate`, greedy without an option that says otherwise."""
+    return model.generate(ids, **{"attention_mask": torch.ones_like(ids), **PLAIN, **options})
+
+
+LOOP: Any = ouroboros_core.generate
+
+
 tokenizer = tiny.letters
 
 
 def ours(method: str = "speculative", **options: Any) -> Any:
     target, draft = models()
-    given: dict[str, Any] = {"attention_mask": torch.ones_like(PROMPT), **PLAIN, **options}
-    loop = ouroboros_core.generate
-    return target.generate(
-        PROMPT, custom_generate=loop, method=method, assistant_model=draft, **given
-    )
+    loop = {"custom_generate": LOOP, "method": method, "assistant_model": draft}
+    return generated(target, **loop, **options)
 
 
 def theirs(**options: Any) -> Any:
-    target, _ = models()
-    return target.generate(
-        PROMPT, **{"attention_mask": torch.ones_like(PROMPT), **PLAIN, **options}
-    )
+    return generated(models()[0], **options)
 
 
 class NotTwice(LogitsProcessor):  # type: ignore[misc]
@@ -191,16 +195,14 @@ WITH_STATE: dict[str, Callable[[], dict[str, Any]]] = {
 @pytest.mark.parametrize("kind", WITH_STATE)
 def test_a_processor_with_a_state_writes_what_it_writes_in_generate(kind: str) -> None:
     """A draft, a window or a record of the run that asked it, too, would lead to another text."""
-    texts, made = [], WITH_STATE[kind]
-    runs: list[dict[str, Any]] = [
-        {"method": name, "assistant_model": models()[1], "custom_generate": ouroboros_core.generate}
-        for name in ("speculative", "union", "lookahead[published]", "ouroboros[published]")
-    ]
-    runs[0] |= {"return_dict_in_generate": True, "trace": True, "tokenizer": tokenizer()}
-    for more in ({}, *runs):
+    made, texts = WITH_STATE[kind], []
+    seen = {"return_dict_in_generate": True, "trace": True, "tokenizer": tokenizer()}
+    runs: list[dict[str, Any]] = [{}, {"method": "speculative", **seen}, {"method": "union"}]
+    runs += [{"method": f"{name}[published]"} for name in ("lookahead", "ouroboros")]
+    for more in runs:
         torch.manual_seed(4)
         Diary.heard.clear()
-        found = theirs(repetition_penalty=1.1, **made(), **more)
+        found = (ours if more else theirs)(repetition_penalty=1.1, **made(), **more)
         texts.append(found if isinstance(found, torch.Tensor) else found.sequences)
     assert all(text.equal(texts[0]) for text in texts[1:])
     assert not texts[0].equal(theirs(repetition_penalty=1.1)), "it changes this text"
@@ -210,17 +212,13 @@ def test_a_processor_with_a_state_writes_what_it_writes_in_generate(kind: str) -
 def test_a_processor_of_ones_own_hears_what_it_hears_in_generate(method: str) -> None:
     """Each text once, in order, and none behind a stop token, which a grammar would not survive;
     the oracle is what it hears there."""
+    writer = models()[method == "draft_only"]
+    rules: dict[str, Any] = {"logits_processor": LogitsProcessorList([Diary()])}
+    rules["eos_token_id"] = generated(writer)[0, -5].item()
     heard = []
-    writer, draft = models()
-    writer = draft if method == "draft_only" else writer
-    end = writer.generate(PROMPT, attention_mask=torch.ones_like(PROMPT), **PLAIN)[0, -5].item()
-    for more in ({}, {"custom_generate": ouroboros_core.generate, "method": method}):
+    for mine in (False, True):
         Diary.heard = []
-        rules = LogitsProcessorList([Diary()])
-        model = writer if not more else models()[0]
-        helper = {"assistant_model": draft} if more else {}
-        given: dict[str, Any] = {**PLAIN, "logits_processor": rules, "eos_token_id": end}
-        model.generate(PROMPT, attention_mask=torch.ones_like(PROMPT), **given, **more, **helper)
+        ours(method, **rules) if mine else generated(writer, **rules)
         heard.append(Diary.heard)
     assert heard[0] == heard[1]
 
@@ -300,75 +298,64 @@ def test_a_streamer_is_ended_once_whatever_ends_the_call(way: str, direct: bool)
     heard.given = []
     given: dict[str, Any] = {"method": "speculative", **PLAIN, **options, "streamer": heard}
     given |= {"attention_mask": torch.ones_like(PROMPT), "assistant_model": models()[1]}
-    loop: Any = ouroboros_core.generate
     with contextlib.nullcontext() if error is None else pytest.raises(error):
         if direct:
-            loop(models()[0], PROMPT, **given)
+            LOOP(models()[0], PROMPT, **given)
         else:
-            models()[0].generate(PROMPT, custom_generate=loop, **given)
+            generated(models()[0], custom_generate=LOOP, **given)
     begun = direct or way != "transformers"
     assert heard.given.count("end") == begun
     assert not begun or heard.given[-1] == "end"
 
 
+def padded() -> tuple[torch.Tensor, torch.Tensor]:
+    """The prompt behind three tokens of padding, and its mask."""
+    ids = torch.cat([torch.zeros(1, 3, dtype=torch.long), PROMPT], -1)
+    return ids, (torch.arange(ids.shape[1]) >= 3).long()[None]
+
+
 def test_left_padding_changes_nothing() -> None:
-    target, _ = models()
-    padded = torch.cat([torch.zeros(1, 3, dtype=torch.long), PROMPT], -1)
-    mask = (torch.arange(padded.shape[1]) >= 3).long()[None]
-    options: dict[str, Any] = {"attention_mask": mask, **PLAIN, "repetition_penalty": 1.2}
-    loop = ouroboros_core.generate
-    found = target.generate(padded, custom_generate=loop, method="lookahead", **options)
-    assert found.equal(target.generate(padded, **options))
+    target, (ids, mask) = models()[0], padded()
+    options: dict[str, Any] = {"attention_mask": mask, "repetition_penalty": 1.2}
+    found = generated(target, ids, custom_generate=LOOP, method="lookahead", **options)
+    assert found.equal(generated(target, ids, **options))
 
 
 @pytest.mark.parametrize("architecture", tiny.READERS)
 def test_a_model_of_pictures_and_text_writes_its_text(architecture: str) -> None:
     """For text alone transformers hands on empty arguments, zeros, and positions in several rows;
     padding moves these."""
-    model, loop = tiny.reader(architecture), ouroboros_core.generate
-    nothing: dict[str, Any] = {}
+    model, (ids, mask) = tiny.reader(architecture), padded()
+    given: dict[str, Any] = {"attention_mask": mask}
     if architecture == "gemma3":
-        nothing["token_type_ids"] = torch.zeros(1, 3 + PROMPT.shape[1], dtype=torch.long)
-    padded = torch.cat([torch.zeros(1, 3, dtype=torch.long), PROMPT], -1)
-    mask = (torch.arange(padded.shape[1]) >= 3).long()[None]
-    given: dict[str, Any] = {"attention_mask": mask, **PLAIN, **nothing}
-    found = model.generate(padded, custom_generate=loop, method="prompt_lookup", **given)
-    assert found.equal(model.generate(padded, **given))
+        given["token_type_ids"] = torch.zeros_like(ids)
+    found = generated(model, ids, custom_generate=LOOP, method="prompt_lookup", **given)
+    assert found.equal(generated(model, ids, **given))
 
 
 def test_an_argument_is_left_out_only_where_the_model_says_that_it_changes_nothing() -> None:
     """Positions from seven on are the same to a Llama and not to an OPT; zeros in token_type_ids
     are a word's embedding to a GPT-2."""
-    loop: Any = ouroboros_core.generate
     later = torch.arange(PROMPT.shape[1])[None] + 7
     llama, opt = (tiny.target(name, "sdpa", torch.float32) for name in ("llama", "opt"))
-    given: dict[str, Any] = {"attention_mask": torch.ones_like(PROMPT), **PLAIN}
-    found = llama.generate(PROMPT, custom_generate=loop, position_ids=later, **given)
-    assert found.equal(llama.generate(PROMPT, position_ids=later, **given))
+    found = generated(llama, custom_generate=LOOP, position_ids=later)
+    assert found.equal(generated(llama, position_ids=later))
     for positions, model in ((later, opt), (later.flip(1), llama)):
         with pytest.raises(InvalidInput, match="position_ids must count the tokens from 0"):
-            model.generate(PROMPT, custom_generate=loop, position_ids=positions, **given)
-    picture: Any = {"pixel_values": torch.zeros(1, 3, 16, 16)}
+            generated(model, custom_generate=LOOP, position_ids=positions)
+    picture: Any = {"pixel_values": torch.zeros(1, 3, 16, 16), **PLAIN}
     with pytest.raises(InvalidInput, match="mm_encoder_outputs: not possible here"):
-        loop(tiny.reader("llava"), PROMPT, **given, **picture)
-    types = torch.zeros_like(PROMPT)
+        LOOP(tiny.reader("llava"), PROMPT, attention_mask=torch.ones_like(PROMPT), **picture)
+    gpt2, types = tiny.target("gpt2", "sdpa", torch.float32), torch.zeros_like(PROMPT)
     with pytest.raises(InvalidInput, match="token_type_ids: not possible here"):
-        tiny.target("gpt2", "sdpa", torch.float32).generate(
-            PROMPT, custom_generate=loop, token_type_ids=types, **given
-        )
+        generated(gpt2, custom_generate=LOOP, token_type_ids=types)
 
 
 def test_the_output_class_is_theirs_with_statistics_scores_and_a_trace() -> None:
-    options: dict[str, Any] = {
-        "return_dict_in_generate": True,
-        "output_scores": True,
-        "output_logits": True,
-        "repetition_penalty": 1.3,
-    }
-    mine, expected = (
-        ours(trace=True, tokenizer=tokenizer(), **options),
-        theirs(**options),
-    )
+    names = ("return_dict_in_generate", "output_scores", "output_logits")
+    options: dict[str, Any] = {**dict.fromkeys(names, True), "repetition_penalty": 1.3}
+    mine = ours(trace=True, tokenizer=tokenizer(), **options)
+    expected = theirs(**options)
     assert isinstance(mine, GenerateDecoderOnlyOutput)
     assert mine.sequences.equal(expected.sequences)
     for name in ("scores", "logits"):
@@ -451,26 +438,21 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(
 
 
 def test_a_draft_is_asked_for_by_its_name_here_and_must_share_the_vocabulary() -> None:
-    import transformers
-
     target, _ = models()
-    loop: Any = ouroboros_core.generate
     with pytest.raises(InvalidInput, match="needs a draft model: pass it as assistant_model"):
-        loop(target, PROMPT, method="speculative", **PLAIN)
-    sizes = {**tiny._SIZES, "vocab_size": 50}
-    other = transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**sizes))
+        LOOP(target, PROMPT, method="speculative", **PLAIN)
+    config = LlamaConfig(**{**tiny._SIZES, "vocab_size": 50})
+    other = AutoModelForCausalLM.from_config(config)
     with pytest.raises(InvalidInput, match=r"got \[2, 12\]: texts are decoded one at a time"):
-        loop(target, PROMPT.repeat(2, 1), **PLAIN)
+        LOOP(target, PROMPT.repeat(2, 1), **PLAIN)
     with pytest.raises(VocabularyMismatch, match="has 50 tokens, target"):
-        loop(target, PROMPT, method="speculative", assistant_model=other, **PLAIN)
+        LOOP(target, PROMPT, method="speculative", assistant_model=other, **PLAIN)
 
 
 def test_called_by_itself_it_makes_the_same_call() -> None:
-    target, draft = models()
-    heard = Heard()
+    (target, draft), heard = models(), Heard()
     options: dict[str, Any] = {**PLAIN, "attention_mask": torch.ones_like(PROMPT)}
-    loop: Any = ouroboros_core.generate
-    found = loop(target, PROMPT, assistant_model=draft, streamer=heard, **options)
+    found = LOOP(target, PROMPT, assistant_model=draft, streamer=heard, **options)
     assert found.equal(theirs())
     assert [*itertools.chain(*heard.given[1:-1])] == found[0, PROMPT.shape[1] :].tolist()
 
@@ -508,16 +490,9 @@ def test_the_folder_for_the_hub_is_loaded_by_transformers(
     mine, expected = Heard(), Heard()
     config = GenerationConfig(**PLAIN, stop_strings=["q"], repetition_penalty=1.3)
     given: dict[str, Any] = {"attention_mask": torch.ones_like(PROMPT), "tokenizer": tokenizer()}
-    found = target.generate(
-        PROMPT,
-        config,
-        custom_generate=str(folder),
-        trust_remote_code=True,
-        method="ouroboros",
-        assistant_model=draft,
-        streamer=mine,
-        **given,
-    )
+    loop: dict[str, Any] = {"custom_generate": str(folder), "trust_remote_code": True}
+    loop |= {"method": "ouroboros", "assistant_model": draft, "streamer": mine}
+    found = target.generate(PROMPT, config, **loop, **given)
     assert found.equal(target.generate(PROMPT, config, streamer=expected, **given))
     assert mine.given == expected.given
     with pytest.raises(ValueError, match="trust_remote_code"):

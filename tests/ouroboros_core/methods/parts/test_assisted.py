@@ -32,15 +32,25 @@ MODES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("end", [None, 11])
-@pytest.mark.parametrize("method", MODES)
-def test_each_step_proposes_what_generate_proposes(
-    method: str, end: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Candidates of `generate`, step by step; ours end where the text must end, too."""
-    name, options = MODES[method]
-    kind = getattr(candidate_generator, name)
-    plain, proposed = kind.get_candidates, []
+GREEDY: dict[str, Any] = {"do_sample": False, "pad_token_id": 0}
+
+
+def written(model: Any, ids: Any, **options: Any) -> Any:
+    """transformers' greedy ids behind a prompt [1, tokens]."""
+    return model.generate(ids, attention_mask=torch.ones_like(ids), **GREEDY, **options)
+
+
+def ours(model: Any, ids: Any, **options: Any) -> Any:
+    """The same by our loop."""
+    return written(model, ids, custom_generate=ouroboros_core.generate, **options)
+
+
+SEEN = {"return_dict_in_generate": True, "trace": True}
+
+
+def proposals_of(kind: Any, patch: pytest.MonkeyPatch) -> list[list[int]]:
+    """What a generator of transformers proposes from now on, call by call."""
+    plain, proposed = kind.get_candidates, list[list[int]]()
 
     def listen(self: Any, input_ids: Any, **more: Any) -> Any:
         found = plain(self, input_ids, **more)
@@ -48,26 +58,35 @@ def test_each_step_proposes_what_generate_proposes(
             proposed.append(found[0][0, input_ids.shape[1] :].tolist())
         return found
 
-    monkeypatch.setattr(kind, "get_candidates", listen)
+    patch.setattr(kind, "get_candidates", listen)
+    return proposed
+
+
+@pytest.mark.parametrize("end", [None, 11])
+@pytest.mark.parametrize("method", MODES)
+def test_each_step_proposes_what_generate_proposes(
+    method: str, end: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Candidates of `generate`, step by step; ours end where the text must end, too."""
+    name, options = MODES[method]
     models = tiny.pair("llama", "sdpa", torch.float32)
     target, draft = (model.model for model in models)
     if method == "hf_assisted":
         options = {"assistant_model": draft}
-    ids = torch.tensor([PROMPT])
-    given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0, **options}
-    given |= {"max_new_tokens": 40, "do_sample": False, "eos_token_id": end}
-    text = target.generate(ids, **given)[0, len(PROMPT) :].tolist()
-    theirs, proposed = proposed, []
+    with monkeypatch.context() as patch:
+        theirs = proposals_of(getattr(candidate_generator, name), patch)
+        sizes = {"max_new_tokens": 40, "eos_token_id": end, **options}
+        text = written(target, torch.tensor([PROMPT]), **sizes)[0, len(PROMPT) :].tolist()
     stop = frozenset() if end is None else frozenset({end})
     steps = tiny.run(models, method, PROMPT, 40, stop=stop)
     assert tiny.emitted(steps) == text
     assert len(steps) == len(theirs)
     assert any(theirs)
     left = 40
-    for step, written in zip(steps, theirs, strict=True):
+    for step, proposed in zip(steps, theirs, strict=True):
         mine = list(step.tree.tokens[1:])
-        assert mine == written[: len(mine)]
-        assert len(mine) in (len(written), left - 1) or mine[-1:] == [end]
+        assert mine == proposed[: len(mine)]
+        assert len(mine) in (len(proposed), left - 1) or mine[-1:] == [end]
         left -= len(step.tokens)
     if end is None:
         assert target.config.num_hidden_layers == 2
@@ -91,37 +110,27 @@ def foreign_model() -> Any:
 
 def test_a_foreign_draft_proposes_what_generate_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Really different tokenizers; candidates of `generate`, step by step, and its text."""
-    kind = candidate_generator.AssistedCandidateGeneratorDifferentTokenizers
-    plain, proposed = kind.get_candidates, []
-
-    def listen(self: Any, input_ids: Any, **more: Any) -> Any:
-        found = plain(self, input_ids, **more)
-        proposed.append(found[0][0, input_ids.shape[1] :].tolist())
-        return found
-
-    monkeypatch.setattr(kind, "get_candidates", listen)
     target, draft = tiny.target("llama", "sdpa", torch.float32), foreign_model()
-    ids = torch.tensor([PROMPT])
-    given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0}
-    given |= {"max_new_tokens": 24, "do_sample": False, "assistant_model": draft}
-    given |= {"tokenizer": tiny.letters(), "assistant_tokenizer": words()}
     draft.generation_config.assistant_confidence_threshold = 0.0
-    text = target.generate(ids, **given)
-    theirs, proposed = proposed, []
-    loop: Any = ouroboros_core.generate
-    seen = {"return_dict_in_generate": True, "trace": True, "settings": {"confidence": 0.0}}
-    ours = target.generate(ids, **given, custom_generate=loop, **seen)
-    assert ours.sequences.equal(text)
-    steps = ours.trace.steps
-    assert ours.trace.method == "hf_universal"
+    given: dict[str, Any] = {"max_new_tokens": 24, "assistant_model": draft}
+    given |= {"tokenizer": tiny.letters(), "assistant_tokenizer": words()}
+    ids = torch.tensor([PROMPT])
+    with monkeypatch.context() as patch:
+        kind = candidate_generator.AssistedCandidateGeneratorDifferentTokenizers
+        theirs = proposals_of(kind, patch)
+        text = written(target, ids, **given)
+    mine = ours(target, ids, **given, **SEEN, settings={"confidence": 0.0})
+    assert mine.sequences.equal(text)
+    steps = mine.trace.steps
+    assert mine.trace.method == "hf_universal"
     assert any(theirs)
     assert len(steps) == len(theirs)
     left = 24
-    for step, written in zip(steps, theirs, strict=True):
-        assert list(step.tree.tokens[1:]) == written[: left - 1]
+    for step, proposed in zip(steps, theirs, strict=True):
+        assert list(step.tree.tokens[1:]) == proposed[: left - 1]
         left -= len(step.tokens)
     with pytest.raises(InvalidInput, match=r"has 47 tokens, target .* pass another assistant_mo"):
-        target.generate(ids, **given, custom_generate=loop, method="speculative")
+        ours(target, ids, **given, method="speculative")
 
 
 class OneCandidate(candidate_generator.CandidateGenerator):  # type: ignore[misc]
@@ -141,34 +150,28 @@ class OneCandidate(candidate_generator.CandidateGenerator):  # type: ignore[misc
 
 
 def test_anybodys_candidates_are_checked_step_by_step() -> None:
-    target, ids, own = (
-        tiny.target("llama", "sdpa", torch.float32),
-        torch.tensor([PROMPT]),
-        OneCandidate(),
-    )
-    given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0}
-    given |= {"max_new_tokens": 24, "do_sample": False}
-    loop: Any = ouroboros_core.generate
-    seen = {"return_dict_in_generate": True, "trace": True, "tokenizer": tiny.letters()}
-    ours = target.generate(ids, **given, **seen, custom_generate=loop, candidate_generator=own)
-    assert ours.sequences.equal(target.generate(ids, **given))
-    assert ours.trace.method == "hf_candidates"
-    assert [len(step.path) for step in ours.trace.steps] == own.accepted
-    assert len(own.given) == len(ours.trace.steps)
-    shown = [list(step.tree.tokens[1:]) for step in ours.trace.steps]
+    target, ids = tiny.target("llama", "sdpa", torch.float32), torch.tensor([PROMPT])
+    own, count = OneCandidate(), {"max_new_tokens": 24}
+    seen = {**SEEN, "tokenizer": tiny.letters(), "candidate_generator": own}
+    found = ours(target, ids, **count, **seen)
+    assert found.sequences.equal(written(target, ids, **count))
+    assert found.trace.method == "hf_candidates"
+    assert [len(step.path) for step in found.trace.steps] == own.accepted
+    assert len(own.given) == len(found.trace.steps)
+    shown = [list(step.tree.tokens[1:]) for step in found.trace.steps]
     assert all(mine == theirs[: len(mine)] for mine, theirs in zip(shown, own.given, strict=True))
     silent = SimpleNamespace(get_candidates=own.get_candidates)
-    text = target.generate(ids, **given, custom_generate=loop, candidate_generator=silent)
-    assert text.equal(ours.sequences), "it need not want to know what was accepted"
+    text = ours(target, ids, **count, candidate_generator=silent)
+    assert text.equal(found.sequences), "it need not want to know what was accepted"
+    loop: Any = ouroboros_core.generate
     for generator, method, message in (
         (own, "union", "union asks no candidate generator: .* choose hf_candidates"),
         (3, None, "must be an object with get_candidates, .* got 3"),
         (NeedsOutputs(), None, "NeedsOutputs needs the outputs of transformers' own passes"),
+        (None, "hf_candidates", "give ouroboros_core.generate one as candidate_gen"),
     ):
         with pytest.raises(InvalidInput, match=message):
-            loop(target, ids, **given, candidate_generator=generator, method=method)
-    with pytest.raises(InvalidInput, match=r"give ouroboros_core.generate one as candidate_gen"):
-        loop(target, ids, **given, method="hf_candidates")
+            loop(target, ids, **GREEDY, **count, candidate_generator=generator, method=method)
 
 
 class NeedsOutputs(OneCandidate):
@@ -382,21 +385,17 @@ def test_a_text_beyond_the_positions_of_the_draft_goes_on_in_plain_steps(
     """Up to them it is drafted for, also where fewer than asked for are left; the oracle is the
     text of `generate` without a draft."""
     target, draft = tiny.target(architecture, "sdpa", torch.float32), short(architecture)
-    ids = torch.tensor([tiny.prompt(length)])
-    given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0}
-    given |= {"max_new_tokens": 24, "do_sample": False}
-    expected = target.generate(ids, **given)
-    seen = {"return_dict_in_generate": True, "trace": True, "tokenizer": tiny.letters()}
-    seen |= {"settings": {"confidence": 0.0, "num_tokens": 5}, "method": "hf_assisted"}
-    loop: Any = ouroboros_core.generate
-    ours = target.generate(ids, **given, custom_generate=loop, assistant_model=draft, **seen)
-    assert ours.sequences.equal(expected)
+    ids, count = torch.tensor([tiny.prompt(length)]), {"max_new_tokens": 24}
+    seen = {**SEEN, "tokenizer": tiny.letters(), "method": "hf_assisted"}
+    seen |= {"settings": {"confidence": 0.0, "num_tokens": 5}, "assistant_model": draft}
+    found = ours(target, ids, **count, **seen)
+    assert found.sequences.equal(written(target, ids, **count))
     text, beyond = length, 0
-    for step in ours.trace.steps:
+    for step in found.trace.steps:
         assert len(step.tree) - 1 == max(0, min(5, length + 23 - text, 65 - text))
         beyond += text > 64
         text += len(step.tokens)
-    assert ours.statistics.draft_failures == beyond > 0
+    assert found.statistics.draft_failures == beyond > 0
 
 
 @pytest.mark.parametrize(
@@ -407,15 +406,10 @@ def test_our_own_methods_write_the_targets_text_beyond_the_positions_of_the_draf
     architecture: str, method: str
 ) -> None:
     target, draft = tiny.target(architecture, "sdpa", torch.float32), short(architecture)
-    loop: Any = ouroboros_core.generate
     for length, count in ((50, 30), (80, 20)):
         ids = torch.tensor([tiny.prompt(length)])
-        given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0}
-        given |= {"max_new_tokens": count, "do_sample": False}
-        ours = target.generate(
-            ids, **given, custom_generate=loop, assistant_model=draft, method=method
-        )
-        assert ours.equal(target.generate(ids, **given))
+        found = ours(target, ids, max_new_tokens=count, assistant_model=draft, method=method)
+        assert found.equal(written(target, ids, max_new_tokens=count))
 
 
 def spaced(first: str) -> Any:
@@ -446,12 +440,9 @@ def test_a_text_that_a_translated_draft_cannot_read_goes_on_in_plain_steps(
     target = tiny.target("llama", "sdpa", torch.float32)
     draft = short("gpt2", **{"positions": 200, **changes})
     ids = torch.tensor([mine(text).input_ids])
-    given: dict[str, Any] = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0}
-    given |= {"max_new_tokens": 8, "do_sample": False}
-    loop: Any = ouroboros_core.generate
     more = {"tokenizer": mine, "assistant_tokenizer": theirs, "assistant_model": draft}
     more |= {"method": "hf_universal", "return_dict_in_generate": True}
-    ours = target.generate(ids, **given, custom_generate=loop, **more)
-    assert ours.sequences.equal(target.generate(ids, **given))
-    assert ours.statistics.draft_failures > 0
+    found = ours(target, ids, max_new_tokens=8, **more)
+    assert found.sequences.equal(written(target, ids, max_new_tokens=8))
+    assert found.statistics.draft_failures > 0
     assert [reason in record.getMessage() for record in caplog.records] == [True]

@@ -24,32 +24,21 @@ from tests.folders import tokenizer
 
 FAMILY: dict[str, dict[str, Any]] = {
     "llama": {},
-    "qwen2": {},  # with biases on queries, keys and values
-    "qwen3": {
-        "head_dim": 16
-    },  # with norms on queries and keys; wider heads than the model's width suggests
+    "qwen2": {},
+    "qwen3": {"head_dim": 16},
     "mistral": {"sliding_window": None, "head_dim": 8},
 }
-SCALED = {
-    "rope_type": "llama3",
-    "rope_theta": 500.0,
-    "factor": 4.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-}
-SCALED |= {"original_max_position_embeddings": 64}
+"""With biases on queries, keys and values, with norms on queries and keys, and with heads wider
+than the model's width suggests."""
+SCALED = {"rope_type": "llama3", "rope_theta": 500.0, "original_max_position_embeddings": 64}
+SCALED |= {"factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
 
 def model(kind: str, dtype: torch.dtype = torch.float64, **changes: Any) -> Any:
     settings = {**tiny._SIZES, **FAMILY[kind], "max_position_embeddings": 2048, **changes}
     torch.manual_seed(3)
-    made = (
-        transformers.AutoModelForCausalLM.from_config(
-            transformers.AutoConfig.for_model(kind, **settings)
-        )
-        .to(dtype)
-        .eval()
-    )
+    config = transformers.AutoConfig.for_model(kind, **settings)
+    made = transformers.AutoModelForCausalLM.from_config(config).to(dtype).eval()
     with torch.no_grad():
         for weight in made.parameters():
             weight.normal_(0, 0.3) if weight.dim() > 1 else weight.normal_(1, 0.2)
@@ -70,6 +59,17 @@ def plain(made: Any, text: list[int]) -> Any:
     return made(input_ids=torch.tensor([text]), use_cache=False).logits[0, -1].double().numpy()
 
 
+def close(found: Any, expected: Any) -> bool:
+    return np.allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def assert_branches(made: Any, text: list[int], evaluation: Any) -> None:
+    """Every node has the logits that its branch alone has in a plain pass."""
+    for node in range(len(evaluation.tree)):
+        branch = [*text, *evaluation.tree.tokens_to(node)]
+        assert close(evaluation.logits(node), plain(made, branch)), node
+
+
 def test_attention_may_lay_its_values_out_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it does on a GPU in single precision, rows before heads. Oracle: the plain pass."""
     attention = torch.nn.functional.scaled_dot_product_attention
@@ -78,13 +78,12 @@ def test_attention_may_lay_its_values_out_otherwise(monkeypatch: pytest.MonkeyPa
         return attention(*given, **more).transpose(1, 2).contiguous().transpose(1, 2)
 
     made, text = model("llama"), tiny.prompt(20)
-    tree, branch = bush(text[-1]), [*text, 4, 9, 2]
-    expected = plain(made, branch)
+    expected = plain(made, [*text, 4, 9, 2])
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", otherwise)
     engines: tuple[Engine, Engine] = ("compact", "static")
     for engine in engines:
-        evaluation = CausalLM(made, "llama", engine=engine).evaluate(text, tree)
-        assert np.allclose(evaluation.logits(3), expected, rtol=1e-4, atol=1e-4)
+        evaluation = CausalLM(made, "llama", engine=engine).evaluate(text, bush(text[-1]))
+        assert close(evaluation.logits(3), expected)
 
 
 @pytest.mark.parametrize("kind", FAMILY)
@@ -96,18 +95,13 @@ def test_attention_may_lay_its_values_out_otherwise(monkeypatch: pytest.MonkeyPa
 def test_every_node_has_the_logits_of_its_branch_alone(kind: str, changes: dict[str, Any]) -> None:
     """Behind a context longer than a prefill chunk, and again after an accepted path was compacted
     in the cache."""
-    made = model(kind, **changes)
+    made, text = model(kind, **changes), tiny.prompt(PREFILL_CHUNK + 90)
     assert fits(made)
-    text = tiny.prompt(PREFILL_CHUNK + 90)
     wrapper = CausalLM(made, kind, engine="compact")
     assert wrapper.engine == "compact"
     wrapper.prefill(text)
     for context in (text, [*text, 4, 7, 3]):
-        tree = bush(context[-1])
-        evaluation = wrapper.evaluate(context, tree)
-        for node in range(len(tree)):
-            branch = context + [tree.tokens[n] for n in tree.path_to(node)]
-            assert np.allclose(evaluation.logits(node), plain(made, branch), rtol=1e-4, atol=1e-4)
+        assert_branches(made, context, wrapper.evaluate(context, bush(context[-1])))
 
 
 @pytest.mark.parametrize("kind", FAMILY)
@@ -115,13 +109,8 @@ def test_a_long_chunk_in_blocks_of_rows_says_what_it_says_at_once(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a prompt behind cached rows, and of a tree of which any node may go on from any other."""
-    text, rng = tiny.prompt(250), random.Random(3)
-    builder = TreeBuilder(text[-1])
-    for _ in range(2 * BLOCK + 5):
-        above = rng.randrange(len(builder.build()))
-        builder.add(rng.randrange(tiny.VOCABULARY), above, Provenance(Source.DRAFT))
-    tree, found = builder.build(), []
-    assert len(tree) > 2 * BLOCK
+    text, found = tiny.prompt(250), []
+    tree = tiny.random_tree(random.Random(3), text[-1], 2 * BLOCK + 5)
     for rows in (BLOCK, 1 << 20):
         monkeypatch.setattr("ouroboros_core.models.engines.compact.BLOCK", rows)
         wrapper = CausalLM(model(kind), kind, engine="compact")
@@ -147,28 +136,23 @@ def test_a_blocks_keys_end_with_its_last_row() -> None:
 
 
 def test_a_single_row_needs_no_mask_and_says_the_same() -> None:
-    made = model("llama")
-    wrapper, text = CausalLM(made, "llama", engine="compact"), tiny.prompt(30)
+    made, text = model("llama"), tiny.prompt(30)
+    wrapper = CausalLM(made, "llama", engine="compact")
     for end in (20, 21, 22):
         root = TreeBuilder(text[end - 1]).build()
-        assert np.allclose(
-            wrapper.evaluate(text[:end], root).logits(0),
-            plain(made, text[:end]),
-            rtol=1e-4,
-            atol=1e-4,
-        )
+        assert_branches(made, text[:end], wrapper.evaluate(text[:end], root))
 
 
 @pytest.mark.parametrize("engine", ["compact", "transformers"])
 def test_a_trimmed_output_vocabulary_leaves_the_other_tokens_without_a_chance(
     engine: Engine,
 ) -> None:
-    made, outputs = model("llama"), [3, 5, 8, 21]
-    wrapper, text = CausalLM(made, "llama", outputs=outputs, engine=engine), tiny.prompt(30)
+    made, outputs, text = model("llama"), [3, 5, 8, 21], tiny.prompt(30)
+    wrapper = CausalLM(made, "llama", outputs=outputs, engine=engine)
     evaluation = wrapper.evaluate(text, TreeBuilder(text[-1]).build())
     expected = np.full(tiny.VOCABULARY, -np.inf)
     expected[outputs] = plain(made, text)[outputs]
-    assert np.allclose(evaluation.logits(0), expected, rtol=1e-4, atol=1e-4)
+    assert close(evaluation.logits(0), expected)
     assert evaluation.argmax() == [int(expected.argmax())]
 
 
@@ -179,10 +163,10 @@ def test_a_draft_of_the_family_is_computed_compactly_in_half_precision_too(kind:
     assert pair.draft is not None and pair.draft.engine == "compact"
 
 
-@pytest.mark.parametrize(
-    "architecture",
-    ["gemma", "gpt2", "olmo2", "granite", "phi3", "stablelm", "starcoder2", "cohere"],
-)
+OTHERS = ("gemma", "gpt2", "olmo2", "granite", "phi3", "stablelm", "starcoder2", "cohere")
+
+
+@pytest.mark.parametrize("architecture", OTHERS)
 def test_other_architectures_keep_the_general_pass(architecture: str) -> None:
     assert not fits(tiny.target(architecture))
 
@@ -205,26 +189,20 @@ def test_what_does_not_compute_alike_keeps_the_general_pass(
 
 
 @pytest.mark.parametrize("depths", [(), (1,)])
+@pytest.mark.parametrize("engine", ["compact", "transformers"])
 def test_features_are_the_hidden_states_of_every_token_but_the_last(
-    depths: tuple[int, ...],
+    engine: Engine, depths: tuple[int, ...]
 ) -> None:
     """The last ones and those between the layers, as transformers gives them; kept along with the
     cache, through compaction and a change of text, by both passes."""
-    made = model("llama")
-    engines: tuple[Engine, ...] = ("compact", "transformers")
-    for engine in engines:
-        wrapper = CausalLM(made, "llama", engine=engine)
-        wrapper.keep_features(depths)
-        text = tiny.prompt(40)
-        for context in (text, [*text, 4, 7, 3], [*text[:20], 5, 6]):
-            wrapper.evaluate(context[:-1], bush(context[-2]))
-            with torch.inference_mode():
-                states = made.model(
-                    torch.tensor([context[:-1]]), output_hidden_states=True
-                ).hidden_states
-            expected = torch.cat([states[depth][0] for depth in (-1, *depths)], -1)
-            found = wrapper.features(context)
-            assert found.shape == expected.shape and torch.allclose(
-                found, expected, rtol=1e-4, atol=1e-4
-            )
-            wrapper.evaluate(context, bush(context[-1]))
+    made, text = model("llama"), tiny.prompt(40)
+    wrapper = CausalLM(made, "llama", engine=engine)
+    wrapper.keep_features(depths)
+    for context in (text, [*text, 4, 7, 3], [*text[:20], 5, 6]):
+        wrapper.evaluate(context[:-1], bush(context[-2]))
+        with torch.inference_mode():
+            read = made.model(torch.tensor([context[:-1]]), output_hidden_states=True)
+        expected = torch.cat([read.hidden_states[depth][0] for depth in (-1, *depths)], -1)
+        found = wrapper.features(context)
+        assert found.shape == expected.shape and close(found, expected)
+        wrapper.evaluate(context, bush(context[-1]))

@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -20,7 +19,7 @@ from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, chain
 from tests import tiny
 from tests.folders import save
-from tests.ouroboros_core.models.engines.test_compact import bush, model, plain
+from tests.ouroboros_core.models.engines.test_compact import assert_branches, bush, model
 
 
 def test_rows_are_padded_to_the_next_bucket() -> None:
@@ -36,11 +35,8 @@ def test_every_node_has_the_logits_of_its_branch_alone(kind: str) -> None:
     wrapper = CausalLM(made, kind, engine="static")
     for context in (text, [*text, 4, 7, 3]):
         tree = bush(context[-1])
-        evaluation = wrapper.evaluate(context, tree.first(3))
-        evaluation = wrapper.extend(evaluation, tree)
-        for node in range(len(tree)):
-            branch = context + [tree.tokens[n] for n in tree.path_to(node)]
-            assert np.allclose(evaluation.logits(node), plain(made, branch), rtol=1e-4, atol=1e-4)
+        evaluation = wrapper.extend(wrapper.evaluate(context, tree.first(3)), tree)
+        assert_branches(made, context, evaluation)
 
 
 def test_features_are_those_of_the_compact_pass() -> None:

@@ -28,7 +28,6 @@ from ouroboros_core.tree import TreeBuilder
 from tests import tiny
 from tests.ouroboros_core.models.engines.native.test_decoder import (
     DTYPES,
-    bush,
     made,
     one_by_one,
     wrapper,
@@ -115,20 +114,18 @@ def test_a_pass_over_blocks_has_the_bits_of_one_over_bfloat16(dtype: torch.dtype
     """Random trees and chunks of a prompt; some passes of a text by blocks, others not."""
     model, blocks = model_of(dtype)
     plain, mixed = wrapper(model), wrapper(model)
-    assert mixed.add_blocks(blocks) == 2 * len(native.PRODUCTS) + 1, (
-        "five of two layers, the output"
-    )
+    assert mixed.add_blocks(blocks) == 2 * len(native.PRODUCTS) + 1, "of two layers, the output"
     rng = random.Random(3)
     for rows, said in ((1, "up to 1 row,"), (4, "up to 4 rows,"), (EVERY_ROW, "blocks")):
         mixed.read_blocks(rows)
         assert said in mixed.weights
         for length in (1, 17, 70, PREFILL_CHUNK + 20):
-            context = [rng.randrange(tiny.VOCABULARY) for _ in range(length)]
-            tree = bush(rng, context[-1], rng.choice((2, 3, 9, 24)))
+            context = tiny.prompt(length)
+            tree = tiny.random_tree(rng, context[-1], rng.choice((2, 3, 9, 24)))
             found, expected = mixed.evaluate(context, tree), plain.evaluate(context, tree)
             for node in range(len(tree)):
                 assert np.array_equal(found.logits(node), expected.logits(node))
-        branch = [*context[:40], *(tree.tokens[n] for n in tree.path_to(len(tree) - 1))]
+        branch = [*context[:40], *tree.tokens_to(len(tree) - 1)]
         plain.forget()
         assert np.array_equal(one_by_one(mixed, branch), one_by_one(plain, branch))
     padded = CausalLM(model, "padded", 20, engine="native")
@@ -291,8 +288,8 @@ def test_the_embedded_target_has_the_same_logits_in_both_formats(
     ).target
     assert target.weights == "blocks"
     rng = random.Random(4)
-    context = [rng.randrange(target.vocabulary) for _ in range(90)]
-    tree = bush(rng, context[-1], 7)
+    context = tiny.prompt(90)
+    tree = tiny.random_tree(rng, context[-1], 7)
     found = []
     for rows in (EVERY_ROW, 0):
         target.forget()

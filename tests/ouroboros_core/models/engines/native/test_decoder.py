@@ -24,8 +24,9 @@ from ouroboros_core.models.engines.native import decoder as native
 from ouroboros_core.models.engines.passes import Engine, engines
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
-from tests import ROOT, tiny
+from ouroboros_core.tree import Provenance, TreeBuilder
+from tests import tiny
+from tests.commands import finished
 
 KINDS: dict[str, dict[str, Any]] = {
     "llama": {"hidden_size": 48, "head_dim": 64},
@@ -58,15 +59,6 @@ def wrapper(model: Any) -> CausalLM:
     return CausalLM(model, "tiny", engine="native")
 
 
-def bush(rng: random.Random, root: int, size: int) -> TokenTree:
-    """A random tree: any node may go on from any other."""
-    builder = TreeBuilder(root)
-    while len(builder.build()) < size:
-        above = rng.randrange(len(builder.build()))
-        builder.add(rng.randrange(tiny.VOCABULARY), above, Provenance(Source.DRAFT))
-    return builder.build()
-
-
 def one_by_one(model: CausalLM, text: list[int], known: int = 1) -> np.ndarray[Any, Any]:
     """Logits after a text whose tokens go in one at a time; the first `known` did before."""
     for end in range(known, len(text) + 1):
@@ -86,6 +78,14 @@ def test_it_is_there() -> None:
     assert (torch.bfloat16 in DTYPES) == bool(build.library().ouroboros_half())  # type: ignore[union-attr]
 
 
+def assert_branches(text: list[int], evaluation: Any, alone: CausalLM) -> None:
+    """Every node has to the bit what its branch alone has, one token at a time."""
+    one_by_one(alone, text)
+    for node in range(len(evaluation.tree)):
+        branch = [*text, *evaluation.tree.tokens_to(node)]
+        assert np.array_equal(evaluation.logits(node), one_by_one(alone, branch, len(text))), node
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_tree_has_the_logits_of_its_branches_alone_to_the_bit(
@@ -94,19 +94,17 @@ def test_a_tree_has_the_logits_of_its_branches_alone_to_the_bit(
     """Behind contexts that end within a block of 16 keys, at its end and behind it; context rows in
     the same pass, in chunks, or cached; and after an accepted path was compacted in the cache."""
     model = made(kind, dtype)
-    together, alone = wrapper(model), wrapper(model)
-    rng = random.Random(0)
+    together, alone, rng = wrapper(model), wrapper(model), random.Random(0)
     for length in CONTEXTS:
-        context = [rng.randrange(tiny.VOCABULARY) for _ in range(length)]
+        context = tiny.prompt(length, length)
         for _ in range(2):
-            tree = bush(rng, context[-1], rng.choice((2, 5, 13, 24)))
+            tree = tiny.random_tree(rng, context[-1], rng.choice((2, 5, 13, 24)))
             found = together.evaluate(context, tree)
-            one_by_one(alone, context)
+            assert_branches(context, found, alone)
             for node in range(len(tree)):
-                branch = context + [tree.tokens[n] for n in tree.path_to(node)]
-                assert np.array_equal(found.logits(node), one_by_one(alone, branch, length))
-                close = np.abs(found.logits(node) - plain(model, branch)).max()
-                assert close <= CLOSE[dtype] * np.abs(found.logits(node)).max()
+                branch, logits = [*context, *tree.tokens_to(node)], found.logits(node)
+                difference = np.abs(logits - plain(model, branch)).max()
+                assert difference <= CLOSE[dtype] * np.abs(logits).max()
             context = [*branch, rng.randrange(tiny.VOCABULARY)]
 
 
@@ -118,20 +116,19 @@ def test_a_fork_behind_any_length_has_the_logits_of_its_branches(
     """A branch that lies in the cache in order stands among ones that do not, and the text ends
     anywhere in a block of 16 keys."""
     model, alone = wrapper(made("llama", dtype)), wrapper(made("llama", dtype))
-    rng = random.Random(2)
-    text = [rng.randrange(tiny.VOCABULARY) for _ in range(36)]
+    text = tiny.prompt(36)
     for length in range(1, len(text)):
-        builder = TreeBuilder(text[length - 1])
+        context, builder = text[:length], TreeBuilder(text[length - 1])
         for token, above in enumerate(parents, 1):
             builder.add(token, above, Provenance(Source.DRAFT))
-        tree, context = builder.build(), text[:length]
+        tree = builder.build()
         for ready in (False, True):
             model.forget()
             if ready:
                 model.prefill(context)
             found = model.evaluate(context, tree)
             for node in range(len(tree)):
-                branch = context + [tree.tokens[n] for n in tree.path_to(node)]
+                branch = context + tree.tokens_to(node)
                 alone.forget()
                 last = alone.evaluate(branch, TreeBuilder(branch[-1]).build()).logits(0)
                 assert np.array_equal(found.logits(node), last), (length, node, ready)
@@ -141,23 +138,15 @@ def test_a_fork_behind_any_length_has_the_logits_of_its_branches(
 def test_keys_that_many_heads_share_are_seen_alike(dtype: torch.dtype) -> None:
     """More heads than are computed at a time, behind blocks in order and gathered ones."""
     model = made("qwen3", dtype, num_attention_heads=18, num_key_value_heads=1, head_dim=32)
-    together, alone = wrapper(model), wrapper(model)
-    rng = random.Random(1)
-    context = [rng.randrange(tiny.VOCABULARY) for _ in range(21)]
-    tree = bush(rng, context[-1], 20)
-    found = together.evaluate(context, tree)
-    one_by_one(alone, context)
-    for node in range(len(tree)):
-        branch = context + [tree.tokens[n] for n in tree.path_to(node)]
-        assert np.array_equal(found.logits(node), one_by_one(alone, branch, len(context)))
+    context = tiny.prompt(21)
+    tree = tiny.random_tree(random.Random(1), context[-1], 20)
+    assert_branches(context, wrapper(model).evaluate(context, tree), wrapper(model))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_a_tree_that_grows_has_the_logits_of_one_pass(dtype: torch.dtype) -> None:
-    model = wrapper(made("llama", dtype))
-    rng = random.Random(1)
-    context = [rng.randrange(tiny.VOCABULARY) for _ in range(21)]
-    tree = bush(rng, context[-1], 20)
+    model, context = wrapper(made("llama", dtype)), tiny.prompt(21)
+    tree = tiny.random_tree(random.Random(1), context[-1], 20)
     whole = model.evaluate(context, tree)
     grown = model.evaluate(context, tree.first(1))
     for size in (4, 5, 12, 20):
@@ -170,9 +159,7 @@ def test_a_tree_that_grows_has_the_logits_of_one_pass(dtype: torch.dtype) -> Non
 def test_chunks_of_a_long_prompt_and_any_number_of_threads_give_the_same_bits(
     dtype: torch.dtype,
 ) -> None:
-    rng = random.Random(2)
-    text = [rng.randrange(tiny.VOCABULARY) for _ in range(PREFILL_CHUNK + 90)]
-    model = wrapper(made("qwen2", dtype))
+    text, model = tiny.prompt(PREFILL_CHUNK + 90), wrapper(made("qwen2", dtype))
     expected = one_by_one(model, text)
     threads = torch.get_num_threads()
     try:
@@ -180,8 +167,7 @@ def test_chunks_of_a_long_prompt_and_any_number_of_threads_give_the_same_bits(
             torch.set_num_threads(count)
             model.forget()
             model.prefill(text)
-            found = model.evaluate(text, TreeBuilder(text[-1]).build())
-            assert np.array_equal(found.logits(0), expected)
+            assert np.array_equal(one_by_one(model, text, len(text)), expected)
     finally:
         torch.set_num_threads(threads)
 
@@ -231,13 +217,12 @@ def test_weights_that_bfloat16_cannot_hold_are_left_to_torch() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
 def test_bfloat16_holds_a_weight_that_comes_back_from_it_the_same(dtype: torch.dtype) -> None:
     weight = torch.randn(6, 10).bfloat16().to(dtype)
-    assert native.exact(weight)
-    assert native.exact(weight.t())
-    more = torch.nextafter(weight[3, 4], torch.tensor(torch.inf, dtype=dtype))
     other = weight.clone()
-    other[3, 4] = more
-    assert not native.exact(other)
-    assert not native.exact(other.t())
+    other[3, 4] = torch.nextafter(weight[3, 4], torch.tensor(torch.inf, dtype=dtype))
+    for one in (weight, weight.t()):
+        assert native.exact(one)
+    for one in (other, other.t()):
+        assert not native.exact(one)
 
 
 @pytest.mark.parametrize("broken", ["wrong", "rows change one another"])
@@ -407,12 +392,11 @@ for dtype in t.DTYPES:
     for kind in t.KINDS:
         model = t.wrapper(t.made(kind, dtype))
         for length in (1, 37, 300) if kind == "llama" else (16, 37):
-            context = [rng.randrange(31) for _ in range(length)]
-            tree = t.bush(rng, context[-1], rng.choice((1, 7, 33)))
-            branch = context + [tree.tokens[n] for n in tree.path_to(len(tree) - 1)]
+            context = t.tiny.prompt(length)
+            tree = t.tiny.random_tree(rng, context[-1], rng.choice((1, 7, 33)))
             together = model.evaluate(context, tree).logits(len(tree) - 1)
             model.forget()
-            assert (t.one_by_one(model, branch) == together).all()
+            assert (t.one_by_one(model, context + tree.tokens_to(len(tree) - 1)) == together).all()
     t.test_keys_that_many_heads_share_are_seen_alike(dtype)
     for kind in b.KINDS:
         b.test_a_product_with_blocks_is_that_with_their_bfloat16_numbers_to_the_bit(kind, dtype)
@@ -432,26 +416,10 @@ def test_nothing_is_read_or_written_beyond_its_end(tmp_path: Path, flags: tuple[
         pytest.skip("this processor has no wider ones")
     if flags == (WITHOUT_AMX,) and not has_amx():
         pytest.skip("there is no AMX")
-    (compiler, *_) = build.compilers()
-    asked = [*compiler, "-print-file-name=libasan.so"]
-    preload = subprocess.run(
-        asked, capture_output=True, text=True, check=True, encoding="utf-8"
-    ).stdout.strip()
-    environment = {
-        **os.environ,
-        "LD_PRELOAD": preload,
-        "ASAN_OPTIONS": "detect_leaks=0",
-        "XDG_CACHE_HOME": str(tmp_path),
-        "OMP_NUM_THREADS": "2",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", SANITIZED.format(flags=flags)],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-        encoding="utf-8",
-    )
+    asked = [*build.compilers()[0], "-print-file-name=libasan.so"]
+    preload = finished(asked, check=True).stdout.strip()
+    environment = {"LD_PRELOAD": preload, "ASAN_OPTIONS": "detect_leaks=0", "OMP_NUM_THREADS": "2"}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path)}
+    script = [sys.executable, "-c", SANITIZED.format(flags=flags)]
+    done = finished(script, env={**os.environ, **environment})
     assert done.stdout.strip() == "clean", done.stderr[-3000:]
