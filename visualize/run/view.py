@@ -120,7 +120,7 @@ def tiles(summary: Summary) -> list[View]:
             "measured on the same machine."
         )
     )
-    marks = {"spread": summary.rounds.remark} if summary.rounds else {}
+    marks: View = {"spread": summary.rounds.remark} if summary.rounds else {}
     if summary.busy and speedup is not None:
         fewer = f"count passes instead: {summary.tokens_per_pass:.2f}× fewer"
         marks |= {"mark": f"measured on a busy machine; {fewer}", "doubtful": True}

@@ -330,7 +330,7 @@ class WatchPanel:
                 now = waits if isinstance(update, Waiting) else status
                 timing = {"timing": not isinstance(update, Finished)}
                 yield _changing(view | timing | {"status": now}, drawn)
-                view = view | {"replaces": False}  # once is enough
+                view = view | {"again": None}  # once is enough
         except Exception as error:
             reason = str(error) if isinstance(error, OuroborosError) else describe(error)
             status = f"{complete}. The timing failed: {reason}"

@@ -59,7 +59,12 @@ def test_method_and_plain_decoding_run_in_turn_and_the_median_is_shown(
         assert last.speedup is not None and last.baseline is not None
         each = last.speedup.each
         assert metrics.speedup(last.trace, last.baseline) == median(each)
-        tile = last.view["tiles"][1]
+        rate, tile = last.view["tiles"][:2]
+        seconds = sum(sum(step["seconds"]) for step in last.view["steps"])
+        assert float(rate["value"]) == pytest.approx(len(last.trace.tokens) / seconds, rel=0.01), (
+            "the timeline has the seconds of the tiles"
+        )
+        assert last.view["again"] == "same steps"
         assert tile["value"] == f"{median(each):.2f}×"
         assert tile["spread"] == f"({min(each):.2f}–{max(each):.2f}), 3 rounds"
     alone = ending(run(runner, make_task(method="autoregressive"), compare=True))
