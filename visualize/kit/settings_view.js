@@ -293,9 +293,11 @@ export function mount(element, props, watch, trigger, server, keep) {
     fold.querySelector("summary").focus();
   };
   root.querySelector(".ouro-close").addEventListener("click", close);
-  element.closest(".ouro-options")?.addEventListener("keydown", (/** @type {KeyboardEvent} */ { key }) => {
-    if (key === "Escape") close();
-  });
+  element
+    .closest(".ouro-options")
+    ?.addEventListener("keydown", (/** @type {KeyboardEvent} */ { key }) => {
+      if (key === "Escape") close();
+    });
   document.addEventListener("ouro:method", ({ detail: { method } }) => {
     if (method === inputs.state.method) return;
     commit({ method });
