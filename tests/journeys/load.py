@@ -235,7 +235,12 @@ def watch(visits: Visits, process: psutil.Process, environment: Environment) -> 
             except (OSError, HTTPException) as exception:
                 error = f"GET {target}: {exception!r}"
             visits.failures += [error] if error else []
-            told = {"request_type": "GET", "name": target, "response_length": 0, "context": {}}
+            told: dict[str, Any] = {
+                "request_type": "GET",
+                "name": target,
+                "response_length": 0,
+                "context": {},
+            }
             told |= {"response_time": 1000 * (time.monotonic() - start), "exception": None}
             environment.events.request.fire(**told)  # type: ignore[no-untyped-call]
         visits.memory.append((len(visits.ends), process.memory_info().rss / 2**20))
