@@ -36,7 +36,7 @@ from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
-from ouroboros_core.trace.summary import Speedup
+from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.trace import Seconds, Step, Trace
 from ouroboros_core.what_if.beside import PassClock, Timed, between, costs_beside, proposing
 

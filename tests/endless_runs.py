@@ -12,7 +12,7 @@ PROGRAM = "from tests import endless_runs\nendless_runs.serve()\n"
 LONG_ANSWER = "Tell me everything about bread."
 """A prompt whose answer pauses after 32 tokens until Stop."""
 LONG_COMPARISON = "Count from one to ten, and take your time."
-"""A prompt whose answer is written, but whose plain run lasts until Stop."""
+"""A prompt whose answer is written, but whose timing lasts until the next run."""
 PAUSE = 0.05
 
 
@@ -30,11 +30,11 @@ def serve() -> None:
                 time.sleep(PAUSE)
                 yield live._new_steps({})
 
-    def silently_or_wait(generation: Any) -> Any:
-        while generation.task.prompt == LONG_COMPARISON:
+    def silently_or_wait(make: Any, turn: Any) -> Any:
+        while make().task.prompt == LONG_COMPARISON:
             time.sleep(PAUSE)
             yield pace.Comparing()
-        return (yield from silently(generation))
+        return (yield from silently(make, turn))
 
     Live.progress = progress_or_wait  # type: ignore[method-assign,assignment]
     pace.silently = silently_or_wait

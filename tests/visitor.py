@@ -85,8 +85,17 @@ def tile(page: Any, label: str) -> str:
     return str(page.locator(".ouro-tile", has_text=label).locator("dd").first.inner_text())
 
 
+FIRST = {"acceptance": "#token-view .ouro-bars", "time": "#token-view .ouro-curves"}
+"""The charts under the text."""
+
+
 def chart(page: Any, name: str) -> Any:
-    """A chart of the details, opened; charts are drawn when they are looked at."""
+    """A chart of a run, opened; charts are drawn when they are looked at."""
+    if name in FIRST:
+        plot = page.locator(FIRST[name])
+        plot.scroll_into_view_if_needed()
+        page.wait_for_selector(f"{FIRST[name]}.js-plotly-plot:not([data-due])")
+        return plot
     if page.locator(".ouro-details").get_attribute("open") is None:
         page.locator(".ouro-details summary").click()
     page.locator(f".ouro-pick [data-chart={name}]").click()
@@ -99,10 +108,8 @@ def chart(page: Any, name: str) -> Any:
 def bars(page: Any, name: str) -> list[list[float]]:
     """The heights of a chart's bars, by what they stand for; some charts come after the run."""
     plot = chart(page, name)
-    page.wait_for_function(
-        "name => document.querySelector(`#chart-${name} .ouro-plot`).data?.length", arg=name
-    )
-    found: list[list[float]] = plot.evaluate("n => n.data.map(d => [...d.y])")
+    page.wait_for_function("plot => plot.data?.length", arg=plot.element_handle())
+    found: list[list[float]] = plot.evaluate("n => n.data.map(d => [...d.y].map(Number))")
     return found
 
 
@@ -248,7 +255,7 @@ def ended(page: Any) -> int:
 def finish(page: Any, before: int) -> None:
     """Wait until the run that was asked for is over: more have ended than before."""
     page.wait_for_function("before => window.ended > before", arg=before, timeout=180_000)
-    page.wait_for_selector(f"{DONE}:not([data-old])")
+    page.wait_for_selector(f"{DONE}:not([data-old]):not([data-timing])", timeout=180_000)
     page.locator("#generate").wait_for()
 
 
@@ -275,3 +282,22 @@ def open_file(page: Any, file: Any) -> None:
             return
         page.wait_for_timeout(250)
     raise AssertionError(f"nobody hears of {file}")
+
+
+def bar_at(page: Any, step: int) -> tuple[float, float]:
+    """Where the bar of a step is, counted from 0, in the chart under the text."""
+    x, y = page.locator(".ouro-bars").first.evaluate(
+        """(plot, step) => {
+          const { left, top } = plot.getBoundingClientRect(), { _size, xaxis } = plot._fullLayout;
+          return [left + _size.l + xaxis.d2p(step + 1), top + _size.t + _size.h / 2];
+        }""",
+        step,
+    )
+    return x, y
+
+
+def press_bar(page: Any, step: int) -> None:
+    """Click the bar of a step."""
+    page.mouse.move(*bar_at(page, step))
+    page.mouse.down()
+    page.mouse.up()

@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 
+from ouroboros_core.trace.summary import Summary
 from visualize.draft_game.tab import DraftGamePanel
 from visualize.drafts.tab import DraftsPanel
 from visualize.gallery import runs as gallery
@@ -171,7 +172,7 @@ def head() -> str:
 
 def opening() -> str:
     """Return the HTML that is painted until the page is built, see `visualize.watch.opening`."""
-    return opening_page.opening(gallery.trace(RECORDED))
+    return opening_page.opening(Summary(gallery.trace(RECORDED), gallery.baseline(RECORDED)))
 
 
 def launch_options() -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark import entrants, protocol
@@ -17,7 +17,7 @@ from ouroboros_core.progress import progress_bar
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import divergence
-from ouroboros_core.trace.summary import Speedup
+from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ METHODS = ("speculative", "prompt_lookup", "union")
 
 @dataclass(frozen=True)
 class Lane:
-    """One method of a comparison; numbers are of all rounds that count.
+    """One method of a comparison.
 
     name       as it was given, `speculative[gamma=2]`
-    traces     one a round, in the order of the rounds
-    speedups   of each round: plain decoding's seconds per token / this method's
+    traces     one of each round that counts, in their order
+    plain      the traces of plain decoding in the same rounds
     identical  whether every text is that of plain decoding, ties of rounding apart; None if it need
                not be
     difference where a text is another one, in words; empty if none is
@@ -41,34 +41,40 @@ class Lane:
 
     name: str
     traces: tuple[Trace, ...]
-    speedups: tuple[float, ...]
+    plain: tuple[Trace, ...]
     identical: bool | None
     difference: str = ""
     busy: str = ""
 
-    @property
-    def seconds(self) -> float:
-        """The median of all rounds, prefill included."""
-        return median(self.all_seconds)
-
-    @property
-    def all_seconds(self) -> tuple[float, ...]:
-        return tuple(metrics.total_seconds(trace) for trace in self.traces)
+    @cached_property
+    def rounds(self) -> Speedup:
+        """The speedups of all rounds."""
+        pairs = zip(self.traces, self.plain, strict=True)
+        return Speedup(tuple(metrics.speedup(*pair) or 0.0 for pair in pairs))
 
     @property
     def speedup(self) -> float:
         """The median of all rounds."""
-        return Speedup(self.speedups).median
-
-    @property
-    def spread(self) -> tuple[float, float]:
-        """The least and the largest speedup."""
-        return Speedup(self.speedups).spread
+        return self.rounds.median
 
     @property
     def trace(self) -> Trace:
-        """The run whose seconds are the median; of two in the middle the slower one."""
-        return sorted(self.traces, key=metrics.total_seconds)[len(self.traces) // 2]
+        """The run of the round that has the median speedup."""
+        return self.traces[self.rounds.middle]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of that run, prefill included."""
+        return metrics.total_seconds(self.trace)
+
+    @property
+    def plain_seconds(self) -> float:
+        """Seconds of plain decoding in that round, prefill included."""
+        return metrics.total_seconds(self.plain[self.rounds.middle])
+
+    @property
+    def all_seconds(self) -> tuple[float, ...]:
+        return tuple(metrics.total_seconds(trace) for trace in self.traces)
 
 
 @dataclass(frozen=True)
@@ -181,7 +187,7 @@ def _lane(pair: Pair, entrant: entrants.MethodEntrant, number: int, measured: Me
     return Lane(
         entrant.label,
         measured.traces(number),
-        measured.speedup(number).each,
+        measured.traces(0),
         not wrong if compared else None,
         wrong,
         metrics.why_busy(*sign) if sign else "",

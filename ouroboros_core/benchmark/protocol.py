@@ -13,12 +13,15 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ouroboros_core.messages import counted
 from ouroboros_core.trace import metrics
-from ouroboros_core.trace.summary import Speedup
+from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.generation import Generation
 
 ROUNDS, AGAIN = 3, 2
 """Rounds that count, and rounds on a busy machine that are measured again."""
@@ -80,9 +83,10 @@ class Measured:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """Return the rounds on an idle machine, or all rounds if it was never idle: a warning must
-        say so."""
-        return self.steady[: self.wanted] or self.every
+        """Return the rounds on an idle machine; in the end all rounds, if fewer than two were
+        idle."""
+        few = len(self.steady) < (1 if self.more else min(2, self.wanted))
+        return self.every if few else self.steady[: self.wanted]
 
     @property
     def enough(self) -> bool:
@@ -99,17 +103,11 @@ class Measured:
         return tuple(round_.traces[lane] for round_ in self.rounds)
 
     def speedup(self, lane: int = 1) -> Speedup:
-        return Speedup(tuple(round_.speedup(lane) for round_ in self.rounds))
+        return Speedup(tuple(round_.speedup(lane) for round_ in self.rounds), self.more)
 
     def middle(self, lane: int = 1) -> Round:
         """The round that has the lane's median speedup."""
-        speedup = self.speedup(lane).median
-        return next(round_ for round_ in self.rounds if round_.speedup(lane) == speedup)
-
-    def run(self, lane: int) -> Trace:
-        """The run whose seconds are the median; of two in the middle the slower one."""
-        traces = sorted(self.traces(lane), key=metrics.total_seconds)
-        return traces[len(traces) // 2]
+        return self.rounds[self.speedup(lane).middle]
 
 
 def order(lanes: int, number: int) -> list[int]:
@@ -118,6 +116,24 @@ def order(lanes: int, number: int) -> list[int]:
     that this one has left."""
     direction = -1 if number % 3 == 2 else 1
     return [(number + direction * offset) % lanes for offset in range(lanes)]
+
+
+def undisturbed(
+    make: Callable[[], Generation], pauses: Callable[[], int]
+) -> Generator[None, None, Trace]:
+    """Run a generation; begin again if others have computed between two of its steps, because they
+    take its cache.
+
+    pauses: returns how often others have computed so far
+    """
+    while True:
+        before, generation = pauses(), make()
+        for _ in generation:
+            yield
+            if pauses() != before:
+                break
+        else:
+            return generation.trace()
 
 
 def at_once(run: Callable[[int, int], Trace]) -> RunLane[T]:

@@ -1,28 +1,28 @@
 """From measurements to a table: one row per method and group, every number with its formula.
 
-Group `overall` pools all questions. Where a question was repeated, its seconds are the median over
-the repeats.
+Group `overall` pools all questions. A repeat of the questions is a round of the speedup, see
+`ouroboros_core.benchmark.repeats`.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from statistics import median
 from typing import Any, Protocol
 
-import numpy as np
 from pydantic import TypeAdapter
 
 from ouroboros_core.benchmark import llama_cpp
 from ouroboros_core.benchmark.entrants import BASELINE, split
 from ouroboros_core.benchmark.prompts import GROUPS
+from ouroboros_core.benchmark.repeats import Repeats, TimedRun
 from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.messages import counted
 from ouroboros_core.trace import metrics
-from ouroboros_core.trace.trace import Seconds
+from ouroboros_core.trace.speedup import TimedRound, Timing
 
 OVERALL = "overall"
 PEER = "hf-"
@@ -34,9 +34,6 @@ WARM = "warm=true"
 """The setting of a method that keeps its memory from prompt to prompt."""
 ABSENT = "–"
 """In a table, for a number that was not measured or does not apply."""
-RESAMPLES = 2000
-Turn = tuple[int | str, int]
-"""Question id and number of the turn."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +49,9 @@ class Row:
     tokens_per_second       emitted tokens / seconds, prefill included (as Spec-Bench)
     decode_tokens_per_second  tokens after the first step / seconds after it; in a file of an
                             earlier version tokens / seconds without prefill
-    speedup                 tokens per second / tokens per second of our autoregressive decoding,
-                            in the same run
-    speedup_hf              tokens per second / tokens per second of transformers' greedy
-                            generation, if it ran
+    speedup                 over our autoregressive decoding, the median of the repeats, see
+                            `ouroboros_core.trace.speedup`; tokens per second are of that repeat
+    speedup_hf              the same over transformers' greedy generation, if it ran
     ci95                    95% confidence interval of speedup, from resampling the questions
     equal, ties, differences  texts equal to the baseline's, first differing at a rounding tie, and
                               beyond; null if the text
@@ -72,6 +68,7 @@ class Row:
                             earlier version, which cut none
     lossless                whether the texts follow the target's probabilities; true in a file of
                             an earlier version
+    plain_tokens_per_second  of our autoregressive decoding in that repeat
     """
 
     method: str
@@ -98,6 +95,7 @@ class Row:
     first_token_seconds: float | None = None
     cut: int | None = None
     lossless: bool = True
+    plain_tokens_per_second: float | None = None
 
 
 def read_rows(data: Sequence[Mapping[str, Any]]) -> list[Row]:
@@ -110,38 +108,17 @@ def read_rows(data: Sequence[Mapping[str, Any]]) -> list[Row]:
         theirs = decoding.get((other, row.group))
         return row.decode_tokens_per_second / theirs if theirs else None
 
-    return [
-        row
-        if row.decode_speedup is not None
-        else replace(
-            row, decode_speedup=over(row, BASELINE), decode_speedup_hf=over(row, HF_GREEDY)
-        )
-        for row in rows_read
-    ]
-
-
-@dataclass
-class Speeds:
-    """Tokens and seconds of each question and turn under one setting; both are medians over
-    repeats."""
-
-    tokens: dict[Turn, float] = field(default_factory=dict)
-    total: dict[Turn, float] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, runs: Iterable[tuple[Turn, int, Seconds]]) -> Speeds:
-        """From what each run was about, its tokens and its seconds."""
-        by_turn: dict[Turn, list[tuple[int, Seconds]]] = {}
-        for turn, tokens, seconds in runs:
-            by_turn.setdefault(turn, []).append((tokens, seconds))
-        speeds = cls()
-        for turn, same in by_turn.items():
-            speeds.tokens[turn] = median(tokens for tokens, _ in same)
-            speeds.total[turn] = median(seconds.prefill + seconds.decode for _, seconds in same)
-        return speeds
-
-    def per_second(self) -> float:
-        return ratio(sum(self.tokens.values()), sum(self.total.values()))
+    plain = {row.group: row.tokens_per_second for row in rows_read if row.method == BASELINE}
+    completed = []
+    for row in rows_read:
+        derived: dict[str, float | None] = {}
+        if row.decode_speedup is None:
+            derived |= {"decode_speedup": over(row, BASELINE)}
+            derived |= {"decode_speedup_hf": over(row, HF_GREEDY)}
+        if row.plain_tokens_per_second is None:  # such a file has one repeat
+            derived |= {"plain_tokens_per_second": plain.get(row.group)}
+        completed.append(replace(row, **derived))
+    return completed
 
 
 def ratio(a: float, b: float) -> float:
@@ -149,21 +126,33 @@ def ratio(a: float, b: float) -> float:
     return a / b if b else 0.0
 
 
-def _speeds(runs: Iterable[Measurement]) -> Speeds:
-    return Speeds.of(((run.question, run.turn), run.tokens, run.seconds) for run in runs)
+def repeats(
+    runs: Iterable[Measurement],
+    reference: Iterable[Measurement],
+    time: Callable[[Measurement], Timing],
+) -> Repeats:
+    """Return the repeats of a method beside those of a reference, such as plain decoding.
 
-
-def _decoding(runs: Iterable[Measurement]) -> Speeds:
-    """Return the speeds after the first step. They compare all entrants equally: transformers and
-    llama.cpp find the first token within prefill, our loop one pass later."""
-    return Speeds.of(
-        (
-            (run.question, run.turn),
-            run.tokens - run.first_tokens,
-            Seconds(verify=run.seconds.prefill + run.seconds.decode - first_seconds(run)),
-        )
+    time  returns what counts of a run: `whole`, or `decoding`
+    """
+    beside = {(run.repeat, run.question, run.turn): time(run) for run in reference}
+    return Repeats.of(
+        TimedRun(run.repeat, run.question, TimedRound(beside[key], time(run)))
         for run in runs
+        if (key := (run.repeat, run.question, run.turn)) in beside
     )
+
+
+def whole(run: Measurement) -> Timing:
+    """Return all tokens and seconds of a run."""
+    return Timing(run.tokens, run.seconds.prefill + run.seconds.decode)
+
+
+def decoding(run: Measurement) -> Timing:
+    """Return what comes after the first step. It compares all entrants equally: transformers and
+    llama.cpp find the first token within prefill, our loop one pass later."""
+    after = whole(run)
+    return Timing(after.tokens - run.first_tokens, after.seconds - first_seconds(run))
 
 
 def first_seconds(run: Measurement) -> float:
@@ -216,29 +205,23 @@ def _warm_beside_cold(names: Iterable[str]) -> list[str]:
 
 def _best_settings(measurements: Sequence[Measurement]) -> list[Measurement]:
     """Of methods with several settings, the runs of the fastest."""
+    plain = [run for run in measurements if run.method == BASELINE]
     by_setting: dict[tuple[str, str], list[Measurement]] = {}
     for run in measurements:
         by_setting.setdefault((run.method, run.setting), []).append(run)
-    best: dict[str, str] = {}
+    best: dict[str, tuple[float, str]] = {}
     for (method, setting), runs in by_setting.items():
-        best_setting = best.get(method)
-        if (
-            best_setting is None
-            or _speeds(runs).per_second() > _speeds(by_setting[method, best_setting]).per_second()
-        ):
-            best[method] = setting
-    return [run for run in measurements if run.setting == best[run.method]]
+        speedup = repeats(runs, plain, whole).speedup.median
+        if method not in best or speedup > best[method][0]:
+            best[method] = speedup, setting
+    return [run for run in measurements if run.setting == best[run.method][1]]
 
 
 def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
-    own_runs = [run for run in runs if run.method == method]
-    speeds = _speeds(own_runs)
-    plain = _speeds(run for run in runs if run.method == BASELINE)
-    greedy = _speeds(run for run in runs if run.method == HF_GREEDY)
-    decoding, plain_decoding, greedy_decoding = (
-        _decoding(run for run in runs if run.method == name).per_second()
-        for name in (method, BASELINE, HF_GREEDY)
+    own_runs, plain, greedy = (
+        [run for run in runs if run.method == name] for name in (method, BASELINE, HF_GREEDY)
     )
+    measured, decoded = (repeats(own_runs, plain, time) for time in (whole, decoding))
     waits = [run.first_seconds for run in own_runs if run.first_seconds is not None]
     cuts = {(run.question, run.turn): run.cut for run in own_runs}
     tokens = sum(run.tokens for run in own_runs)
@@ -251,51 +234,29 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
         method=method,
         group=group,
         setting=own_runs[0].setting if own_runs else "",
-        questions=len(speeds.tokens),
+        questions=len({(run.question, run.turn) for run in own_runs}),
         tokens=tokens,
         tokens_per_pass=ratio(tokens, passes),
         rows_per_token=ratio(sum(run.rows for run in own_runs), tokens),
         draft_passes_per_token=ratio(sum(run.draft_passes for run in own_runs), tokens),
-        tokens_per_second=speeds.per_second(),
-        decode_tokens_per_second=decoding,
-        speedup=ratio(speeds.per_second(), plain.per_second()),
-        speedup_hf=ratio(speeds.per_second(), greedy.per_second()) if greedy.tokens else None,
-        ci95=confidence(speeds, plain),
+        tokens_per_second=measured.timed.method.tokens_per_second,
+        plain_tokens_per_second=measured.timed.plain.tokens_per_second,
+        decode_tokens_per_second=decoded.timed.method.tokens_per_second,
+        speedup=measured.speedup.median,
+        speedup_hf=repeats(own_runs, greedy, whole).speedup.median if greedy else None,
+        ci95=measured.ci95,
         equal=len(own_runs) - len(differing) if compared else None,
         ties=ties if compared else None,
         differences=len(differing) - ties if compared else None,
         largest_ulps=max((difference.ulps for difference in differing), default=None),
         seconds={name: sum(getattr(run.seconds, name) for run in own_runs) for name in phases},
         peak_memory_mb=max((run.peak_memory_mb for run in own_runs), default=0.0),
-        decode_speedup=ratio(decoding, plain_decoding),
-        decode_speedup_hf=ratio(decoding, greedy_decoding) if greedy.tokens else None,
+        decode_speedup=decoded.speedup.median,
+        decode_speedup_hf=repeats(own_runs, greedy, decoding).speedup.median if greedy else None,
         first_token_seconds=median(waits) if waits else None,
         cut=None if None in cuts.values() else sum(bool(cut) for cut in cuts.values()),
         lossless=all(run.lossless for run in own_runs),
     )
-
-
-def confidence(speeds: Speeds, plain: Speeds) -> tuple[float, float]:
-    """95% interval of the ratio of pooled tokens per second, by resampling the questions both have,
-    with a fixed seed."""
-    questions = list(
-        dict.fromkeys(
-            question for question, turn in speeds.tokens if (question, turn) in plain.tokens
-        )
-    )
-    if not questions:
-        return 0.0, 0.0
-    measured = speeds.tokens, speeds.total, plain.tokens, plain.total
-    columns = [
-        [sum(v for (q, _), v in which.items() if q == question) for question in questions]
-        for which in measured
-    ]
-    picks = np.random.default_rng(0).integers(0, len(questions), (RESAMPLES, len(questions)))
-    tokens, seconds, plain_tokens, plain_seconds = (
-        np.array(column)[picks].sum(1) for column in columns
-    )
-    low, high = np.percentile((tokens / seconds) / (plain_tokens / plain_seconds), [2.5, 97.5])
-    return float(low), float(high)
 
 
 def to_csv(table: Sequence[Row]) -> str:
@@ -318,7 +279,7 @@ def markdown(table: Sequence[Row], unmeasured: Sequence[str] = ()) -> str:
     """
     groups = list(dict.fromkeys(row.group for row in table if row.group != OVERALL))
     speedups = {(row.method, row.group): both_speedups(row) for row in table}
-    hf = any(row.speedup_hf is not None for row in table)
+    hf, plain = any(row.speedup_hf is not None for row in table), baselines(table)
     head = [
         "method",
         "tokens per pass",
@@ -335,7 +296,7 @@ def markdown(table: Sequence[Row], unmeasured: Sequence[str] = ()) -> str:
     for row in table:
         if row.group == OVERALL:
             by_group = [speedups[row.method, group] for group in groups]
-            cells = [*_cells(row, hf), *by_group]
+            cells = [*_cells(row, plain.get(OVERALL), hf), *by_group]
             (peers if row.method.startswith(PEERS) else ours).append(cells)
     ours += [[f"`{name}`", *[ABSENT] * (len(head) - 1)] for name in unmeasured]
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
@@ -343,7 +304,7 @@ def markdown(table: Sequence[Row], unmeasured: Sequence[str] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cells(row: Row, hf: bool) -> list[str]:
+def _cells(row: Row, plain: Row | None, hf: bool) -> list[str]:
     """The overall numbers of a row, in the columns' order."""
     cold = cold_name(row.method)
     name = f"`{cold}`" + (", warm" if cold != row.method else "")
@@ -354,10 +315,22 @@ def _cells(row: Row, hf: bool) -> list[str]:
         for number, digits in zip(counts, (2, 1, 2), strict=True)
     ]
     low, high = row.ci95
-    numbers += [shown(row.first_token_seconds), f"{row.tokens_per_second:.1f}"]
+    numbers += [shown(row.first_token_seconds), speeds(row, plain)]
     numbers += [f"{row.speedup:.2f} [{low:.2f}, {high:.2f}]", shown(row.decode_speedup)]
     numbers += [shown(row.speedup_hf), shown(row.decode_speedup_hf)] if hf else []
     return [name, *numbers, equality(row)]
+
+
+def speeds(row: Row, baseline: Row | None) -> str:
+    """Tokens per second; and plain decoding's in the same repeat, if its own row has another's."""
+    plain = row.plain_tokens_per_second
+    beside = plain and baseline and plain != baseline.tokens_per_second
+    return f"{row.tokens_per_second:.1f}" + (f" (plain {plain:.1f})" if beside else "")
+
+
+def baselines(table: Sequence[Row]) -> dict[str, Row]:
+    """Return the rows of plain decoding by group."""
+    return {row.group: row for row in table if row.method == BASELINE}
 
 
 def both_speedups(row: Row) -> str:
@@ -373,7 +346,7 @@ def shown(number: float | None) -> str:
 def loops(table: Sequence[Row]) -> str:
     """How many texts run into a repetition loop, by group, in a sentence or two; empty where an
     earlier version measured, which cut none."""
-    plain = {row.group: row for row in table if row.method == BASELINE}
+    plain = baselines(table)
     total = plain.get(OVERALL)
     if total is None or total.cut is None:
         return ""

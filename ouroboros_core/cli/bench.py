@@ -174,13 +174,14 @@ def _print(table: list[Row], limit: int) -> None:
     from ouroboros_core.benchmark import report
 
     console = measuring.output()
+    plain = report.baselines(table).get(report.OVERALL)
     overall = Table(title=f"overall, {limit} new tokens at most")
     overall.add_column("method")
     for name in OVERALL_COLUMNS:
         overall.add_column(name, justify="right")
     for row in table:
         if row.group == report.OVERALL:
-            overall.add_row(*map(measuring.literal, _cells(row)))
+            overall.add_row(*map(measuring.literal, _cells(row, plain)))
     console.print(overall)
     groups = list(dict.fromkeys(row.group for row in table if row.group != report.OVERALL))
     by_group = Table(title="speedup by group: prefill included / decoding only")
@@ -195,17 +196,18 @@ def _print(table: list[Row], limit: int) -> None:
     print(report.loops(table))
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: Row, plain: Row | None) -> list[str]:
     """A method's name and its numbers over all prompts, in the columns' order."""
-    from ouroboros_core.benchmark.report import equality, shown
+    from ouroboros_core.benchmark.report import equality, shown, speeds
 
     counts = row.tokens_per_pass, row.rows_per_token, row.draft_passes_per_token
-    speeds = row.first_token_seconds, row.tokens_per_second, row.decode_tokens_per_second
     low, high = row.ci95
     over = row.decode_speedup, row.speedup_hf, row.decode_speedup_hf
     return [
         f"{row.method} ({row.setting})" if row.setting else row.method,
-        *map(shown, (*counts, *speeds)),
+        *map(shown, (*counts, row.first_token_seconds)),
+        speeds(row, plain),
+        shown(row.decode_tokens_per_second),
         f"{row.speedup:.2f} [{low:.2f}, {high:.2f}]",
         *map(shown, over),
         equality(row),

@@ -76,7 +76,10 @@ def run(arguments: argparse.Namespace) -> int:
         )
     header = measuring.header(work)
     return measuring.measure(
-        arguments, work, lambda complete: _finish(arguments, grid, work, header, complete), notes
+        arguments,
+        work,
+        lambda complete: _finish(arguments, grid, work, repeats, header, complete),
+        notes,
     )
 
 
@@ -100,6 +103,7 @@ def _finish(
     arguments: argparse.Namespace,
     grid: Grid,
     work: Work[Point] | Cluster[Point],
+    repeats: int,
     header: dict[str, Any],
     complete: bool,
 ) -> None:
@@ -129,7 +133,7 @@ def _finish(
         _print_grid(rows, grid)
     else:
         _print_list(rows, grid)
-    for line in (*cells.conclusions(rows, ideals, grid), *store.lines):
+    for line in (*cells.conclusions(rows, ideals, grid, repeats), *store.lines):
         print(line)
 
 
@@ -153,7 +157,7 @@ def _print_list(rows: list[CellRow], grid: Grid) -> None:
             length,
             rate,
             cost,
-            f"{row.tokens_per_second:.1f}",
+            row.speeds,
             speedup,
             equality(row),
         )

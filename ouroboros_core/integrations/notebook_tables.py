@@ -24,7 +24,7 @@ def comparison_html(comparison: Comparison) -> str:
     """Bars of seconds, a table, and the texts as they appeared on one clock."""
     longest = max(max(lane.all_seconds) for lane in comparison.lanes)
     rows = "".join(
-        f'<tr><th scope="row">{safe(lane.name)}</th>{_bar(lane, longest)}'
+        f'<tr><th scope="row">{safe(lane.name)}</th>{_bar(lane, comparison, longest)}'
         f"{''.join(f'<td>{safe(cell)}</td>' for cell in _cells(lane, comparison)[1:])}</tr>"
         for lane in comparison.lanes
     )
@@ -62,13 +62,12 @@ def _heads(names: Sequence[str]) -> Iterator[str]:
 def _cells(lane: Lane, comparison: Comparison) -> tuple[str, ...]:
     """Seconds, passes, tokens per pass, speedup, text."""
     run = Summary(lane.trace)
-    least, largest = lane.spread
-    between = f" [{least:.2f}, {largest:.2f}]" if len(lane.traces) > 1 else ""
+    between = f" {lane.rounds.between}".rstrip()
     plain = lane is comparison.baseline
     without_reference = "its own" if run.lossless else NOT_LOSSLESS
     same = {True: "identical", False: "DIFFERS", None: without_reference}[lane.identical]
     return (
-        f"{lane.seconds:.2f}",
+        _seconds(lane, comparison),
         str(run.steps),
         f"{run.tokens_per_pass:.2f}",
         "1" if plain else f"{lane.speedup:.2f}×{between}",
@@ -76,7 +75,7 @@ def _cells(lane: Lane, comparison: Comparison) -> tuple[str, ...]:
     )
 
 
-def _bar(lane: Lane, longest: float) -> str:
+def _bar(lane: Lane, comparison: Comparison, longest: float) -> str:
     """Seconds as a bar, and from the least to the most of them a line."""
 
     def at(seconds: float) -> float:
@@ -86,8 +85,14 @@ def _bar(lane: Lane, longest: float) -> str:
     return (
         f'<td class="ouro-nb-bar"><i style="width:{at(lane.seconds):.1f}%"></i>'
         f'<u style="left:{at(least):.1f}%;width:{at(largest) - at(least):.1f}%"></u>'
-        f"{lane.seconds:.2f}</td>"
+        f"{_seconds(lane, comparison)}</td>"
     )
+
+
+def _seconds(lane: Lane, comparison: Comparison) -> str:
+    """Seconds, and those of plain decoding in the same round where its own row has others."""
+    beside = lane.plain_seconds != comparison.baseline.seconds
+    return f"{lane.seconds:.2f}" + (f" (plain {lane.plain_seconds:.2f})" if beside else "")
 
 
 def _notes(comparison: Comparison) -> list[str]:

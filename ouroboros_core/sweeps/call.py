@@ -60,7 +60,9 @@ class SweepResult:
     @property
     def conclusions(self) -> list[str]:
         """The best setting in words: as it was measured, and by theory."""
-        return [*cells.conclusions(self.rows, self.ideals, self.grid), *self.left_out]
+        repeats = 1 + max((point.repeat for point in self.points), default=0)
+        lines = cells.conclusions(self.rows, self.ideals, self.grid, repeats)
+        return [*lines, *self.left_out]
 
 
 def sweep(

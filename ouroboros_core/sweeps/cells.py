@@ -9,11 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from ouroboros_core.benchmark.report import Speeds, confidence, ratio
+from ouroboros_core.benchmark.repeats import Repeats, TimedRun
+from ouroboros_core.benchmark.report import ratio
 from ouroboros_core.messages import counted
 from ouroboros_core.sweeps.grid import show
 from ouroboros_core.trace import metrics
-from ouroboros_core.trace.summary import Speedup
+from ouroboros_core.trace.speedup import Speedup, TimedRound
 
 if TYPE_CHECKING:
     from ouroboros_core.settings import Value
@@ -25,14 +26,15 @@ GAMMA = "gamma"
 
 @dataclass(frozen=True)
 class CellRow:
-    """One cell of a sweep, from all its runs so far. Where a question was repeated, its seconds are
-    the median over the repeats.
+    """One cell of a sweep, from all its runs so far. Speedup and tokens per second are those of the
+    median repeat, see `ouroboros_core.benchmark.repeats`.
 
     cell, coordinates  index in the grid, and the value on each axis
     runs               finished
     tokens_per_second  emitted tokens / seconds, prefill included
-    speedup            that / the same of the plain runs that these runs are compared with
+    speedup            that / plain_tokens_per_second
     ci95               95% confidence interval of speedup, from resampling the questions
+    plain_tokens_per_second  of the plain runs in the same repeat
     acceptance_length  emitted tokens / target passes, the target's own tokens included; 0 if the
                        target made no pass
     acceptance_rate    accepted / tested tokens; null if nothing was tested
@@ -43,7 +45,7 @@ class CellRow:
                               and beyond; null if the text
                        need not be equal
     lossless           whether the texts follow the target's probabilities
-    repeats            the speedup of each repeat over all questions; of those under way none
+    repeats            the speedup of each repeat over all questions; none of one under way
     """
 
     cell: int
@@ -62,6 +64,12 @@ class CellRow:
     differences: int | None
     lossless: bool = True
     repeats: tuple[float, ...] = ()
+    plain_tokens_per_second: float = 0.0
+
+    @property
+    def speeds(self) -> str:
+        """Tokens per second, and plain decoding's: they divide to the speedup."""
+        return f"{self.tokens_per_second:.1f} (plain {self.plain_tokens_per_second:.1f})"
 
     @property
     def between(self) -> str:
@@ -101,8 +109,7 @@ def summary(points: Iterable[Point], grid: Grid) -> list[CellRow]:
 
 
 def _row(cell: int, coordinates: tuple[Value, ...], points: list[Point]) -> CellRow:
-    speeds = Speeds.of(((p.question, 0), p.tokens, p.seconds) for p in points)
-    plain = Speeds.of(((p.question, 0), p.plain_tokens, p.plain_seconds) for p in points)
+    measured = repeats(points)
     tokens = sum(p.tokens for p in points)
     passes = sum(p.passes for p in points)
     tested = sum(p.tested for p in points)
@@ -114,9 +121,10 @@ def _row(cell: int, coordinates: tuple[Value, ...], points: list[Point]) -> Cell
         coordinates=coordinates,
         runs=len(points),
         tokens=tokens,
-        tokens_per_second=speeds.per_second(),
-        speedup=ratio(speeds.per_second(), plain.per_second()),
-        ci95=confidence(speeds, plain),
+        tokens_per_second=measured.timed.method.tokens_per_second,
+        plain_tokens_per_second=measured.timed.plain.tokens_per_second,
+        speedup=measured.speedup.median,
+        ci95=measured.ci95,
         acceptance_length=ratio(tokens, passes),
         acceptance_rate=sum(p.accepted for p in points) / tested if tested else None,
         draft_length=ratio(sum(p.depth_sum for p in points), passes),
@@ -125,24 +133,16 @@ def _row(cell: int, coordinates: tuple[Value, ...], points: list[Point]) -> Cell
         ties=ties if compared else None,
         differences=len(differing) - ties if compared else None,
         lossless=all(p.lossless for p in points),
-        repeats=_repeats(points),
+        repeats=measured.speedup.each,
     )
 
 
-def _repeats(points: Sequence[Point]) -> tuple[float, ...]:
-    """The speedup of each repeat that has as many questions as the first one, so that all are of
-    the same."""
-    by_repeat: dict[int, list[Point]] = {}
-    for point in points:
-        by_repeat.setdefault(point.repeat, []).append(point)
-    largest = max(map(len, by_repeat.values()))
-    return tuple(_speedup(runs) for runs in by_repeat.values() if len(runs) == largest)
-
-
-def _speedup(points: Sequence[Point]) -> float:
-    speeds = Speeds.of(((p.question, 0), p.tokens, p.seconds) for p in points)
-    plain = Speeds.of(((p.question, 0), p.plain_tokens, p.plain_seconds) for p in points)
-    return ratio(speeds.per_second(), plain.per_second())
+def repeats(points: Iterable[Point]) -> Repeats:
+    """Return the repeats of a cell; the one in the middle is the one whose runs to show."""
+    return Repeats.of(
+        TimedRun(p.repeat, p.question, TimedRound(plain=p.plain_timing, method=p.timing))
+        for p in points
+    )
 
 
 def _draft_cost(points: Sequence[Point]) -> float | None:
@@ -195,8 +195,13 @@ def interval(row: CellRow) -> str:
     return f" [{low:.2f}, {high:.2f}]" if low < high else ""
 
 
-def conclusions(rows: Sequence[CellRow], ideals: Sequence[Ideal], grid: Grid) -> list[str]:
-    """The best setting in words: as it was measured, and by theory; and how often that was."""
+def conclusions(
+    rows: Sequence[CellRow], ideals: Sequence[Ideal], grid: Grid, repeats: int
+) -> list[str]:
+    """The best setting in words: as it was measured, and by theory; and how often that was.
+
+    repeats: how many were asked for; fewer may be complete
+    """
     fastest = best(rows)
     if fastest is None:
         return []
@@ -218,7 +223,7 @@ def conclusions(rows: Sequence[CellRow], ideals: Sequence[Ideal], grid: Grid) ->
         measured = f"(alpha {best_length.alpha:.2f}, c {best_length.cost:.2f})"
         ideal = f"gamma {best_length.gamma}, {best_length.speedup:.2f}×"
         lines.append(f"By theory{at} {measured}: {ideal}{slow}.")
-    return [*lines, about_spread(rows)]
+    return [*lines, about_spread(rows, repeats)]
 
 
 def _near(fastest: CellRow, rows: Sequence[CellRow]) -> int:
@@ -233,12 +238,16 @@ def _near(fastest: CellRow, rows: Sequence[CellRow]) -> int:
     )
 
 
-def about_spread(rows: Sequence[CellRow]) -> str:
-    """Return a sentence about the round brackets, or about their absence."""
+def about_spread(rows: Sequence[CellRow], asked: int) -> str:
+    """Return a sentence about the round brackets, or about their absence.
+
+    asked: repeats that the sweep was asked for
+    """
     repeats = max(len(row.repeats) for row in rows)
     if repeats > 1:
         return f"In round brackets: the least and the largest speedup of {repeats} repeats."
-    return "Every prompt ran once, so no spread is known; use three repeats to see it."
+    remedy = f"{asked} repeats will show it" if asked > 1 else "use three repeats to see it"
+    return f"Every prompt ran once, so no spread is known yet; {remedy}."
 
 
 def to_csv(rows: Sequence[CellRow], axes: Sequence[Axis]) -> str:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ouroboros_core.benchmark.entrants import BASELINE, left_out, outcome_of
 from ouroboros_core.benchmark.prompts import Question
+from ouroboros_core.benchmark.protocol import undisturbed
 from ouroboros_core.benchmark.runner import WARM_UP_TOKENS, naming
 from ouroboros_core.benchmark.store import Conditions, Kind, Store, Unit, conditions
 from ouroboros_core.decoding.generation import Generation, Task
@@ -23,6 +25,7 @@ from ouroboros_core.loading.pairs import Pair, with_draft
 from ouroboros_core.sources import Source
 from ouroboros_core.sweeps.grid import TOKENS, Cell, Grid
 from ouroboros_core.trace.equality import Divergence, divergence
+from ouroboros_core.trace.speedup import Timing
 from ouroboros_core.trace.trace import Seconds, Trace
 
 
@@ -62,6 +65,14 @@ class Point:
     def identical(self) -> bool | None:
         """Whether the text is that of plain decoding; None if it need not be."""
         return self.difference is None if self.compared else None
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(self.tokens, self.seconds.prefill + self.seconds.decode)
+
+    @property
+    def plain_timing(self) -> Timing:
+        return Timing(self.plain_tokens, self.plain_seconds.prefill + self.plain_seconds.decode)
 
     @property
     def unit(self) -> Unit:
@@ -124,12 +135,6 @@ def _plain(cell: Cell) -> str:
     return cell.sampling.plain().model_dump_json()
 
 
-def _steps(generation: Generation) -> Generator[None, None, Trace]:
-    for _ in generation:
-        yield
-    return generation.trace()
-
-
 Run = tuple[Point, Trace, Trace]
 """The record, the run, and the plain run that it is compared with."""
 
@@ -168,6 +173,9 @@ class Sweep:
         self._pairs = self._load_drafts()
         able = self._check(questions)
         self._warm: set[Hashable] = set()
+        self.pauses: Callable[[], int] = lambda: 0
+        """Returns how often others have computed between two ticks; a run they disturb is
+        repeated."""
         visits = [(repeat, question) for repeat in range(repeats) for question in questions]
         self._visits = [(n, *visit) for n, visit in enumerate(visits) if visit[1].id in able]
 
@@ -320,9 +328,10 @@ class Sweep:
         are not timed."""
         if key not in self._warm:
             count = min(WARM_UP_TOKENS, task.max_new_tokens)
-            yield from _steps(Generation(pair, replace(task, max_new_tokens=count)))
+            short = replace(task, max_new_tokens=count)
+            yield from undisturbed(partial(Generation, pair, short), self.pauses)
             self._warm.add(key)
-        return (yield from _steps(Generation(pair, task)))
+        return (yield from undisturbed(partial(Generation, pair, task), self.pauses))
 
     def _point(
         self, cell: Cell, question: Question, repeat: int, trace: Trace, plain: Trace

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ouroboros_core.methods.parts.base import NO_DRAFT, NO_WINDOW
 from ouroboros_core.sources import Source
+from ouroboros_core.trace.speedup import TimedRound, Timing
 from ouroboros_core.tree import Learned
 
 if TYPE_CHECKING:
@@ -49,10 +50,14 @@ def total_seconds(trace: Trace) -> float:
     return decode_seconds(trace) + sum(step.seconds.prefill for step in trace.steps)
 
 
+def timing(trace: Trace) -> Timing:
+    """Emitted tokens, and seconds of prefill and decoding."""
+    return Timing(new_tokens(trace), total_seconds(trace))
+
+
 def tokens_per_second(trace: Trace) -> float:
     """Emitted tokens / seconds, prefill included; 0 for an empty run."""
-    seconds = total_seconds(trace)
-    return new_tokens(trace) / seconds if seconds else 0.0
+    return timing(trace).tokens_per_second
 
 
 def mean_acceptance_length(trace: Trace) -> float:
@@ -163,10 +168,9 @@ def loop_start(tokens: Sequence[int]) -> int | None:
 
 
 def speedup(trace: Trace, baseline: Trace) -> float | None:
-    """Baseline seconds per token / this run's seconds per token, prefill included; both measured.
-    None for an empty run."""
-    method_speed, plain_speed = tokens_per_second(trace), tokens_per_second(baseline)
-    return method_speed / plain_speed if method_speed and plain_speed else None
+    """The speedup of two runs of one round, as `ouroboros_core.trace.speedup` defines it; None if
+    one of them is empty."""
+    return TimedRound(timing(baseline), timing(trace)).speedup or None
 
 
 def plain_step_seconds(baseline: Trace) -> float:

@@ -5,49 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from statistics import median_low
 
-from ouroboros_core.messages import counted
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.trace import Trace
-
-
-@dataclass(frozen=True)
-class Speedup:
-    """A speedup over plain decoding, measured in several rounds.
-
-    each  the speedup of every round that counts, in the order of the rounds
-    """
-
-    each: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        """The median, a measured value: of two in the middle the lower one."""
-        return median_low(self.each)
-
-    @property
-    def spread(self) -> tuple[float, float]:
-        """The least and the largest speedup."""
-        return min(self.each), max(self.each)
-
-    @property
-    def between(self) -> str:
-        """`(1.30–1.41)`; empty for a single round, which has no spread."""
-        least, largest = self.spread
-        return f"({least:.2f}–{largest:.2f})" if len(self.each) > 1 else ""
-
-    @property
-    def remark(self) -> str:
-        """The remark beside the median: `(1.30–1.41), 3 rounds`, or `1 round`."""
-        return ", ".join(filter(None, (self.between, counted(len(self.each), "round"))))
-
-    def __str__(self) -> str:
-        gap = " " if self.between else ", "
-        return f"{self.median:.2f}{gap}{self.remark}"
 
 
 class Verdict(Enum):
@@ -73,9 +37,10 @@ class Verdict(Enum):
 class Summary:
     """The figures of one run. Each is computed when it is first read, and then stored.
 
-    baseline    the run of plain decoding to compare with
+    baseline    the run of plain decoding in the same round
     difference  where the text first differs from the text of the baseline, judged
-    rounds      the speedups of all rounds; None if this pair of runs is the only one
+    rounds      the speedups of all rounds; both runs are of the one that has the median. None if
+                there is only this round
     """
 
     trace: Trace
@@ -173,8 +138,7 @@ class Summary:
 
     @cached_property
     def speedup(self) -> float | None:
-        """Plain decoding's seconds per token / this run's, prefill included; of several rounds the
-        median."""
+        """The speedup, see `ouroboros_core.trace.speedup`; of several rounds the median."""
         if self.rounds is not None:
             return self.rounds.median
         if self.baseline is None:

@@ -261,18 +261,21 @@ def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_i
 
 POSITIONS = """(view) => {
   const line = view.querySelector('.ouro-timeline');
-  const slider = line.querySelector('.ouro-slider'), grain = line.querySelector('.ouro-grain');
+  const grain = line.querySelector('.ouro-grain'), slow = line.querySelector('.ouro-slow');
+  const [first, , , next] = line.querySelectorAll('.ouro-step-button');
   const place = (node) => {
     const box = node.getBoundingClientRect();
     return [box.x + scrollX, box.y + scrollY, box.width, box.height].map(Math.round).join(' ');
   };
   const found = new Set(), labels = new Set();
-  for (const option of grain.options) {
-    grain.value = option.value;
-    grain.dispatchEvent(new Event('change'));
-    for (let frame = 0; frame <= Number(slider.max); frame++) {
-      slider.value = String(frame);
-      slider.dispatchEvent(new Event('input'));
+  for (const option of grain ? grain.options : ['plain', 'slow']) {
+    if (grain) {
+      grain.value = option.value;
+      grain.dispatchEvent(new Event('change'));
+    } else if (option === 'slow') slow.click();
+    first.click();
+    for (let before = ''; before !== line.querySelector('.ouro-count').textContent; next.click()) {
+      before = line.querySelector('.ouro-count').textContent;
       labels.add(line.querySelector('.ouro-count').textContent);
       found.add([...line.querySelectorAll('button, input, select')].map(place).join(', '));
     }

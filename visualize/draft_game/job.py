@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from visualize.draft_game import game
 from visualize.draft_game.game import Round
-from visualize.server.jobs import Job, Update
+from visualize.server.jobs import Job, Turn, Update
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
@@ -39,7 +39,7 @@ class RoundJob(Job):
     context: tuple[int, ...]
     typed: str
 
-    def updates(self, pair: Pair, name: str, seconds: float) -> Generator[Update, None, None]:
+    def updates(self, pair: Pair, turn: Turn) -> Generator[Update, None, None]:
         from ouroboros_core.decoding.text import TextStream, decode_all
         from visualize.draft_game import guesses
 

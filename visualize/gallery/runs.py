@@ -17,7 +17,8 @@ from ouroboros_core.messages import say, table
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
-from ouroboros_core.trace.summary import Speedup, Summary
+from ouroboros_core.trace.speedup import Speedup
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Trace
 from visualize.run import view as views
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from visualize.proof.chi_square import LEAST
 from visualize.proof.tally import Tally
-from visualize.server.jobs import Job, Update
+from visualize.server.jobs import Job, Turn, Update
 from visualize.server.zero_gpu import LENT_SECONDS
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ class ProofJob(Job):
     def facts(self) -> dict[str, Any]:
         return {"methods": [self.task.method]}
 
-    def updates(self, pair: Pair, name: str, seconds: float) -> Generator[Update, None, None]:
+    def updates(self, pair: Pair, turn: Turn) -> Generator[Update, None, None]:
         from ouroboros_core.decoding.generation import Generation
         from visualize.proof.likely_texts import likely_texts
 
-        until = time.monotonic() + seconds
+        name, until = turn.name, time.monotonic() + turn.seconds
         generation = Generation(pair, self.task)  # raises before anything is computed
         yield Counted(name, None, "Computing the target's own probabilities …")
         search = likely_texts(

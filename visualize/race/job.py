@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.benchmark.protocol import Measured, measure
@@ -14,7 +15,8 @@ from ouroboros_core.trace.summary import Summary
 from visualize.run import live
 from visualize.run import view as views
 from visualize.run.view import View
-from visualize.server.jobs import Update
+from visualize.server.jobs import Turn, Update
+from visualize.server.queue import Rank
 from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class RaceProgress(RaceUpdate):
 class LaneFinished(RaceUpdate):
     """A lane has ended for the first time; `trace` is its run."""
 
+    pausable = True
     trace: Trace
 
 
@@ -53,6 +56,7 @@ class RaceJob(live.TimedJob):
     """
 
     kind = "race"
+    rank = Rank.SERIES
     lanes: Sequence[tuple[str, Task]]
     """Name and task of each lane, plain decoding first."""
 
@@ -68,18 +72,19 @@ class RaceJob(live.TimedJob):
     def facts(self) -> dict[str, Any]:
         return {"methods": [task.method for task in self.tasks]}
 
-    def updates(self, pair: Pair, name: str, seconds: float) -> Generator[Update, None, None]:
+    def updates(self, pair: Pair, turn: Turn) -> Generator[Update, None, None]:
         generations, refused = _able(pair, self.lanes)
         view: View = {
-            "race": name,
+            "race": turn.name,
             "badge": views.LIVE,
             "title": f"{pair.target.name}, on {pair.environment.where}",
             "names": list(generations),
             "length": max(task.max_new_tokens for task in self.tasks),
             "done": False,
         }
-        race = Race(view, [*generations.values()], refused)
-        for update in measure(len(generations), race.run, seconds=seconds):
+        race = Race(view, [*generations.values()], refused, turn)
+        rounds = measure(len(generations), race.run, seconds=turn.seconds, clock=turn.clock)
+        for update in rounds:
             yield race.measured(update) if isinstance(update, Measured) else update
 
 
@@ -110,13 +115,18 @@ class Race:
     """Makes the updates of a race: of each lane in the first round, of all after every round."""
 
     def __init__(
-        self, view: View, generations: Sequence[Generation], refused: Mapping[str, str]
+        self,
+        view: View,
+        generations: Sequence[Generation],
+        refused: Mapping[str, str],
+        turn: Turn,
     ) -> None:
         """
         view     what all updates show
         refused  by name, why a lane could not run
         """
         self._view, self._generations, self._refused = view, generations, refused
+        self._turn = turn
         self._traces: list[Trace] = []
         self._differences: list[Divergence | None] = []
 
@@ -126,7 +136,8 @@ class Race:
         if number:
             from ouroboros_core.decoding.generation import Generation
 
-            return (yield from live.silently(Generation(generation.pair, generation.task)))
+            make = partial(Generation, generation.pair, generation.task)
+            return (yield from live.silently(make, self._turn))
         yield from self._progress(generation, lane)
         trace = generation.trace()
         self._traces.append(trace)
@@ -183,17 +194,13 @@ class Race:
         return RaceProgress(view=self._view | lanes | over | {"status": status})
 
     def _lanes(self, rounds: Measured) -> View:
-        """Return the lanes that have run, with their medians, as steps that were seen."""
-        runs = [rounds.run(lane) for lane in range(len(self._traces))]
-        runs = [
-            run if live.same_steps(run, seen) else seen
-            for run, seen in zip(runs, self._traces, strict=True)
-        ]
-        lanes = [
-            views.lane_view(name, Summary(run, runs[0], difference, rounds.speedup(lane)))
-            | {"modelled": what_if_view.clocks(run)}
-            for lane, (name, run, difference) in enumerate(
-                zip(self._view["names"], runs, self._differences, strict=False)
-            )
-        ]
+        """Return the lanes that have run, each in the round of its median speedup."""
+        lanes = []
+        for lane, (name, difference) in enumerate(
+            zip(self._view["names"], self._differences, strict=False)
+        ):
+            middle = rounds.middle(lane)
+            run = middle.traces[lane]
+            summary = Summary(run, middle.plain, difference, rounds.speedup(lane))
+            lanes.append(views.lane_view(name, summary) | {"modelled": what_if_view.clocks(run)})
         return {"seq": time.time_ns(), "lanes": lanes}

@@ -198,7 +198,7 @@ class RacePanel:
             updates = self.runner.submit(RaceJob(tasks), pair=pair, visitor=visitor_id(request))
             view: View = {}
             for seq, update in enumerate(updates):
-                if isinstance(update, Waiting):
+                if isinstance(update, Waiting) and not view:
                     view = _waiting_view(update.name, update.status, seq)
                 elif isinstance(update, RaceUpdate):
                     view = update.view

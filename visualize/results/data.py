@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +15,7 @@ from pydantic import TypeAdapter
 from ouroboros_core import methods
 from ouroboros_core.benchmark import report
 from ouroboros_core.benchmark.entrants import BASELINE, split
-from ouroboros_core.benchmark.report import HF_GREEDY, OVERALL, PEER, PEERS, WARM, Row, Speeds
+from ouroboros_core.benchmark.report import HF_GREEDY, OVERALL, PEER, PEERS, WARM, Row
 from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
@@ -125,35 +124,23 @@ class Benchmark:
 
     def bars(self, over: Over, group: str = OVERALL) -> list[Bar]:
         """Return every lossless method on a group of prompts, the fastest first."""
-        speeds = self._speeds(group)
         bars = []
         for row in self.rows:
             if row.group != group or not row.tokens_per_pass or not row.lossless:
                 continue  # the draft model alone makes no pass of the target
-            low, high = self._interval(row, over, speeds)
+            low, high = self._interval(row, over)
             bars.append(
                 Bar(row, *label(row.method), family(row.method), speedup(row, over), low, high)
             )
         return sorted(bars, key=lambda bar: -bar.speedup)
 
-    def _interval(
-        self, row: Row, over: Over, speeds: dict[tuple[str, str], Speeds]
-    ) -> tuple[float, float]:
+    def _interval(self, row: Row, over: Over) -> tuple[float, float]:
         if over is Over.PLAIN:
             return row.ci95
-        greedy = speeds[HF_GREEDY, ""]
-        return report.confidence(speeds[row.method, row.setting], greedy)
-
-    def _speeds(self, group: str) -> dict[tuple[str, str], Speeds]:
-        """Return speeds on a group of prompts by method and setting."""
-        runs: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
-        for run in self.runs:
-            if group in (OVERALL, run.group):
-                runs[run.method, run.setting].append(run)
-        return {
-            key: Speeds.of(((run.question, run.turn), run.tokens, run.seconds) for run in measured)
-            for key, measured in runs.items()
-        }
+        runs = [run for run in self.runs if row.group in (OVERALL, run.group)]
+        method = [run for run in runs if (run.method, run.setting) == (row.method, row.setting)]
+        reference = [run for run in runs if run.method == HF_GREEDY]
+        return report.repeats(method, reference, report.whole).ci95
 
 
 def speedup(row: Row, over: Over) -> float:

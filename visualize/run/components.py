@@ -7,6 +7,7 @@ from typing import Any
 
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import Markup, markup
+from visualize.kit.plot_view import PLOTLY
 from visualize.run.view import legend
 
 TOKEN_VIEW = markup("run/token_view", "select", "step", "run_again")
@@ -41,7 +42,8 @@ class TokenView(JsonHTML):
     `seq` differs in every part, because a browser does not notice a value that equals the last."""
 
     def __init__(self, value: dict[str, Any] | None = None, **options: Any) -> None:
-        super().__init__(value, TOKEN_VIEW, looks=legend(), padding=False, **options)
+        facts = {"looks": legend(), "plotly": PLOTLY, "padding": False}
+        super().__init__(value, TOKEN_VIEW, **facts, **options)
 
 
 class SaveView(JsonHTML):
@@ -55,7 +57,7 @@ class SaveView(JsonHTML):
 
 
 class DetailsView(JsonHTML):
-    """A fold that shows one chart of a run at a time, of the components `chart-<id>`.
+    """A fold that shows one more chart of a run at a time, of the components `chart-<id>`.
 
     Value: {has}, the ids of the charts that the run has."""
 

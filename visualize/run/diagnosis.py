@@ -54,7 +54,7 @@ def diagnosis(summary: Summary) -> list[str]:
     lines.append(
         f"A step costs {cost:.2f} plain steps: {drafting}{verify:.2f} for {writer} over "
         f"{summary.rows_per_pass:.1f} tokens, {rest:.2f} for everything else. It yields "
-        f"{length:.2f} tokens, so that decoding is {length / cost:.2f}× as fast."
+        f"{length:.2f} tokens, so that decoding alone is {length / cost:.2f}× as fast."
     )
     lines += _draft_lines(summary, cost)
     if length < cost:
@@ -135,7 +135,10 @@ def adding_up(values: Sequence[float], digits: int) -> tuple[list[float], float]
 
 def busy_warning(summary: Summary) -> str:
     """The warning beside a speedup that was measured on a busy machine."""
-    return f"The speedup was measured on a busy machine: {summary.why_busy}. Do not trust it."
+    return (
+        f"The speedup was measured on a busy machine: {summary.why_busy}. The forward passes are "
+        f"counted: {summary.steps} instead of {summary.tokens}."
+    )
 
 
 def alone(summary: Summary) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ouroboros_core.benchmark.protocol import ROUNDS
+from ouroboros_core.benchmark.protocol import ROUNDS, undisturbed
 from visualize.run import view as views
-from visualize.server.jobs import STATUS_INTERVAL, Job, Update
-from visualize.server.limits import Limits
+from visualize.server.jobs import Job, Turn, Update
 from visualize.server.zero_gpu import seconds_for
 
 if TYPE_CHECKING:
@@ -27,9 +26,15 @@ TEXT_PAUSE = 0.02
 slows fewer steps down."""
 
 
+PAUSABLE_INTERVAL = 1 / 4
+"""Seconds of a silent run from one update to the next: another visitor waits so long at most."""
+
+
 @dataclass(frozen=True)
 class Comparing(Update):
-    """A silent run continues. Nothing is new; the job can be stopped here."""
+    """A silent run continues. Nothing is new; the job can be stopped or paused here."""
+
+    pausable = True
 
 
 class TimedJob(Job):
@@ -50,9 +55,6 @@ class TimedJob(Job):
         tokens = sum(task.max_new_tokens for task in self.tasks)
         return seconds_for(max(1, self.rounds) * tokens)
 
-    def seconds(self, limits: Limits) -> float:
-        return limits.round_seconds
-
 
 def paced(generation: Generation, interval: float = TEXT_INTERVAL) -> Iterator[None]:
     """Generate; yield after a step, at most once per `interval` seconds."""
@@ -64,11 +66,18 @@ def paced(generation: Generation, interval: float = TEXT_INTERVAL) -> Iterator[N
             yield
 
 
-def silently(generation: Generation) -> Generator[Comparing, None, Trace]:
+def silently(make: Callable[[], Generation], turn: Turn) -> Generator[Comparing, None, Trace]:
     """Generate without showing, and return the trace. A generator, so that Stop reaches it."""
-    for _ in paced(generation, STATUS_INTERVAL):
-        yield Comparing()
-    return generation.trace()
+    steps, due = undisturbed(make, lambda: turn.pauses), 0.0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            trace: Trace = ended.value
+            return trace
+        if time.monotonic() >= due:
+            yield Comparing()
+            due = time.monotonic() + PAUSABLE_INTERVAL
 
 
 def steps_from(generation: Generation, start: int) -> list[dict[str, Any]]:
@@ -90,11 +99,3 @@ def difference_from_plain(
     from ouroboros_core.trace.equality import divergence
 
     return divergence(generation.target, trace, baseline) if generation.repeats_plain_text else None
-
-
-def redraws(steps: int, drawn: int) -> bool:
-    """Return whether charts of the first `drawn` steps are due again: at twice as many steps.
-
-    So all drawings of a run together cost about twice as much as the last one.
-    """
-    return steps >= max(4, 2 * drawn)

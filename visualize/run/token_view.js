@@ -35,12 +35,13 @@ export function mount(element, props, watch, trigger) {
   const part = (/** @type {string} */ name) => root.querySelector(".ouro-" + name);
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const status = new TokenStatus(root);
-  const stage = new TokenStage(root, looks, status, (node, facts) =>
+  const stage = new TokenStage(root, looks, props.plotly, status, (node, facts) =>
     trigger("select", told(node, facts)),
   );
   if (props.asks) stage.card.lesson = "#learn/guess";
   let left = /** @type {string | null} */ (null); // the run that was stopped
   let asking = false; // a run of this visitor is under way
+  let before = /** @type {string | null} */ (null); // the run that was shown when it was asked for
   let played = /** @type {string | null} */ (null); // the recorded run that has played
   let kept = /** @type {any} */ ({}); // the run so far, for a page that is left
   if (props.styles) embed(element, props.styles);
@@ -51,9 +52,12 @@ export function mount(element, props, watch, trigger) {
     const value = JSON.parse(json);
     // a part of a run that was stopped meanwhile
     if (!value.run || (value.run === left && !value.done)) return;
+    if (value.waiting) return status.announce(value.waiting, false); // the run before stays
     if (value.plays && asking) return; // it was chosen before the run was asked for
+    if (asking && value.run === before && value.timing !== undefined) return; // its late timing
     if (status.old) status.renew();
     if (value.run !== stage.run) start(value);
+    else if (value.replaces) stage.replace(() => start(value), value.steps);
     const known = stage.text.steps.length - value.from;
     kept = { ...(value.prompt === undefined ? kept : {}), ...value };
     if (known >= 0) {
@@ -73,7 +77,9 @@ export function mount(element, props, watch, trigger) {
       drawNumbers(part("numbers"), value.numbers);
       part("why-fast").hidden = !value.numbers.length;
     }
-    if (value.done) {
+    if (value.charts) stage.charts.show(value.run, value.charts, stage.text.steps);
+    if (value.rival) stage.rival.begin(value.rival);
+    if (value.steps && value.done) {
       stage.finish(value.steps, value.ended); // the last token's text may be completed only now
       if (value.parts) stage.text.markParting(value.parts);
       if (value.theory && value.badge === "live")
@@ -81,15 +87,25 @@ export function mount(element, props, watch, trigger) {
     }
     root.dataset.done = String(Boolean(value.done));
     root.dataset.unsaved = String(Boolean(value.unsaved));
+    root.toggleAttribute("data-timing", Boolean(value.timing));
     if (!stage.hands.stop) stage.hands.rove(part("text").querySelector(".ouro-token"));
-    if (value.step) tell("ouro:seek", { run: value.run, step: value.step });
     if (value.status !== undefined) status.announce(value.status, value.done);
-    if (value.plays && value.plays !== played && !still.matches) {
-      // the run plays already before the page is built, see opening.py
-      const begun = played === null && document.getElementById("ouro-opening")?.dataset.begun;
-      stage.timeline.play(begun ? (performance.now() - Number(begun)) / 1000 : 0);
-      played = value.plays;
-    }
+    if (value.step) tell("ouro:seek", { run: value.run, step: value.step });
+    else if (value.plays && value.plays !== played) lead(value);
+    else if (value.rests) stage.rest();
+    else stage.tick(stage.timeline.seconds);
+  }
+
+  /**
+   * Play a recorded run, and rest at its best step.
+   * @param {any} value
+   */
+  function lead({ plays, tour }) {
+    // the run plays already before the page is built, see opening.py
+    const begun = played === null && document.getElementById("ouro-opening")?.dataset.begun;
+    played = plays;
+    if (still.matches || !tour) stage.rest();
+    else stage.lead(tour, begun ? (performance.now() - Number(begun)) / 1000 : 0);
   }
 
   /** @param {any} value */
@@ -114,6 +130,7 @@ export function mount(element, props, watch, trigger) {
   if (props.asks) {
     stage.listen(document, "ouro:asked", () => {
       asking = true;
+      before = stage.run;
       if (status.old) return;
       left = null;
       status.age();
@@ -170,6 +187,11 @@ export function mount(element, props, watch, trigger) {
       act(on);
     });
   press("guesses", (on) => root.classList.toggle("ouro-guessing", on));
+  const unfold = () => part("text").querySelector(".ouro-prompt")?.toggleAttribute("data-folded");
+  part("asked").addEventListener("click", unfold);
+  part("asked").addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Enter") unfold();
+  });
   press("windowed", (on) => {
     stage.tree.windowed = on;
     stage.picture();
@@ -195,7 +217,7 @@ export function mount(element, props, watch, trigger) {
         span &&
         (span.querySelector(`[data-node="${node}"]`) ||
           span.querySelector(".ouro-token:not([data-node])"));
-      if (token) stage.lock(token);
+      if (token) stage.open(token);
     },
     hideCard: () => stage.card.hide(),
     see: (/** @type {number} */ step) => stage.see(step),

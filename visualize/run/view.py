@@ -16,7 +16,7 @@ from ouroboros_core.trace.reasons import Piece, Reasons, origin
 from ouroboros_core.trace.summary import Summary, Verdict
 from ouroboros_core.trace.trace import Judged, Step, Trace
 from visualize.kit import labels
-from visualize.run import diagnosis
+from visualize.run import diagnosis, figures
 
 View = dict[str, Any]
 """Data that a script of the page draws."""
@@ -120,15 +120,17 @@ def tiles(summary: Summary) -> list[View]:
             "measured on the same machine."
         )
     )
-    marks = {"mark": "measured on a busy machine"} if summary.busy and speedup is not None else {}
-    marks |= {"spread": summary.rounds.remark} if summary.rounds else {}
+    marks = {"spread": summary.rounds.remark} if summary.rounds else {}
+    if summary.busy and speedup is not None:
+        fewer = f"count passes instead: {summary.tokens_per_pass:.2f}× fewer"
+        marks |= {"mark": f"measured on a busy machine; {fewer}", "doubtful": True}
     return [
         _tile(
             "Tokens per second",
             f"{summary.tokens_per_second:.1f}",
             "Emitted tokens / wall-clock seconds, prefill included.",
         ),
-        _tile("Speedup", "–" if speedup is None else f"{speedup:.2f}×", note) | marks,
+        _tile("Speedup", _times(summary) or "–", note) | marks,
         _tile(
             "Tokens per pass",
             f"{summary.tokens_per_pass:.2f}",
@@ -173,7 +175,15 @@ _SAMENESS = {
 
 
 def _faster(summary: Summary) -> str:
-    return "" if summary.speedup is None else f", {summary.speedup:.2f}× as fast"
+    """Return the speedup in words; nothing if the machine was busy, because the passes stand."""
+    return f", {_times(summary)} as fast" if _times(summary) and not summary.busy else ""
+
+
+def _times(summary: Summary) -> str:
+    """Return the speedup in words; empty if there is none."""
+    if summary.rounds is not None:
+        return summary.rounds.words
+    return "" if summary.speedup is None else f"{summary.speedup:.2f}×"
 
 
 def _tile(label: str, value: str, note: str) -> View:
@@ -347,7 +357,11 @@ def run_view(
     status = status_of(summary)
     if summary.difference is not None and summary.difference.tie:
         status += f". {summary.difference_sentence}"
-    optional = {"theory": theory_view(summary), "parts": parting_view(summary)}
+    optional = {
+        "theory": theory_view(summary),
+        "parts": parting_view(summary),
+        "rival": rival_view(summary),
+    }
     return {
         "seq": seq,
         "run": run,
@@ -360,6 +374,7 @@ def run_view(
         "numbers": diagnosis.sections(summary),
         "status": status,
         "sentence": sentence(summary),
+        "charts": figures.first_charts(summary),
         "ended": trace.ending == "stop token",
         "done": True,
     } | {name: view for name, view in optional.items() if view}
@@ -382,6 +397,15 @@ def parting_view(summary: Summary) -> View | None:
     words = note if judged else f"From here on plain decoding differs. {note}"
     tie = summary.difference is not None and summary.difference.tie
     return {"index": index, "mark": "tie" if tie else "other", "words": words}
+
+
+def rival_view(summary: Summary) -> View | None:
+    """Return the texts of plain decoding's tokens and their seconds, to stand beside a run."""
+    plain = summary.baseline
+    if plain is None or not plain.steps:
+        return None
+    seconds = [round(value, 3) for value in metrics.seconds_to_token(plain)]
+    return {"texts": list(plain.texts), "seconds": seconds}
 
 
 def theory_view(summary: Summary) -> View | None:

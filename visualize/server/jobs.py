@@ -1,18 +1,20 @@
 """Jobs and their updates: what features give the server to compute.
 
 A job computes while its generator advances, and only then. So the server decides after every
-update whether this job continues. On a lent GPU (`zero_gpu.py`) a prepared job and its updates are
-pickled.
+update whether this job continues, or gives way to others. On a lent GPU (`zero_gpu.py`) a prepared
+job, its turn and its updates are pickled.
 """
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from visualize.server.limits import Limits
+from visualize.server.queue import Rank
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
@@ -27,8 +29,12 @@ class Update:
 
     tokens, steps  all that the job has computed so far, for log and budget; 0 if unchanged
     facts          entries of the job's line in the log, which replace earlier ones
+    pausable       whether others may compute before the job continues
+    rank           the job's rank from here on; None if unchanged
     """
 
+    pausable: ClassVar[bool] = False
+    rank: ClassVar[Rank | None] = None
     tokens: int = 0
     steps: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -42,6 +48,26 @@ class Waiting(Update):
     status: str
 
 
+@dataclass
+class Turn:
+    """A job's turn to compute.
+
+    name     identifies the job
+    seconds  that it may compute; a job may end early to keep to them
+    pauses   how often others have computed in between, whose runs no measurement may span
+    paused   the seconds of all pauses
+    """
+
+    name: str
+    seconds: float
+    pauses: int = 0
+    paused: float = 0.0
+
+    def clock(self) -> float:
+        """Return the seconds on a clock that stands still in pauses."""
+        return time.monotonic() - self.paused
+
+
 class Job(ABC):
     """One thing to compute for a visitor: a run, a race, a sweep, ..."""
 
@@ -49,6 +75,8 @@ class Job(ABC):
     """Its name in the log and in messages."""
     charges: ClassVar[Literal["tokens", "seconds"]] = "tokens"
     """The visitor's budget that pays for it."""
+    rank: ClassVar[Rank] = Rank.RUN
+    """Whom it gives way to, at its pausable updates."""
 
     @property
     @abstractmethod
@@ -77,5 +105,5 @@ class Job(ABC):
         return self
 
     @abstractmethod
-    def updates(self, pair: Pair, name: str, seconds: float) -> Generator[Update, None, None]:
-        """Compute, and yield updates. `name` identifies this job, `seconds` is its time."""
+    def updates(self, pair: Pair, turn: Turn) -> Generator[Update, None, None]:
+        """Compute, and yield updates."""

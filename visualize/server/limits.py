@@ -29,7 +29,6 @@ class Limits:
     tokens         that a visitor may have in an hour; None: any number
     sweep_seconds  of long jobs that a visitor may have in an hour; None: any number
     own_models     whether a visitor may name models by path or Hub id
-    round_seconds  in which a job must end with all its rounds; a long answer has fewer rounds
     """
 
     new_tokens: int = 1024
@@ -37,7 +36,6 @@ class Limits:
     tokens: int | None = None
     sweep_seconds: int | None = None
     own_models: bool = True
-    round_seconds: float = 90
 
 
 PUBLIC = Limits(
@@ -46,7 +44,6 @@ PUBLIC = Limits(
     tokens=8192,
     sweep_seconds=600,
     own_models=False,
-    round_seconds=40,
 )
 
 

@@ -24,6 +24,7 @@ class Entry:
         self.facts, self.tokens, self.steps = facts, 0, 0
         self._submitted = time.monotonic()
         self._begun: float | None = None
+        self.paused = 0.0
 
     def begin(self) -> None:
         """Note that the job computes from now on; until now it waited."""
@@ -31,8 +32,8 @@ class Entry:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds since the job began to compute."""
-        return time.monotonic() - self._begun if self._begun else 0.0
+        """Return the seconds since the job began to compute, without its pauses."""
+        return time.monotonic() - self._begun - self.paused if self._begun else 0.0
 
     def count(self, update: Update) -> None:
         """Take over counts and facts of an update."""

@@ -9,11 +9,11 @@ from contextlib import closing
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput
-from visualize.server.jobs import STATUS_INTERVAL, Job, Update, Waiting
+from visualize.server.jobs import STATUS_INTERVAL, Job, Turn, Update, Waiting
 from visualize.server.limits import Budget, Limits
 from visualize.server.log import entry
 from visualize.server.models import Models
-from visualize.server.queue import RunQueue
+from visualize.server.queue import RunQueue, Ticket
 from visualize.server.zero_gpu import LENT_SECONDS, ZERO, on_lent_gpu
 
 LOADING = "Waiting for the models to load …"
@@ -38,6 +38,7 @@ class Runner:
         """Compute a job when its turn has come, and yield its updates, any `Waiting` first.
 
         A job that is stopped computes until its forward pass has ended; then the next one begins.
+        At a pausable update a job gives way to those of a lower rank, and later goes on.
 
         pair     name of the models
         visitor  whose budget pays
@@ -53,7 +54,7 @@ class Runner:
         if job.cost is not None:
             budget.admit(visitor, job.cost)
         with entry(job.kind, self.models.choice(pair).name, job.facts) as line:
-            ticket = self._queue.join()
+            ticket = self._queue.join(job.rank)
             try:
                 yield from self._wait(ticket, pair, name)
                 models = self.models.loaded(pair)
@@ -61,27 +62,58 @@ class Runner:
                 assert job.cost is not None, "a prepared job knows its cost"
                 budget.admit(visitor, job.cost)  # other jobs of this visitor may have run meanwhile
                 line.begin()
+                seconds = 0.9 * (job.lent_seconds or 0) if ZERO else job.seconds(self.limits)
+                turn = Turn(name, seconds)
                 try:
-                    with closing(self._carried_out(pair, job, name)) as updates:
+                    with closing(self._carried_out(pair, job, turn)) as updates:
                         for update in updates:
                             line.count(update)
-                            yield update
+                            yield from self._give_way(ticket, update, turn)
+                            line.paused = turn.paused
                 finally:
                     budget.spend(visitor, getattr(line, job.charges))
-                    models.reset()
+                    if self._queue.computes(ticket):
+                        models.reset()
             finally:
                 self._queue.leave(ticket)
 
-    def _compute(self, pair: str, job: Job, name: str) -> Generator[Update, None, None]:
-        """Compute a prepared job, on a lent GPU in a worker process."""
-        seconds = 0.9 * (job.lent_seconds or 0) if ZERO else job.seconds(self.limits)
-        yield from job.updates(self.models.loaded(pair), name, seconds)
+    def _give_way(self, ticket: Ticket, update: Update, turn: Turn) -> Iterator[Update]:
+        """Yield an update, and let jobs compute that come first; on a lent GPU the time runs on."""
+        if update.rank is not None:
+            # Whoever takes the update may never ask for more, so the queue must not wait for that.
+            self._queue.leave(ticket)
+            yield update
+            if ZERO:
+                return
+            self._queue.rejoin(ticket, update.rank)
+        else:
+            yield update
+            if ZERO or not update.pausable or not self._queue.urged(ticket):
+                return
+            self._queue.give_way(ticket)
+        began = time.monotonic()
+        yield from self._turn(ticket, turn.name)
+        turn.pauses += 1
+        turn.paused += time.monotonic() - began
 
-    def _wait(self, ticket: object, pair: str, name: str) -> Iterator[Waiting]:
+    def _compute(self, pair: str, job: Job, turn: Turn) -> Generator[Update, None, None]:
+        """Compute a prepared job, on a lent GPU in a worker process."""
+        yield from job.updates(self.models.loaded(pair), turn)
+
+    def _wait(self, ticket: Ticket, pair: str, name: str) -> Iterator[Waiting]:
         """Wait for the first models, then for the turn, then for the job's models."""
         while not self.models.ready:
             yield Waiting(name, LOADING)
             time.sleep(STATUS_INTERVAL)
+        yield from self._turn(ticket, name)
+        loading = self.models.ask(pair)
+        while not loading.done():
+            yield Waiting(name, LOADING)
+            time.sleep(STATUS_INTERVAL)
+        loading.result()
+
+    def _turn(self, ticket: Ticket, name: str) -> Iterator[Waiting]:
+        """Wait for the turn, and name the place in the queue."""
         while ahead := self._queue.before(ticket):
             status = (
                 "Waiting for another run to end …"
@@ -90,13 +122,8 @@ class Runner:
             )
             yield Waiting(name, status)
             self._queue.pause(STATUS_INTERVAL)
-        loading = self.models.ask(pair)
-        while not loading.done():
-            yield Waiting(name, LOADING)
-            time.sleep(STATUS_INTERVAL)
-        loading.result()
 
 
-def _lent_seconds(pair: str, job: Job, name: str) -> Any:
+def _lent_seconds(pair: str, job: Job, turn: Turn) -> Any:
     """Return how long a worker may take; it has the same parameters as `Runner._compute`."""
     return job.lent_seconds

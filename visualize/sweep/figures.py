@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 
+from ouroboros_core.messages import counted
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.sweeps.cells import GAMMA, best, interval
 from ouroboros_core.sweeps.grid import show
@@ -331,5 +332,5 @@ def _hover(row: CellRow, axes: Sequence[Axis]) -> str:
     ]
     if row.acceptance_rate is not None:
         lines.append(f"{row.acceptance_rate:.0%} of tested tokens accepted")
-    lines.append(f"{row.tokens_per_second:.1f} tokens/s in {row.runs} runs")
+    lines.append(f"{row.speeds} tokens/s, {counted(row.runs, 'run')}")
     return "<br>".join(lines)

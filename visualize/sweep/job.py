@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from ouroboros_core.trace.trace import Trace
-from visualize.server.jobs import STATUS_INTERVAL, Job, Update
+from visualize.server.jobs import STATUS_INTERVAL, Job, Turn, Update
+from visualize.server.queue import Rank
 from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class SweepStarted(Update):
 class SweepProgress(Update):
     """`status` names the run under way; `done` is a run that has just ended."""
 
+    pausable = True
     status: str
     done: Run | None = None
 
@@ -44,6 +46,7 @@ class SweepJob(Job):
 
     kind = "sweep"
     charges = "seconds"
+    rank = Rank.SERIES
     make: Callable[[Pair], Sweep]
     sweep: Sweep | None = None
 
@@ -54,10 +57,11 @@ class SweepJob(Job):
     def prepared(self, pair: Pair) -> Self:
         return replace(self, sweep=self.make(pair))
 
-    def updates(self, pair: Pair, name: str, seconds: float) -> Generator[Update, None, None]:
+    def updates(self, pair: Pair, turn: Turn) -> Generator[Update, None, None]:
         """Yield when a run has ended, and now and then meanwhile."""
         assert self.sweep is not None, "the job is prepared"
         yield SweepStarted(self.sweep, facts={"method": self.sweep.grid.method})
+        self.sweep.pauses = lambda: turn.pauses
         status, due, tokens = "", 0.0, 0
 
         def note(doing: str) -> None:

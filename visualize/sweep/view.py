@@ -32,7 +32,10 @@ def measured(swept: SweepResults) -> View:
         "done": sweep.done,
         "total": sweep.total,
         "left": sweep.seconds_left,
-        "lines": [*cells.conclusions(rows, ideals, grid), *sweep.store.lines],
+        "lines": [
+            *cells.conclusions(rows, ideals, grid, sweep.settings.repeats),
+            *sweep.store.lines,
+        ],
         "head": [*(labels.named(axis.name) for axis in grid.axes), *HEAD],
         "rows": [_row(row, grid, row is fastest) for row in rows],
         "finished": sweep.done == sweep.total,
@@ -56,7 +59,7 @@ def _row(row: CellRow, grid: Grid, best: bool) -> dict[str, Any]:
     numbers = [
         f"{row.acceptance_length:.2f}",
         rate,
-        f"{row.tokens_per_second:.1f}",
+        row.speeds,
         speedup,
         equality(row),
     ]

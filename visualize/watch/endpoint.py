@@ -44,9 +44,10 @@ def answers(
         for update in updates:
             if isinstance(update, Progress):
                 text += "".join(update.new_texts)
-                yield {"text": text, "done": False}
-            elif isinstance(update, Finished):
+            if isinstance(update, Finished):
                 yield _whole_answer(update, job.task.sampling.repeats_plain_text)
+            else:  # also while it waits or is timed, so that a program that leaves ends it
+                yield {"text": text, "done": False}
 
 
 def _whole_answer(run: Finished, repeats_plain_text: bool) -> dict[str, Any]:

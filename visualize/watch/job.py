@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Self
 from ouroboros_core.benchmark.protocol import ROUNDS, Measured, measure
 from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
-from visualize.kit import plots
 from visualize.run import figures, live, permalink
 from visualize.run import view as views
 from visualize.run.live import Charts
 from visualize.run.view import View
-from visualize.server.jobs import Update
+from visualize.server.jobs import Turn, Update
+from visualize.server.queue import Rank
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.protocol import RunLane
@@ -24,14 +24,12 @@ if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.lookup.memory import Memory
     from ouroboros_core.trace.equality import Divergence
-    from ouroboros_core.trace.summary import Speedup
+    from ouroboros_core.trace.speedup import Speedup
     from ouroboros_core.trace.trace import Step, Trace
 
-CHART_PAUSE = 0.12
-"""Seconds after an update with a chart, as `live.TEXT_PAUSE`."""
 UNHURRIED = 5
-"""A run that is shown is timed once more if its time allows this many of its kind: plain decoding
-may take three times as long."""
+"""A run that is shown is timed once more if its time, which a lent GPU limits, allows this many of
+its kind: plain decoding may take three times as long."""
 PLAIN, METHOD = 0, 1
 """The lanes of a run that is compared."""
 
@@ -64,15 +62,18 @@ class Progress(RunUpdate):
 
 @dataclass(frozen=True)
 class Written(RunUpdate):
-    """The text of a run is complete; plain decoding comes next, for comparison."""
+    """The text of a run is complete. Its timing follows, and gives way to all runs."""
 
+    rank = Rank.TIMING
     trace: Trace
+    memory: Memory | None
 
 
 @dataclass(frozen=True)
 class Compared(RunUpdate):
     """A round has ended, and another one begins. The two traces have the median speedup."""
 
+    pausable = True
     trace: Trace
     baseline: Trace
     difference: Divergence | None
@@ -105,7 +106,8 @@ class RunJob(live.TimedJob):
     memory       the result of `find_memory`
 
     Updates: one Started, any number of Progress; then Written, Comparing and Compared if it is
-    compared; one Finished. A run that is stopped or fails has no Finished.
+    compared; one Finished. A run that is stopped or fails has no Finished. From Written on it gives
+    way to all runs; a timed run that is disturbed is repeated.
     """
 
     kind = "run"
@@ -141,33 +143,34 @@ class RunJob(live.TimedJob):
         memory = self.find_memory(pair) if self.find_memory else self.memory
         return replace(self, memory=memory, find_memory=None)
 
-    def updates(self, pair: Pair, name: str, seconds: float) -> Generator[Update, None, None]:
+    def updates(self, pair: Pair, turn: Turn) -> Generator[Update, None, None]:
         from ouroboros_core.decoding.generation import Generation
 
         memory, rounds = self.memory, self.rounds
         memory_before = copy.deepcopy(memory)
         generation = Generation(pair, self.task, memory)
-        updates = Live(generation, name, self.charts)
+        updates = Live(generation, turn.name, self.charts)
         yield updates.started(memory)
         # The run that is updates.
         began = time.monotonic()
         yield from updates.progress()
         took = time.monotonic() - began
-        counts = not self.charts or seconds < UNHURRIED * took
+        counts = not self.charts or turn.seconds < UNHURRIED * took
         is_plain = self.task.method == "autoregressive"
         if not rounds or (is_plain and counts):
             yield updates.finished(None, memory)
             return
-        yield updates.written()
+        yield updates.written(memory)
         # The runs that are timed.
-        run = _lanes_of_run(generation, memory_before, counts)
+        run = _lanes_of_run(generation, memory_before, counts, turn)
         if is_plain:
             timed = yield from run(0, METHOD)
             yield updates.finished(None, memory, timed)
             return
-        left = seconds - (2 if counts else 1) * took  # the first round must fit in
+        left = turn.seconds - (2 if counts else 1) * took  # the first round must fit in
         first = METHOD if counts else PLAIN
-        for update in measure(2, run, rounds=rounds, first=first, seconds=left):
+        rounds_of_both = measure(2, run, rounds=rounds, first=first, seconds=left, clock=turn.clock)
+        for update in rounds_of_both:
             if not isinstance(update, Measured):
                 yield update
             elif update.more:
@@ -182,6 +185,7 @@ class Live:
     def __init__(self, generation: Generation, name: str, charts: bool) -> None:
         self.generation, self._name, self._charts = generation, name, charts
         self._seq, self._sent = 1, 0
+        self._shown: Trace | None = None
 
     def started(self, memory: Memory | None) -> Started:
         trace, task = self.generation.trace(), self.generation.task
@@ -195,28 +199,22 @@ class Live:
             "steps": [],
             "status": "Reading the prompt …",
             "tiles": [],
+            "charts": figures.begun_charts(),
         }
-        charts = dict.fromkeys(figures.growing(()), plots.empty("The first step is under way."))
         facts = {"prompt_tokens": len(trace.prompt.tokens)}
-        return Started(self._name, trace, memory, view=view, charts=charts, facts=facts)
+        return Started(self._name, trace, memory, view=view, facts=facts)
 
     def progress(self) -> Generator[Progress, None, None]:
         """Generate; yield new steps as often as the text may move.
 
         If there are charts, a pause follows each update. `written` or `finished` bring the rest.
         """
-        steps = self.generation.steps  # this list grows
-        drawn = 0
         for _ in live.paced(self.generation):
-            charts: Charts = {}
-            if self._charts and live.redraws(len(steps), drawn):
-                drawn = len(steps)
-                charts = figures.growing(steps)
-            yield self._new_steps(charts)
+            yield self._new_steps()
             if self._charts:
-                time.sleep(CHART_PAUSE if charts else live.TEXT_PAUSE)
+                time.sleep(live.TEXT_PAUSE)
 
-    def _new_steps(self, charts: Charts) -> Progress:
+    def _new_steps(self) -> Progress:
         generation = self.generation
         tokens = counted(len(generation.texts), "token")
         self._seq += 1
@@ -235,44 +233,30 @@ class Live:
             new_texts=tuple(generation.texts[len(generation.texts) - count :]),
             pieces={token: generation.piece(token) for step in steps for token in step.occurring},
             view=view,
-            charts=charts,
             tokens=len(generation.texts),
             steps=len(generation.steps),
         )
 
-    def written(self) -> Written:
+    def written(self, memory: Memory | None) -> Written:
         trace = self.generation.trace()
-        self._seq += 1
-        view = views.run_view(
-            Summary(trace),
-            run=self._name,
-            seq=self._seq,
-            badge_text=views.LIVE,
-            start=self._sent,
-        )
-        self._sent = len(trace.steps)
+        summary = Summary(trace)
+        view = self._view(summary)
         compared = trace.method != "autoregressive"
-        doing = "Now it is timed against plain decoding" if compared else "Now it is timed"
-        view |= {"status": f"{view['status']}. {doing} …", "done": False}
-        charts = figures.growing(trace.steps) if self._charts else {}
+        doing = "Timing it against plain decoding" if compared else "Timing it"
+        view |= {"status": f"{view['status']}. {doing} …", "timing": True}
+        charts = figures.more_charts(summary) if self._charts else {}
         tokens, steps = len(trace.tokens), len(trace.steps)
-        return Written(trace, view=view, charts=charts, tokens=tokens, steps=steps)
+        return Written(trace, memory, view=view, charts=charts, tokens=tokens, steps=steps)
 
     def compared(self, rounds: Measured) -> Compared:
         """Return the speedup so far, while another round is measured."""
         trace, baseline, difference = self._median_runs(rounds)
         assert baseline is not None
-        self._seq += 1
         speedup = rounds.speedup(METHOD)
-        view = views.run_view(
-            Summary(trace, baseline, difference, speedup),
-            run=self._name,
-            seq=self._seq,
-            badge_text=views.LIVE,
-            start=self._sent,
-        )
+        summary = Summary(trace, baseline, difference, speedup)
+        view = self._view(summary, start=len(trace.steps))
         doing = f"{rounds.doing[0].upper()}{rounds.doing[1:]}"
-        view |= {"status": f"{view['status']}. {doing} …", "notices": [], "done": False}
+        view |= {"status": f"{view['status']}. {doing} …", "notices": [], "timing": True}
         return Compared(trace, baseline, difference, speedup, view=view)
 
     def finished(
@@ -287,10 +271,8 @@ class Live:
         trace = timed or trace
         speedup = rounds.speedup(METHOD) if rounds else None
         summary = Summary(trace, baseline, difference, speedup)
-        view = views.run_view(
-            summary, run=self._name, seq=self._seq + 1, badge_text=views.LIVE, can_rerun=True
-        )
-        charts = figures.all_charts(summary) if self._charts else {}
+        view = self._view(summary)
+        charts = figures.more_charts(summary) if self._charts else {}
         return Finished(
             trace,
             baseline,
@@ -304,22 +286,39 @@ class Live:
             facts={"ending": trace.ending},
         )
 
+    def _view(self, summary: Summary, start: int = 0) -> View:
+        """Return a complete run from a step on, or from 0 if the page shows other steps of it."""
+        shown, self._shown = self._shown, summary.trace
+        replaces = shown is not None and not live.same_steps(shown, summary.trace)
+        self._seq += 1
+        view = views.run_view(
+            summary,
+            run=self._name,
+            seq=self._seq,
+            badge_text=views.LIVE,
+            start=0 if replaces else start,
+            can_rerun=True,
+        )
+        return view | {"replaces": replaces}
+
     def _median_runs(
         self, rounds: Measured | None
     ) -> tuple[Trace, Trace | None, Divergence | None]:
         """Return the two runs of the median speedup, and how their texts differ.
 
-        The run that was seen replaces a run that took other steps.
+        If it wrote another text than the run that was seen, as a rule may allow, that one stays.
         """
         seen = self.generation.trace()
         if rounds is None:
             return seen, None, None
         baseline, trace = rounds.middle(METHOD).traces
-        trace = trace if live.same_steps(trace, seen) else seen
+        trace = trace if trace.tokens == seen.tokens else seen
         return trace, baseline, live.difference_from_plain(self.generation, trace, baseline)
 
 
-def _lanes_of_run(generation: Generation, memory: Memory | None, counts: bool) -> RunLane[Update]:
+def _lanes_of_run(
+    generation: Generation, memory: Memory | None, counts: bool, turn: Turn
+) -> RunLane[Update]:
     """Return the lanes of a run that is compared: plain decoding, and the method.
 
     generation  the run that was shown
@@ -332,7 +331,11 @@ def _lanes_of_run(generation: Generation, memory: Memory | None, counts: bool) -
         if counts and lane == METHOD and number == 0:
             return generation.trace()
         task = generation.task if lane == METHOD else generation.task.plain()
-        start = copy.deepcopy(memory) if lane == METHOD else None
-        return (yield from live.silently(Generation(generation.pair, task, start)))
+
+        def make() -> Generation:
+            start = copy.deepcopy(memory) if lane == METHOD else None
+            return Generation(generation.pair, task, start)
+
+        return (yield from live.silently(make, turn))
 
     return run

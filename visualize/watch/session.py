@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.lookup.memory import Memory
     from ouroboros_core.trace.equality import Divergence
-    from ouroboros_core.trace.summary import Speedup
+    from ouroboros_core.trace.speedup import Speedup
     from ouroboros_core.trace.trace import Step
 
 MOST_RUNS = 8
@@ -32,6 +32,7 @@ class Order:
 
     warm    whether it starts with what earlier runs have left
     run     name of the run on the screen; empty until it is there
+    kept    name under which the run is remembered; empty until it is complete
     failed  whether an error ended it
     """
 
@@ -39,6 +40,7 @@ class Order:
     pair: str = ""
     warm: bool = False
     run: str = ""
+    kept: str = ""
     failed: bool = False
 
 
@@ -49,6 +51,7 @@ class Session:
     memories    for a warm start, by method, shape and tokenizer
     runs        finished runs by their names, for comparison
     order       the run under way
+    timing      the updates that are still to come of the run that is shown
     last_order  the last run that began
     begun, steps, texts, pieces           of a run that has not ended
     trace, baseline, difference, speedup  what Watch shows
@@ -70,6 +73,7 @@ class Session:
     difference: Divergence | None = None
     speedup: Speedup | None = None
     previewing: bool = False
+    timing: Iterator[Update] | None = None
     recorded: str = ""
     fault: str = ""
 
@@ -86,7 +90,7 @@ class Session:
 
     def place(self, order: Order) -> None:
         """Ask for a run; from now on updates of any other run are ignored."""
-        self.order = order
+        self.order, self.timing = order, None
 
     def take(self, update: Update, order: Order) -> None:
         """Take over an update of a run, unless the visitor has left the run."""
@@ -101,13 +105,16 @@ class Session:
                 self._learn(update.trace.method, update.memory)
             case Progress():
                 self.grow(update.new_steps, update.new_texts, update.pieces)
-            case Written(trace=trace):
-                self.show(trace, None)
+            case Written():
+                self.show(update.trace, None)
+                order.kept = self.keep(update.trace)
+                self._learn(update.trace.method, update.memory)
             case Compared():
                 self.show(update.trace, update.baseline, update.difference, update.speedup)
             case Finished():
-                self.order = None
+                self.order = self.timing = None
                 self.show(update.trace, update.baseline, update.difference, update.speedup)
+                self.runs.pop(order.kept, None)
                 self.keep(update.trace)
                 self._learn(update.trace.method, update.memory)
 
@@ -119,8 +126,6 @@ class Session:
     def leave(self) -> Order | None:
         """Leave the run under way, which was stopped or has failed; its text so far stays."""
         order, self.order = self.order, None
-        if order is not None and order is self.last_order and self.trace is not None:
-            self.keep(self.trace)
         return order
 
     def fail(self, message: str) -> None:
@@ -185,12 +190,14 @@ class Session:
         self.previewing = True
         return True
 
-    def keep(self, trace: Trace) -> None:
-        """Remember a run for comparison; the oldest runs are forgotten."""
-        name = views.describe(trace.method, trace.hyperparameters, trace.target)
-        self.runs[f"{trace.created[11:19]} · {name}"] = trace
+    def keep(self, trace: Trace) -> str:
+        """Remember a run for comparison, and return its name; the oldest runs are forgotten."""
+        described = views.describe(trace.method, trace.hyperparameters, trace.target)
+        name = f"{trace.created[11:19]} · {described}"
+        self.runs[name] = trace
         while len(self.runs) > MOST_RUNS:
             del self.runs[next(iter(self.runs))]
+        return name
 
     @property
     def shown(self) -> tuple[Trace, Trace | None] | None:

@@ -13,7 +13,6 @@ import gradio as gr
 
 from ouroboros_core import methods, rules
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.messages import counted
 from ouroboros_core.settings import AUTO
 from ouroboros_core.trace.summary import Summary
 from visualize.gallery import runs as gallery
@@ -27,14 +26,16 @@ from visualize.kit.settings_view import merged
 from visualize.run import figures, permalink, saving
 from visualize.run import view as views
 from visualize.run.components import DetailsView, SaveView, TokenView
-from visualize.run.figures import CHARTS, Chart, all_charts
+from visualize.run.figures import MORE_CHARTS, Chart, more_charts
 from visualize.run.permalink import Inputs
+from visualize.run.tour import tour
 from visualize.run.view import View
+from visualize.server.errors import describe
 from visualize.server.jobs import Update, Waiting
 from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
 from visualize.watch import endpoint, warm_start
-from visualize.watch.job import RunJob, RunUpdate
+from visualize.watch.job import Finished, RunJob, RunUpdate, Written
 from visualize.watch.session import Order, Session
 from visualize.what_if import view as what_if_view
 from visualize.what_if.components import WhatIfView
@@ -42,7 +43,6 @@ from visualize.what_if.components import WhatIfView
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.trace.summary import Speedup
     from ouroboros_core.trace.trace import Trace
 
 WHAT_IF = "what_if"
@@ -84,26 +84,25 @@ class WatchPanel:
                 # may hold only some keys, and the steps from its `from` on.
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
                 self.saving = SaveView((*saving.TYPES, "link"), elem_id="save-view")
-                named = [{"id": chart.id, "label": chart.label} for chart in CHARTS]
+                named = [{"id": chart.id, "label": chart.label} for chart in MORE_CHARTS]
                 named.append({"id": WHAT_IF, "label": "Another machine"})
                 self.details = DetailsView(named, has_charts(trace), elem_id="details")
                 with gr.Row(elem_classes="ouro-charts"):
                     values = _chart_values(0, shown["run"], drawn)
                     self.charts = {
                         chart.id: self._chart(chart, value)
-                        for chart, value in zip(CHARTS, values, strict=True)
+                        for chart, value in zip(MORE_CHARTS, values, strict=True)
                     }
                     self.what_if = WhatIfView(what_if_view.choices(), elem_id=f"chart-{WHAT_IF}")
         self._wire()
 
     @staticmethod
     def _chart(chart: Chart, value: dict[str, Any]) -> PlotView:
-        later = None if chart.grow else plots.empty("Measured when the run has ended.")
         return PlotView(
             value,
             label=chart.title,
             axis=chart.axis,
-            later=later,
+            later=plots.empty("Measured when the run has ended."),
             elem_id=f"chart-{chart.id}",
         )
 
@@ -111,10 +110,9 @@ class WatchPanel:
         self.inputs.wire()
         # `ask` holds the values of all inputs, gathered in the browser.
         inputs = [self.session, self.pair, self.inputs.ask]
-        growing = [self.charts[chart.id] for chart in CHARTS if chart.grow]
-        rest = [self.charts[chart.id] for chart in CHARTS if not chart.grow]
+        charts = [*self.charts.values()]
         # While it runs only what changes is an output: each costs the browser time at every update.
-        changing = [self.view, *growing, self.drawn]
+        changing = [self.view, self.drawn]
         runs = []
         for event in (self.inputs.gather().then, self.view.run_again):
             running = event(
@@ -127,12 +125,20 @@ class WatchPanel:
             )
             told = [self.models, self.inputs.cards]
             running.then(self._about_models, self.pair, told, queue=False, **PRIVATE)
-            running.success(
-                self._rest, [self.drawn, self.session], [self.details, *rest], **PRIVATE
-            )
+            ended = [self.drawn, self.session], [self.details, *charts]
+            running.success(self._rest, *ended, **PRIVATE)
             shown = [self.inputs.fault, self.view, *self.charts.values()]
             running.failure(self._left, self.session, shown, queue=False, **PRIVATE)
             at_the_end(running, ENDED)
+            timing = running.success(
+                self._time,
+                self.session,
+                changing,
+                concurrency_limit=None,
+                trigger_mode="multiple",
+                **PRIVATE,
+            )
+            timing.success(self._rest, *ended, **PRIVATE)
             runs.append(running)
         previewed = [self.view, self.details, *self.charts.values()]
         self.inputs.cards.choose_method(
@@ -187,6 +193,7 @@ class WatchPanel:
 
         recorded: the name of a recorded run, for a link to it
         """
+        session.timing = None
         session.show(trace, baseline, recorded=recorded)
         run, seq = uuid.uuid4().hex, time.time_ns()
         summary = Summary(trace, baseline)
@@ -197,9 +204,9 @@ class WatchPanel:
             written = self.inputs.write(inputs)
             view |= {"asked": inputs.asked}
         return [
-            view,
+            view | {"rests": True},
             {"has": has_charts(trace)},
-            *_chart_values(seq, run, all_charts(summary)),
+            *_chart_values(seq, run, more_charts(summary)),
             *written,
         ]
 
@@ -253,24 +260,54 @@ class WatchPanel:
         An output that did not change is yielded again: the difference that Gradio sends is empty.
         """
         view: View = {}
-        drawn: dict[str, Any] = {chart.id: {} for chart in CHARTS}
-        for seq, update in enumerate(updates, 1):
+        drawn: dict[str, Any] = {}
+        for update in updates:
             session.take(update, order)
             if isinstance(update, Waiting):
-                view = _waiting_view(update.name, update.status)
+                view = {"run": f"{update.name} waits", "waiting": update.status}
             elif isinstance(update, RunUpdate):
-                view = update.view
-                drawn = drawn | {
-                    name: {"seq": seq, "run": view["run"], "figure": figure}
-                    for name, figure in update.charts.items()
-                }
-            growing = (drawn[chart.id] for chart in CHARTS if chart.grow)
-            yield view, *growing, drawn  # in the order of `changing`, see `_wire`
+                view, drawn = update.view, drawn | _chart_views(update)
+            if isinstance(update, Written):
+                session.timing = updates  # `_time` goes on with them
+            yield _changing(view, drawn)
+            if isinstance(update, Written):
+                return
+
+    @staticmethod
+    def _time(session: Session) -> Iterator[Any]:
+        """Go on with the timing of the run that is shown, until a visitor asks for another one."""
+        updates, order = session.timing, session.order
+        if updates is None or order is None or session.trace is None:
+            return
+        complete = views.status_of(Summary(session.trace))
+        view: View = {"run": order.run, "done": True}
+        drawn: dict[str, Any] = {}
+        waits = f"{complete}. The timing waits for the runs of others …"
+        status = f"{complete}. Timing it …"
+        try:
+            for update in updates:
+                if session.timing is not updates:
+                    return
+                session.take(update, order)
+                if isinstance(update, RunUpdate):
+                    view, drawn = update.view, drawn | _chart_views(update)
+                    status = view["status"]
+                now = waits if isinstance(update, Waiting) else status
+                timing = {"timing": not isinstance(update, Finished)}
+                yield _changing(view | timing | {"status": now}, drawn)
+                view = view | {"replaces": False}  # once is enough
+        except Exception as error:
+            reason = str(error) if isinstance(error, OuroborosError) else describe(error)
+            status = f"{complete}. The timing failed: {reason}"
+            yield _changing(view | {"timing": False, "status": status}, drawn)
 
     @staticmethod
     def _rest(drawn: dict[str, Any] | None, session: Session) -> list[Any]:
-        """Return the ids of the run's charts, and the charts that are drawn at its end."""
-        charts = [(drawn or {}).get(chart.id, gr.skip()) for chart in CHARTS if not chart.grow]
+        """Return the ids of the run's charts, and the charts that are drawn at its end; nothing if
+        another run has begun."""
+        if session.begun is not None:
+            return [gr.skip() for _ in range(1 + len(MORE_CHARTS))]
+        charts = [(drawn or {}).get(chart.id, gr.skip()) for chart in MORE_CHARTS]
         has = {"has": has_charts(session.shown[0])} if session.shown else gr.skip()
         return [has, *charts]
 
@@ -367,9 +404,7 @@ class WatchPanel:
             return [fault, *(gr.skip() for _ in (self.view, *self.charts))]
         begun = order is session.last_order
         trace, baseline = session.shown or self.first
-        if begun and session.trace is not None:
-            status = _after_comparing(order.failed, trace, session.speedup)
-        elif begun:
+        if begun:
             status = _after_beginning(order.failed, trace)
         else:
             ending = "The run failed" if order.failed else "Stopped"
@@ -378,8 +413,8 @@ class WatchPanel:
         summary = Summary(trace, baseline, session.difference, session.speedup)
         view = views.run_view(summary, run=run, seq=seq, badge_text=badge, can_rerun=begun)
         view |= {"status": status} | ({"tiles": []} if not trace.steps else {})
-        nothing = {chart.id: plots.empty(NOTHING_YET) for chart in CHARTS}
-        charts = all_charts(summary) if trace.steps else nothing
+        nothing = {chart.id: plots.empty(NOTHING_YET) for chart in MORE_CHARTS}
+        charts = more_charts(summary) if trace.steps else nothing
         return [fault, view, *_chart_values(seq, run, charts)]
 
 
@@ -391,7 +426,8 @@ def _recorded_run(name: str) -> tuple[Trace, View, dict[str, Any]]:
     badge = views.badge(trace)
     view = views.run_view(summary, run=f"recorded {name}", seq=0, badge_text=badge)
     view |= {"plays": name, "asked": _recorded(trace).asked}
-    return trace, view, all_charts(summary)
+    view |= {"tour": tour(summary, views.piece_of(trace)).view}
+    return trace, view, more_charts(summary)
 
 
 def _recorded(trace: Trace) -> Inputs:
@@ -414,24 +450,12 @@ def _again(task: Task, act: Any) -> Task:
 
 def _chart_values(seq: int, run: str, drawn: dict[str, Any]) -> list[dict[str, Any]]:
     """The values of the charts' components."""
-    return [{"seq": seq, "run": run, "figure": drawn[chart.id]} for chart in CHARTS]
+    return [{"seq": seq, "run": run, "figure": drawn[chart.id]} for chart in MORE_CHARTS]
 
 
 def has_charts(trace: Trace) -> list[str]:
     """The ids of the charts that say something of a run, and of the run on another machine."""
     return [*figures.applying(trace), WHAT_IF]
-
-
-def _after_comparing(failed: bool, trace: Trace, speedup: Speedup | None) -> str:
-    """Return the status of a complete run that is not, or not fully, compared."""
-    ending = "failed" if failed else "was stopped"
-    status = views.status_of(Summary(trace))
-    if speedup is not None:
-        done = counted(len(speedup.each), "round")
-        return f"The run is complete: {status}. Measuring again {ending} after {done}."
-    return (
-        f"The run is complete: {status}. Timing it {ending}, so there is nothing to compare with."
-    )
 
 
 def _after_beginning(failed: bool, trace: Trace) -> str:
@@ -443,17 +467,17 @@ def _after_beginning(failed: bool, trace: Trace) -> str:
     return f"{ending} after {views.status_of(Summary(trace))}. {rest}"
 
 
-def _waiting_view(name: str, status: str) -> View:
-    """Return the view of a run that waits."""
+def _chart_views(update: RunUpdate) -> dict[str, Any]:
+    """Return the values of the charts that an update changes, by their ids."""
+    seq, run = time.time_ns(), update.view["run"]
     return {
-        "seq": 0,
-        "run": f"{name} waits",
-        "from": 0,
-        "steps": [],
-        "badge": "waiting",
-        "tiles": [],
-        "status": status,
+        name: {"seq": seq, "run": run, "figure": figure} for name, figure in update.charts.items()
     }
+
+
+def _changing(view: View, drawn: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the outputs that change while a run is under way, in the order of `_wire`."""
+    return view, drawn or gr.skip()
 
 
 def add_endpoint(runner: Runner) -> None:

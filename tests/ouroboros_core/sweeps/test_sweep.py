@@ -409,11 +409,12 @@ def test_theory_is_asked_for_every_value_of_the_other_axis() -> None:
     undrafted = [point_of(0, 1, 1.0, 4.0, draft_passes=0)]
     assert cells.ideal(undrafted, grid_of("gamma=2", method="ngram")) == []
     rows, theory = cells.summary(points, grid), f"gamma {cold.gamma}, {cold.speedup:.2f}×."
-    assert cells.conclusions(rows, [cold], grid) == [
+    assert cells.conclusions(rows, [cold], grid, 1) == [
         "Measured best: gamma=2, temperature=0.0, 4.00×.",
         f"By theory, at temperature=0.0 (alpha 0.62, c 0.07): {theory}",
-        "Every prompt ran once, so no spread is known; use three repeats to see it.",
+        "Every prompt ran once, so no spread is known yet; use three repeats to see it.",
     ]
+    assert cells.about_spread(rows, 3).endswith("no spread is known yet; 3 repeats will show it.")
 
 
 def test_repeats_have_a_spread_and_one_under_way_does_not_count() -> None:
@@ -427,7 +428,7 @@ def test_repeats_have_a_spread_and_one_under_way_does_not_count() -> None:
     ]
     (row,) = cells.summary(points, grid)
     assert row.repeats == (2.0, 4.0) and row.between == " (2.00–4.00)"
-    assert cells.conclusions([row], [], grid) == [
+    assert cells.conclusions([row], [], grid, 3) == [
         f"Measured best: gamma=2, temperature=0.0, {row.speedup:.2f}×"
         f"{cells.interval(row)} (2.00–4.00).",
         "In round brackets: the least and the largest speedup of 2 repeats.",
@@ -435,8 +436,8 @@ def test_repeats_have_a_spread_and_one_under_way_does_not_count() -> None:
     slower = replace(row, cell=1, speedup=row.speedup - 0.1, repeats=(1.0, 2.0))
     far = replace(slower, repeats=(1.0, 1.9))
     doubt = "It is not clearly the best: 1 other setting came as far in one of its repeats."
-    assert cells.conclusions([row, slower], [], grid)[1] == doubt
-    assert doubt not in cells.conclusions([row, far], [], grid)
+    assert cells.conclusions([row, slower], [], grid, 3)[1] == doubt
+    assert doubt not in cells.conclusions([row, far], [], grid, 3)
     (line,) = csv.DictReader(io.StringIO(cells.to_csv([row], grid.axes)))
     assert (line["repeats_low"], line["repeats_high"]) == ("2.0", "4.0")
 

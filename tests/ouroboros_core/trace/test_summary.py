@@ -11,7 +11,8 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence
-from ouroboros_core.trace.summary import Speedup, Summary, Verdict
+from ouroboros_core.trace.speedup import Speedup
+from ouroboros_core.trace.summary import Summary, Verdict
 from ouroboros_core.trace.trace import Trace
 from tests.traces import make_trace, plain_trace, typed_trace
 
@@ -46,7 +47,6 @@ def test_a_run_alone_or_empty_has_no_figure_that_compares() -> None:
 def test_the_speedup_of_several_rounds_is_their_median() -> None:
     rounds = Speedup((1.3, 1.5, 1.1))
     assert Summary(typed_trace(), plain_trace(), rounds=rounds).speedup == 1.3
-    assert str(rounds) == "1.30 (1.10–1.50), 3 rounds" and str(Speedup((1.3,))) == "1.30, 1 round"
 
 
 def alone(trace: Trace) -> Trace:

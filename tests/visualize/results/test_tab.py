@@ -13,7 +13,7 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.benchmark import report
-from ouroboros_core.benchmark.report import Row, Speeds
+from ouroboros_core.benchmark.report import Row
 from ouroboros_core.benchmark.store import Measurement, Settings, Store
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.trace import Seconds
@@ -147,11 +147,11 @@ def test_bars_are_sorted_and_have_the_reports_speedup_and_interval(
 
 
 def interval(bar: Bar, over: Over) -> tuple[float, float]:
-    def speeds(name: str) -> Speeds:
-        runs = [run for run in measurements(*SPEEDS) if run.method == name]
-        return Speeds.of(((run.question, run.turn), run.tokens, run.seconds) for run in runs)
-
-    return report.confidence(speeds(bar.row.method), speeds(over))
+    method, reference = (
+        [run for run in measurements(*SPEEDS) if run.method == name]
+        for name in (bar.row.method, over)
+    )
+    return report.repeats(method, reference, report.whole).ci95
 
 
 def test_the_fastest_is_on_top_and_its_label_says_what_it_is(

@@ -67,7 +67,8 @@ def test_a_baseline_from_a_busy_machine_is_said_to_be_one() -> None:
         "The speedup was measured on a busy machine: passes of plain decoding"
     )
     assert "took 3.0× as long" in diagnosis.diagnosis(Summary(trace, slower(3)))[0]
-    assert views.tiles(Summary(trace, slower(3)))[1]["mark"] == "measured on a busy machine"
+    tile = views.tiles(Summary(trace, slower(3)))[1]
+    assert tile["doubtful"] and tile["mark"].startswith("measured on a busy machine; count passes")
 
 
 def test_the_pool_is_told_by_where_its_phrases_were_learned_and_what_paid_off() -> None:

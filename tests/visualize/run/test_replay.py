@@ -27,6 +27,7 @@ from tests.visitor import (
     point_at,
     preset,
     press_at,
+    press_bar,
     pressed,
     switch,
     visit,
@@ -50,8 +51,11 @@ def url(request: Any) -> Iterator[str]:
 
 
 def shown(page: Any) -> str:
-    """The text that can be seen: what is hidden or struck through is left out."""
-    visible = "nodes => nodes.filter(n => n.checkVisibility({visibilityProperty: true}))"
+    """The text up to the moment: what is pale, hidden or struck through is left out."""
+    visible = (
+        "nodes => nodes.filter(n => !n.closest('.ouro-step[data-later]')"
+        " && n.checkVisibility({visibilityProperty: true}))"
+    )
     return str(
         page.eval_on_selector_all(
             "#token-view .ouro-token", f"{visible}.map(n => n.textContent).join('')"
@@ -147,7 +151,7 @@ def test_draft_tokens_appear_one_by_one_then_the_verdict_then_the_commit(
         if n and step.kind == "correction" and len(step.tree) == 3
     )
     step = trace.steps[number]
-    page.locator("#token-view .ouro-grain").select_option("token")
+    page.get_by_role("button", name="slow motion").first.click()
     page.get_by_label("Moment of the run").first.focus()
     page.keyboard.press("Home")
     for _ in range(200):
@@ -221,7 +225,7 @@ def test_the_tree_of_a_step_is_drawn_and_the_charts_share_its_cursor(page: Any, 
     trace = recorded(page, url, "union", STORY)
     number = max(range(2, len(trace.steps) - 1), key=lambda n: len(trace.steps[n].tree))
     step = trace.steps[number]
-    seconds = "document.querySelector('#chart-acceptance .ouro-cursor')"
+    seconds = "document.querySelector('#token-view .ouro-bars .ouro-cursor')"
     chart(page, "acceptance")
     page.get_by_label("Moment of the run").first.focus()
     page.keyboard.press("Home")
@@ -235,11 +239,7 @@ def test_the_tree_of_a_step_is_drawn_and_the_charts_share_its_cursor(page: Any, 
     before = page.evaluate(f"{seconds}.style.transform")
     page.keyboard.press("ArrowRight")
     assert page.evaluate(f"{seconds}.style.transform") != before
-    emit = (
-        "n => document.querySelector('#chart-acceptance .ouro-plot').emit('plotly_click', "
-        "{points: [{x: n, y: 1}]})"
-    )
-    page.evaluate(emit, number + 1)
+    press_bar(page, number)
     assert count(page).startswith(f"step {number + 1} of")
     node = page.locator("#token-view .ouro-tree g[data-node]").first
     node.focus()

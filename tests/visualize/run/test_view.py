@@ -13,7 +13,7 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.settings import AUTO
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.summary import Summary
-from tests.traces import make_trace, typed_trace
+from tests.traces import make_trace, plain_trace, typed_trace
 from visualize.gallery import runs as gallery
 from visualize.kit import labels
 from visualize.run import view as views
@@ -44,6 +44,17 @@ def test_the_view_of_a_run_carries_every_token_with_its_origin() -> None:
     )
     assert [tile["value"] for tile in view["tiles"]] == ["5.4", "1.00×", "2.33", "4 of 7", "yes"]
     json.dumps(view)
+
+
+def test_plain_decoding_stands_beside_a_run_with_its_own_seconds() -> None:
+    """The oracle: ten tokens, after 0.5 s of prefill one each tenth of a second."""
+    view = views.run_view(
+        Summary(typed_trace(), plain_trace()), run="r", seq=1, badge_text="recorded"
+    )
+    assert view["rival"]["seconds"] == pytest.approx([0.6 + n / 10 for n in range(10)])
+    assert len(view["rival"]["texts"]) == 10
+    alone = views.run_view(Summary(typed_trace()), run="r", seq=1, badge_text="recorded")
+    assert "rival" not in alone and alone["charts"].keys() == view["charts"].keys()
 
 
 def test_a_text_that_differs_says_where_or_why() -> None:

@@ -22,9 +22,10 @@ from tests.folders import small_pair
 from tests.visualize.jobs import ending, letters, make_task, race, run, waits_for
 from visualize.race.job import LaneFinished, RaceProgress
 from visualize.run.live import Comparing
-from visualize.server.jobs import Job, Update, Waiting
+from visualize.server.jobs import Job, Turn, Update, Waiting
 from visualize.server.limits import Limits
 from visualize.server.models import Models
+from visualize.server.queue import Rank
 from visualize.server.runner import Runner
 from visualize.sweep.job import SweepJob, SweepProgress, SweepStarted
 from visualize.watch.job import Compared, Finished, Progress, Started, Written
@@ -54,7 +55,7 @@ def test_what_a_worker_yields_is_pickled_and_comes_back_equal(runner: Runner) ->
     updates += sweeping[1:]
     for update in updates:
         back = pickle.loads(pickle.dumps(update))
-        if isinstance(update, Started | Finished) and update.memory is not None:
+        if isinstance(update, Started | Written | Finished) and update.memory is not None:
             assert back.memory.fingerprint == update.memory.fingerprint
             back = replace(back, memory=update.memory)
         assert back == update
@@ -148,7 +149,7 @@ class Sums(Job):
     def facts(self) -> dict[str, Any]:
         return {"numbers": [2, 1]}
 
-    def updates(self, pair: Pair, name: str, seconds: float) -> Generator[Update, None, None]:
+    def updates(self, pair: Pair, turn: Turn) -> Generator[Update, None, None]:
         yield Update(tokens=2)
         yield Update(tokens=3, steps=1, facts={"sum": 3})
 
@@ -172,3 +173,48 @@ def test_a_job_that_the_server_does_not_know_is_run_charged_and_logged(
         ("done", 3, 3),
     ]
     assert {(line["kind"], *line["numbers"]) for line in lines} == {("sum", 2, 1)}
+
+
+@dataclass(frozen=True)
+class Measures(Job):
+    """A series of pausable updates; each has the number of pauses before it."""
+
+    kind = "series"
+    cost = 1
+    rank = Rank.SERIES
+
+    def updates(self, pair: Pair, turn: Turn) -> Generator[Update, None, None]:
+        for _ in range(3):
+            yield SweepProgress("", facts={"pauses": turn.pauses})
+
+
+def test_a_run_computes_at_once_while_a_timing_or_a_series_goes_on(runner: Runner) -> None:
+    """Both are paused and go on; the timing repeats its disturbed run and comes before the
+    series."""
+    series = runner.submit(Measures())
+    next(series)
+    timed = run(runner, make_task(max_new_tokens=24), compare=True)
+    assert waits_for(next(timed)) == "Waiting for another run to end …"
+    assert isinstance(next(series), Waiting), "it gives way at its next update"
+    comparing = next(update for update in timed if isinstance(update, Comparing))
+    assert comparing.pausable
+    assert isinstance(next(series), Waiting), "a timing comes first"
+    visitor = run(runner, make_task(prompt="the mat"), compare=False)
+    assert isinstance(next(visitor), Waiting)
+    assert isinstance(next(timed), Waiting)
+    assert isinstance(next(visitor), Started)
+    assert isinstance(next(timed), Waiting) and isinstance(next(series), Waiting)
+    assert ending(visitor).trace.prompt.text == "the mat"
+    last = ending(timed)
+    assert last.speedup is not None and last.baseline is not None
+    assert last.trace.tokens == last.baseline.tokens
+    rest = [update.facts["pauses"] for update in series if not isinstance(update, Waiting)]
+    assert rest == [1, 1]
+
+
+def test_a_complete_run_frees_the_queue_even_if_nobody_asks_for_its_timing(runner: Runner) -> None:
+    left = run(runner, make_task(), compare=True)
+    assert any(isinstance(update, Written) for update in left)
+    assert ending(run(runner, make_task(), compare=True)).speedup is not None
+    left.close()
+    assert ending(run(runner, make_task(), compare=False)).trace.steps

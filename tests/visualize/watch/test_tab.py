@@ -27,7 +27,8 @@ from tests.visitor import (
 )
 from visualize.gallery import runs as gallery
 from visualize.run import view as views
-from visualize.run.figures import CHARTS
+from visualize.run.figures import MORE_CHARTS
+from visualize.run.tour import longest_step
 from visualize.watch.examples import EXAMPLES
 from visualize.watch.tab import RECORDED, has_charts
 
@@ -77,14 +78,8 @@ def test_the_sentence_of_a_run_tells_passes_speed_and_sameness() -> None:
 
 def test_a_run_has_only_the_charts_that_say_something_of_it() -> None:
     plain = next(n for n, run in gallery.runs().items() if run["method"] == "autoregressive")
-    assert has_charts(gallery.trace(plain)) == [
-        "acceptance",
-        "time",
-        "speedup",
-        "where",
-        "what_if",
-    ]
-    assert set(has_charts(gallery.trace(RECORDED))) >= {"acceptance", "positions", "even"}
+    assert has_charts(gallery.trace(plain)) == ["speedup", "where", "what_if"]
+    assert set(has_charts(gallery.trace(RECORDED))) >= {"positions", "even"}
 
 
 def test_the_first_run_plays_by_itself(browser: Any, url: str) -> None:
@@ -95,15 +90,21 @@ def test_the_first_run_plays_by_itself(browser: Any, url: str) -> None:
     # Both at one moment: it has begun, and is not over.
     hidden = "document.querySelector('#token-view .ouro-step[data-later]')"
     page.wait_for_function(f"{PLAYING} && {hidden}", timeout=30_000)
-    page.get_by_label("Speed").first.select_option("8")
-    page.wait_for_function(f"!{PLAYING}", timeout=30_000)
-    assert page.locator("#token-view .ouro-step[data-later]").count() == 0
+    page.wait_for_function(f"!{PLAYING}", timeout=60_000)
+    assert_rests_at_the_longest_step(page)
+    assert "from one forward pass" in page.locator("#token-view .ouro-tour-words").inner_text()
     page.close()
 
 
-def test_where_motion_is_not_wanted_the_first_run_stands_at_its_end(page: Any) -> None:
+def assert_rests_at_the_longest_step(page: Any) -> None:
+    best = longest_step(gallery.trace(RECORDED)) + 1
+    assert page.locator("#token-view .ouro-count").inner_text().startswith(f"step {best} of")
+    assert page.locator("#token-view .ouro-text").evaluate("text => text.scrollTop") == 0
+
+
+def test_where_motion_is_not_wanted_the_first_run_stands_at_its_best_step(page: Any) -> None:
     assert not page.evaluate(f"!!{PLAYING}")
-    assert page.locator("#token-view .ouro-step[data-later]").count() == 0
+    assert_rests_at_the_longest_step(page)
     assert page.locator(".ouro-sentence").first.inner_text().endswith(".")
 
 
@@ -343,7 +344,7 @@ def test_details_show_one_chart_at_a_time(page: Any) -> None:
     page.locator(".ouro-details summary").click()
     page.wait_for_function(f"{SHOWN} === 1")
     buttons = page.locator(".ouro-pick button")
-    names = ["Another machine", *(chart.label for chart in CHARTS)]
+    names = ["Another machine", *(chart.label for chart in MORE_CHARTS)]
     assert set(buttons.locator("visible=true").all_inner_texts()) <= set(names)
     page.get_by_role("button", name="Speedup", exact=True).click()
     assert page.locator("#chart-speedup").is_visible()
