@@ -43,8 +43,11 @@ SETTINGS = (
     '<span class="ouro-settings-count"></span></summary></details>'
 )
 """A fold: the settings are visible while it is open (watch.css)."""
-FILL = "(json) => [JSON.parse(json).prompt]"
-"""Returns the prompt of an example."""
+FILL = """(json, now) => {
+  const { prompt, settings } = JSON.parse(json);
+  return [prompt, settings ? JSON.stringify(settings) : now];
+}"""
+"""Returns the prompt of an example, and its settings or those as they are."""
 RUN = "() => { document.querySelector('#generate')?.click(); }"
 """Runs the inputs."""
 GATHER = "(...values) => [JSON.stringify(values)]"
@@ -95,7 +98,12 @@ class RunInputs:
 
     def build_examples(self) -> None:
         """Build the chips of examples, which run at once."""
-        self.chips = ExampleChips(EXAMPLES, elem_id="example-chips")
+        settings = {
+            example.label: merged(methods.get(example.method), example.settings, {})
+            for example in EXAMPLES
+            if example.method
+        }
+        self.chips = ExampleChips(EXAMPLES, settings, elem_id="example-chips")
 
     def build_method(self) -> None:
         """Build the method: the cards, the sheet of all, and the fold of the settings."""
@@ -125,7 +133,9 @@ class RunInputs:
         # for the server's answer.
         changes = [component.change for component in self.components]
         gr.on(changes, None, self.components, self.ask, js=changed(), **PRIVATE)
-        filled = self.chips.choose_example(None, self.chips, self.prompt, js=FILL, **PRIVATE)
+        filled = self.chips.choose_example(
+            None, [self.chips, self.settings], self.components, js=FILL, **PRIVATE
+        )
         filled.then(None, js=RUN, **PRIVATE)
 
     def gather(self) -> gr.events.Dependency:

@@ -35,17 +35,21 @@ class MethodCards(JsonHTML):
         families  {title, line, methods} of each family of the sheet
         recorded  the methods with a recorded run by prompt
         """
-        facts = {"cards": list(cards), "families": list(families), "recorded": dict(recorded)}
-        super().__init__({"lacking": {}}, METHOD_CARDS, **facts, padding=False, **options)
+        options |= {"cards": list(cards), "families": list(families), "recorded": dict(recorded)}
+        super().__init__({"lacking": {}}, METHOD_CARDS, padding=False, **options)
 
 
 class ExampleChips(JsonHTML):
     """Chips of example prompts. A click triggers `choose_example`.
 
-    Value: {prompt}, that of the last click."""
+    Value: {prompt, settings}, those of the last click; settings are a value of `RunSettings`, or
+    null for those as they are."""
 
-    def __init__(self, examples: Sequence[Example], **options: Any) -> None:
-        chips = [asdict(example) for example in examples]
+    def __init__(
+        self, examples: Sequence[Example], settings: Mapping[str, Any], **options: Any
+    ) -> None:
+        """settings: a value of `RunSettings` by the label of an example of one method."""
+        chips = [asdict(e) | {"settings": settings.get(e.label)} for e in examples]
         super().__init__(None, EXAMPLE_CHIPS, examples=chips, padding=False, **options)
 
 

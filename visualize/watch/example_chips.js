@@ -16,22 +16,23 @@ export function mount(element, props, watch, trigger, server, keep) {
    * @param {string} label
    * @param {string} note
    * @param {() => string} prompt
+   * @param {object | null} settings
    */
-  function chip(label, note, prompt) {
+  function chip(label, note, prompt, settings = null) {
     const node = make("button", "ouro-chip", label);
     Object.assign(node, { type: "button", title: note });
     node.addEventListener("click", () => {
       own.hidden = !written || written === prompt();
-      keep(JSON.stringify({ prompt: prompt() }));
+      keep(JSON.stringify({ prompt: prompt(), settings }));
       trigger("choose_example", {});
     });
     return node;
   }
 
   /** @type {{ prompt: string, node: HTMLElement }[]} */
-  const chips = props.examples.map((/** @type {any} */ { label, note, prompt }) => ({
+  const chips = props.examples.map((/** @type {any} */ { label, note, prompt, settings }) => ({
     prompt,
-    node: chip(label, note, () => prompt),
+    node: chip(label, note, () => prompt, settings),
   }));
   root.querySelector("a").before(own, ...chips.map(({ node }) => node));
   document.addEventListener("input", ({ target }) => {
