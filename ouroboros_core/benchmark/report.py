@@ -111,7 +111,7 @@ def read_rows(data: Sequence[Mapping[str, Any]]) -> list[Row]:
     plain = {row.group: row.tokens_per_second for row in rows_read if row.method == BASELINE}
     completed = []
     for row in rows_read:
-        derived: dict[str, float | None] = {}
+        derived: dict[str, Any] = {}
         if row.decode_speedup is None:
             derived |= {"decode_speedup": over(row, BASELINE)}
             derived |= {"decode_speedup_hf": over(row, HF_GREEDY)}

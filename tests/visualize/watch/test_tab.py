@@ -120,11 +120,11 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, 
     page.locator("#generate").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == width
     tabs = page.get_by_role("tab").locator("visible=true")
-    assert tabs.all_inner_texts()[:4] == ["Watch", "Race", "Learn", "Lab"]
+    assert tabs.all_inner_texts()[:5] == ["Watch", "Compare", "Learn", "Play", "Lab"]
     inside = ["#generate", "#method-cards"]
     if width == 1440:
         inside += ["#token-view .ouro-text", ".ouro-tree", ".ouro-timeline", ".ouro-sentence"]
-    inside += [f".ouro-chip >> nth={n}" for n in range(len(EXAMPLES))]
+    inside += [f".ouro-chip:not([hidden]) >> nth={n}" for n in range(len(EXAMPLES))]
     for selector in inside:
         box = page.locator(selector).first.bounding_box()
         assert box is not None
