@@ -6,7 +6,6 @@ import itertools
 import math
 import time
 from collections.abc import Iterable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -218,7 +217,12 @@ def test_drawing_is_timed_without_the_model(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(time, "perf_counter", lambda: now)
     monkeypatch.setattr(sampling, "gumbel", lambda *_, **__: moved(1))
-    evaluation: Any = SimpleNamespace(logits=lambda _: moved(100))
+
+    class Slow:
+        def logits(self, node: int) -> np.ndarray:
+            return moved(100)
+
+    evaluation: Any = Slow()
     sampler = Sampler(Sampling(temperature=1.0), 4)
     tree = chain(1, [2, 3], Provenance(Source.DRAFT))
     with sampler.drawing.running():  # as a rule does, which looks at two nodes and adds 5 itself
