@@ -150,15 +150,7 @@ def _print_list(rows: list[CellRow], grid: Grid) -> None:
         cost = f"{row.draft_cost:.2f}" if row.draft_cost is not None else "–"
         length = f"{row.acceptance_length:.2f}" if row.acceptance_length else "–"
         speedup = f"{row.speedup:.2f}x{cells.interval(row)}{row.between}"
-        texts = (
-            show(row.coordinates[0]),
-            length,
-            rate,
-            cost,
-            row.speeds,
-            speedup,
-            equality(row),
-        )
+        texts = (show(row.coordinates[0]), length, rate, cost, row.speeds, speedup, equality(row))
         table.add_row(*map(measuring.literal, texts))
     measuring.output().print(table)
 
