@@ -103,7 +103,6 @@ def _declared_values(setting: Setting) -> list[Value]:
     if setting.kind is str or low is None:
         return []
     declared = {value for value in (setting.default, setting.fixed) if value not in (None, AUTO)}
-    within: set[Any]
     if setting.kind is int:
         within: set[float] = {n for n in LADDER if n >= low and (high is None or n <= high)}
     else:
