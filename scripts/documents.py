@@ -35,7 +35,7 @@ from ouroboros_core.what_if import machines
 from scripts import measured_tables
 from visualize.drafts.tab import records
 from visualize.learn import lessons
-from visualize.run.figures import CHARTS
+from visualize.run.figures import FIRST_CHARTS, MORE_CHARTS
 
 ROOT = assets().parent
 COMMAND = "python -m scripts.documents"
@@ -262,7 +262,7 @@ def legend() -> str:
 def charts() -> str:
     """Return the charts of a run."""
     lines = ["| button | chart |", "|---|---|"]
-    lines += [f"| {chart.label} | {chart.title} |" for chart in CHARTS]
+    lines += [f"| {chart.label} | {chart.title} |" for chart in (*FIRST_CHARTS, *MORE_CHARTS)]
     return "\n".join(lines) + "\n"
 
 

@@ -43,20 +43,17 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
 
 NAMES = {"echo": "Echo", "several": "Several drafts"}
 PAGE = """
-import gradio, json
+import json
 from ouroboros_core import methods
-from visualize.gallery import runs as gallery
 from visualize.kit.settings_view import declaration
-from visualize.kit.inputs import RunInputs
-with gradio.Blocks():
-    inputs = RunInputs(256, gallery.trace("stack-union"))
-    inputs.build_method()
+from visualize.watch.families import families
+offered = [[one["name"], one["id"]] for family in families() for one in family["methods"]]
 settings = {}
 for method in ("echo", "several"):
     for one in declaration(methods.get(method))["settings"]:
         shown = [one[part] for part in ("label", "low", "high", "value", "help")]
         settings[f"{method}.{one['name']}"] = shown
-print(json.dumps({"methods": inputs.method.choices, "settings": settings}))
+print(json.dumps({"methods": offered, "settings": settings}))
 """
 """Prints what a visitor may choose, as JSON."""
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from ouroboros_core import methods
+
 DONE = '#token-view .ouro-run[data-done="true"]'
 
 
@@ -37,7 +39,6 @@ def visit(browser: Any, url: str) -> Iterator[Any]:
     visitor.goto(url)
     visitor.wait_for_selector("#token-view .ouro-token")
     visitor.wait_for_selector("#generate")
-    open_settings(visitor)
     yield visitor
     assert not faults, faults
     assert [
@@ -84,8 +85,17 @@ def tile(page: Any, label: str) -> str:
     return str(page.locator(".ouro-tile", has_text=label).locator("dd").first.inner_text())
 
 
+FIRST = {"acceptance": "#token-view .ouro-bars", "time": "#token-view .ouro-curves"}
+"""The charts under the text."""
+
+
 def chart(page: Any, name: str) -> Any:
-    """A chart of the details, opened; charts are drawn when they are looked at."""
+    """A chart of a run, opened; charts are drawn when they are looked at."""
+    if name in FIRST:
+        plot = page.locator(FIRST[name])
+        plot.scroll_into_view_if_needed()
+        page.wait_for_selector(f"{FIRST[name]}.js-plotly-plot:not([data-due])")
+        return plot
     if page.locator(".ouro-details").get_attribute("open") is None:
         page.locator(".ouro-details summary").click()
     page.locator(f".ouro-pick [data-chart={name}]").click()
@@ -98,25 +108,49 @@ def chart(page: Any, name: str) -> Any:
 def bars(page: Any, name: str) -> list[list[float]]:
     """The heights of a chart's bars, by what they stand for; some charts come after the run."""
     plot = chart(page, name)
-    page.wait_for_function(
-        "name => document.querySelector(`#chart-${name} .ouro-plot`).data?.length", arg=name
-    )
-    found: list[list[float]] = plot.evaluate("n => n.data.map(d => [...d.y])")
+    page.wait_for_function("plot => plot.data?.length", arg=plot.element_handle())
+    found: list[list[float]] = plot.evaluate("n => n.data.map(d => [...d.y].map(Number))")
     return found
 
 
-def open_settings(page: Any) -> None:
-    """Settings lie behind a fold."""
+def open_settings(page: Any, opened: bool = True) -> None:
+    """Open the drawer of the settings, or close it: it lies over the result."""
     fold = page.locator(".ouro-settings").first
     fold.wait_for()
-    if fold.get_attribute("open") is None:
+    if (fold.get_attribute("open") is not None) != opened:
         fold.locator("summary").click()
 
 
 def set_count(page: Any, count: int) -> None:
+    set_number(page, "Maximum new tokens", count)
+
+
+def set_number(page: Any, label: str, value: float) -> None:
     open_settings(page)
-    page.get_by_label("number input for Maximum new tokens", exact=True).fill(str(count))
+    page.get_by_label(f"number input for {label}", exact=True).fill(str(value))
     page.keyboard.press("Tab")
+    open_settings(page, False)
+
+
+def switch(page: Any, name: str, on: bool = True) -> None:
+    """Set a switch of the settings, by its id."""
+    open_settings(page)
+    page.locator(f"#{name} input").set_checked(on)
+    open_settings(page, False)
+
+
+def preset(page: Any, name: str, method: str) -> None:
+    """Press a preset of a method's settings: auto, fixed or published."""
+    open_settings(page)
+    page.locator(f"#{name}-{method}").click()
+    open_settings(page, False)
+
+
+def pressed(page: Any, name: str, method: str) -> bool:
+    """Return whether a preset of a method's settings holds."""
+    button = page.locator(f"#{name}-{method}")
+    button.wait_for(state="attached")
+    return bool(button.get_attribute("aria-pressed") == "true")
 
 
 def ask(page: Any, prompt: str, count: int) -> None:
@@ -125,11 +159,15 @@ def ask(page: Any, prompt: str, count: int) -> None:
 
 
 def choose(page: Any, name: str) -> None:
-    page.get_by_role("combobox", name="Method").click()
-    page.get_by_role("option", name=name, exact=True).click()
+    """Choose a method without running it, as the arrow keys do among the cards."""
+    method = next(kind.id for kind in methods.available().values() if kind.name == name)
+    page.evaluate(
+        "method => document.dispatchEvent(new CustomEvent('ouro:method', {detail: {method}}))",
+        method,
+    )
 
 
-LAB = ("Sweep", "Results", "Proof", "Be the draft", "Recorded runs", "Drafts and models")
+LAB = ("Results", "Proof", "Recorded runs", "Drafts and models")
 
 
 def open_tab(page: Any, name: str) -> None:
@@ -244,3 +282,22 @@ def open_file(page: Any, file: Any) -> None:
             return
         page.wait_for_timeout(250)
     raise AssertionError(f"nobody hears of {file}")
+
+
+def bar_at(page: Any, step: int) -> tuple[float, float]:
+    """Where the bar of a step is, counted from 0, in the chart under the text."""
+    x, y = page.locator(".ouro-bars").first.evaluate(
+        """(plot, step) => {
+          const { left, top } = plot.getBoundingClientRect(), { _size, xaxis } = plot._fullLayout;
+          return [left + _size.l + xaxis.d2p(step + 1), top + _size.t + _size.h / 2];
+        }""",
+        step,
+    )
+    return x, y
+
+
+def press_bar(page: Any, step: int) -> None:
+    """Click the bar of a step."""
+    page.mouse.move(*bar_at(page, step))
+    page.mouse.down()
+    page.mouse.up()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gradio as gr
 
+from ouroboros_core.trace.summary import Summary
+from visualize.compare.tab import ComparePanel
 from visualize.draft_game.tab import DraftGamePanel
 from visualize.drafts.tab import DraftsPanel
 from visualize.gallery import runs as gallery
@@ -18,26 +21,30 @@ from visualize.kit.fonts import faces
 from visualize.kit.modules import preloaded
 from visualize.learn.tab import LearnPanel
 from visualize.proof.tab import ProofPanel
-from visualize.race.tab import RacePanel
 from visualize.results.tab import ResultsPanel
 from visualize.server.models import Models
 from visualize.server.runner import Runner
-from visualize.sweep.tab import SweepPanel
 from visualize.watch import opening as opening_page
 from visualize.watch.tab import RECORDED, WatchPanel, add_endpoint
 
-PLACES = {WATCH: "Watch", "race": "Race", "learn": "Learn", "lab": "Lab"}
+PLACES = {
+    WATCH: "Watch",
+    "compare": "Compare",
+    "learn": "Learn",
+    "play": "Play",
+    "lab": "Lab",
+}
 """The labels of the places by their ids, which their addresses name, in their order."""
 LAB = {
-    "sweep": "Sweep",
     "results": "Results",
     "proof": "Proof",
-    "play": "Be the draft",
     "runs": "Recorded runs",
     "drafts": "Drafts and models",
 }
 """The labels of the Lab's pages by their ids; each page has an address."""
-ADDRESSES = Addresses(tuple(PLACES), dict.fromkeys(LAB, "lab"))
+MOVED = {"race": "compare", "sweep": "compare"}
+"""Addresses of earlier versions, with the places that they lead to."""
+ADDRESSES = Addresses(tuple(PLACES), dict.fromkeys(LAB, "lab"), MOVED)
 FIRST = (
     "kit/address.js",
     "run/token_view.js",
@@ -88,36 +95,49 @@ def build(runner: Runner, max_queue: int) -> gr.Blocks:
             header = PageHeader(ADDRESSES)
             pair = choose_pair(runner.models)
         with gr.Tabs(elem_classes="ouro-places") as places:
-            watch, race, learn, lab = (gr.Tab(label, id=tab) for tab, label in PLACES.items())
+            watch, compare, learn, play, lab = (
+                gr.Tab(label, id=tab) for tab, label in PLACES.items()
+            )
             with watch:
                 panel = WatchPanel(runner, pair)
-            with race:
-                RacePanel(runner, pair)
+            with compare:
+                ComparePanel(runner, panel, places)
             with learn:
                 LearnPanel()
+            with play:
+                DraftGamePanel(runner, pair)
             with lab, gr.Tabs(elem_classes="ouro-lab") as pages:
-                swept, results, proof, game, runs, drafts = (
-                    gr.Tab(label, id=tab) for tab, label in LAB.items()
-                )
-                with swept:
-                    sweep = SweepPanel(runner, panel, places)
+                results, proof, runs, drafts = (gr.Tab(label, id=tab) for tab, label in LAB.items())
                 with results:
                     ResultsPanel()
                 with proof:
                     ProofPanel(runner, pair)
-                with game:
-                    DraftGamePanel(runner, pair)
                 with runs:
-                    TracesPanel(panel, places, runs)
+                    TracesPanel(panel, places)
                 with drafts:
                     DraftsPanel()
+        gr.HTML(footer(), elem_classes="ouro-footer", padding=False)
         add_endpoint(runner)
-        tabs = (watch, race, learn, lab, swept, results, proof, game, runs, drafts)
+        tabs = (watch, compare, learn, play, lab, results, proof, runs, drafts)
         opened = dict(zip((*PLACES, *LAB), tabs, strict=True))
         address_tabs(page, header, (places, pages), opened)
         panel.attach_loading(page)
-        sweep.attach(page)
     return page.queue(max_size=max_queue)
+
+
+def footer() -> str:
+    """Return links to paper, interface for programs, licence, and on a Space to the code."""
+    space = os.environ.get("SPACE_ID")
+    links = {
+        "Paper": "https://arxiv.org/abs/2402.13720",
+        "API": "?view=api",
+        **({"Code": f"https://huggingface.co/spaces/{space}/tree/main"} if space else {}),
+        "Licence: Apache 2.0": "https://www.apache.org/licenses/LICENSE-2.0",
+    }
+    return " ".join(
+        f'<a href="{url}" target="_blank" rel="noreferrer">{name}</a>'
+        for name, url in links.items()
+    )
 
 
 def address_tabs(
@@ -155,7 +175,7 @@ def head() -> str:
 
 def opening() -> str:
     """Return the HTML that is painted until the page is built, see `visualize.watch.opening`."""
-    return opening_page.opening(gallery.trace(RECORDED))
+    return opening_page.opening(Summary(gallery.trace(RECORDED), gallery.baseline(RECORDED)))
 
 
 def launch_options() -> dict[str, Any]:

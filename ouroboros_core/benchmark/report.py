@@ -280,16 +280,8 @@ def markdown(table: Sequence[Row], unmeasured: Sequence[str] = ()) -> str:
     groups = list(dict.fromkeys(row.group for row in table if row.group != OVERALL))
     speedups = {(row.method, row.group): both_speedups(row) for row in table}
     hf, plain = any(row.speedup_hf is not None for row in table), baselines(table)
-    head = [
-        "method",
-        "tokens per pass",
-        "rows per token",
-        "draft passes per token",
-        "first token, s",
-        "tokens/s",
-        "speedup [95%]",
-        "decoding only",
-    ]
+    head = ["method", "tokens per pass", "rows per token", "draft passes per token"]
+    head += ["first token, s", "tokens/s", "speedup [95%]", "decoding only"]
     head += [*(["over hf-greedy", "decoding only"] if hf else []), "text", *groups]
     ours: list[list[str]] = []
     peers: list[list[str]] = []

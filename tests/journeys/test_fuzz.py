@@ -259,7 +259,7 @@ class Maker:
         """Return the changed settings of a method, as the page's own view sends them."""
         method = draw(st.sampled_from(list(methods.available().values())))
         values = {one["name"]: self.declared(one, draw) for one in declaration(method)["settings"]}
-        state = {"auto": draw(st.booleans()), "predicted": draw(TEXT), "values": values}
+        state = {"predicted": draw(TEXT), "values": values}
         return dump({"method": method.id, "of": {method.id: state}}).decode()
 
     def declared(self, setting: Mapping[str, Any], draw: Draw) -> Any:

@@ -26,7 +26,12 @@ from tests.visitor import (
     client,
     example,
     generate,
+    open_settings,
     open_tab,
+    preset,
+    pressed,
+    set_number,
+    switch,
     tile,
     tokens,
 )
@@ -71,7 +76,7 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
 ) -> None:
     """With fixed settings, so that the draft is always asked and suffixes always hang behind it."""
     choose(page, "Ouroboros")
-    page.locator("#auto-ouroboros input").uncheck()
+    preset(page, "fixed", "ouroboros")
     example(page, EXAMPLES[0].label)
     shown = tokens(page)
     assert len(shown) == 128
@@ -129,8 +134,8 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
 
 
 def test_what_a_method_chooses_is_drawn_and_one_click_fixes_it(page: Any, url: str) -> None:
-    slider = page.get_by_label("number input for tree size").locator("visible=true")
-    assert slider.count() == 0, "auto is the default, and leaves nothing to set"
+    slider = page.get_by_label("number input for tree size")
+    assert slider.input_value() == "", "auto is the default"
     ask(page, "Count from one to ten in words.", 32)
     generate(page)
     drawn = bars(page, "choices")
@@ -142,11 +147,9 @@ def test_what_a_method_chooses_is_drawn_and_one_click_fixes_it(page: Any, url: s
     assert "tokens expected" in page.evaluate(
         "document.querySelector('#chart-choices .ouro-plot').data[0].customdata[0]"
     )
-    page.locator("#auto-union input").uncheck()
-    slider.wait_for()
-    assert slider.is_enabled()
-    slider.fill("3")
-    slider.blur()
+    preset(page, "fixed", "union")
+    assert slider.input_value() == str(methods.get("union").Hyperparameters.fixed()["tree_size"])
+    set_number(page, "Tree size", 3)
     generate(page)
     assert "tree size 3" in page.locator("#token-view .ouro-title").inner_text()
 
@@ -169,7 +172,7 @@ def test_hover_and_keyboard_show_step_position_and_id(page: Any) -> None:
 
 def test_a_run_can_be_stopped_half_way_and_the_next_one_is_whole(page: Any) -> None:
     ask(page, LONG_ANSWER, 256)
-    page.get_by_label("chat template").check()
+    switch(page, "chat")
     page.click("#generate")
     page.wait_for_function(
         "document.querySelector('.ouro-badge').textContent === 'live' && "
@@ -193,7 +196,7 @@ def test_hostile_prompt_and_output_are_text(page: Any) -> None:
     are both hostile."""
     prompt = "\n".join([HOSTILE] * 4) + "\n"
     ask(page, prompt, 96)
-    page.get_by_label("chat template").uncheck()
+    switch(page, "chat", False)
     generate(page)
     page.wait_for_timeout(500)
     written = "".join(t["text"] for t in tokens(page))
@@ -206,22 +209,25 @@ def test_hostile_prompt_and_output_are_text(page: Any) -> None:
 
 
 def test_settings_follow_the_method_and_bad_values_are_refused(page: Any) -> None:
-    page.locator("#auto-union input").uncheck()
-    page.get_by_label("number input for tree size").locator("visible=true").wait_for()
+    preset(page, "fixed", "union")
     choose(page, "Speculative decoding")
-    group = page.locator("#method-settings")
-    page.locator("#auto-speculative input").uncheck()
+    group = page.locator(".ouro-method-settings")
+    preset(page, "fixed", "speculative")
     group.filter(has_text="gamma").wait_for()
-    assert "Window size" not in group.inner_text()
+    assert "Window size" not in group.text_content()
     choose(page, "Union of all sources")
     group.filter(has_text="Window size").wait_for()
-    assert not page.locator("#auto-union input").is_checked(), "kept for each method"
+    assert not pressed(page, "auto", "union"), "kept for each method"
     page.locator("#prompt textarea").fill("a " * 9000)
     page.click("#generate")
     page.get_by_text("has room for 8192").wait_for()
+    assert page.locator(".toast-body").count() == 0, "it stands where the fault is"
     page.locator("#prompt textarea").fill("")
+    page.locator(".ouro-fault").wait_for(state="hidden")
+    page.locator("#prompt textarea").blur()
     page.click("#generate")
     page.get_by_text("the prompt is empty; write at least one character").wait_for()
+    assert page.evaluate("document.activeElement.closest('#prompt') !== null")
 
 
 def test_an_expected_text_is_copied_and_each_copy_says_from_where(page: Any, url: str) -> None:
@@ -229,8 +235,9 @@ def test_an_expected_text_is_copied_and_each_copy_says_from_where(page: Any, url
     asked = {"max_new_tokens": 32, "method": "autoregressive", "compare": False}
     written = client(url).predict(prompt, **asked, api_name="/generate")["text"]
     choose(page, "SAM-Decoding")
+    open_settings(page)
     page.locator("#prediction-sam textarea").fill(written)
-    page.get_by_label("chat template").check()
+    switch(page, "chat")
     ask(page, prompt, 32)
     generate(page)
     assert "".join(token["text"] for token in tokens(page)) == written
@@ -241,7 +248,7 @@ def test_an_expected_text_is_copied_and_each_copy_says_from_where(page: Any, url
     card = page.locator("#token-view .ouro-card").inner_text()
     assert f"copied from token {int(copied[0]['position']) + 1} of the predicted output" in card
     choose(page, "Prompt lookup")
-    page.locator("#prediction-sam").wait_for(state="hidden")
+    page.locator("#prediction-sam").wait_for(state="detached")
     generate(page)
     assert "".join(token["text"] for token in tokens(page)) == written, (
         "a method without the field ignores what is in it"

@@ -6,10 +6,13 @@ FOLDER` writes the gallery.
 
 from __future__ import annotations
 
+import base64
+import gzip
 import html
 import json
 import shutil
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +69,12 @@ def replay_html(
     """
     summary = Summary(trace, baseline, difference)
     view = views.run_view(summary, run="replay", seq=1, badge_text=views.badge(trace))
+    view |= {"rests": True}
     facts = {"value": json.dumps(view), "looks": views.legend()}
     body = (
         f'<main class="ouro-site">{_header()}<div id="run">{template("run/token_view")}</div>'
         f'<p class="ouro-site-foot">{REPLAY_FOOT}</p></main>'
+        f'<script type="text/plain" id="plotly">{_packed(PLOTLY_JS)}</script>'
         f"{_facts(facts)}<script>{carried('run/replay.js')}</script>"
     )
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -78,6 +83,12 @@ def replay_html(
         body,
         f"{policy}<style>{_css()}</style>",
     )
+
+
+@cache
+def _packed(file: Path) -> str:
+    """Return a file as the base64 of its gzip, which `standalone.js` unpacks."""
+    return base64.b64encode(gzip.compress(file.read_bytes(), mtime=0)).decode()
 
 
 def _header() -> str:

@@ -1,11 +1,12 @@
 // @ts-check
 // The keys and buttons of a prompt, and whether a run of this visitor is under way. The view
 // decides at once, before the server answers.
+import { differences, inputs, runLabel } from "./asked.js";
 import { tell } from "./dom.js";
 /** @import { Mount } from "./types" */
 
 /** @type {Mount} */
-export function mount(element, props, watch, trigger) {
+export function mount(element, props, watch) {
   const panel = element.closest(".ouro-main");
   const told = element.querySelector(".ouro-ask");
   const buttons = panel.querySelector(".ouro-buttons");
@@ -13,6 +14,21 @@ export function mount(element, props, watch, trigger) {
   // the buttons are mounted later than this view
   const button = (/** @type {string} */ id) => panel.querySelector("#" + id);
   const DOUBLE_CLICK_MS = 500; // its second click is no wish to stop
+
+  /** Name what the button runs, and mark a run that has other inputs. */
+  function compare() {
+    const differs = differences(panel),
+      start = button("generate");
+    const other = differs && (differs.prompt || differs.method || differs.settings.length > 0);
+    panel.toggleAttribute("data-differs", Boolean(other) && !busy());
+    const label = runLabel(differs);
+    if (start && start.textContent !== label) start.textContent = label;
+  }
+  function gathered() {
+    if (!props.value) return;
+    [inputs.prompt] = JSON.parse(props.value);
+    tell("ouro:inputs");
+  }
 
   const busy = () => buttons.dataset.busy !== undefined;
   /** @param {Event} event */
@@ -29,12 +45,14 @@ export function mount(element, props, watch, trigger) {
     buttons.dataset.busy = "";
     told.textContent = "";
     if (focused) stop.focus({ preventScroll: true });
+    compare();
   }
 
   function ended() {
     const focused = document.activeElement === button("stop");
     delete buttons.dataset.busy;
     if (focused) button("generate").focus({ preventScroll: true });
+    compare();
   }
 
   // Handle the click before all other listeners.
@@ -77,12 +95,14 @@ export function mount(element, props, watch, trigger) {
     if (event.key !== "Tab") return;
     for (const list of document.querySelectorAll("ul.option-list")) list.tabIndex = -1;
   });
-  // Gradio reports keys only, not pasting or cutting.
   panel.addEventListener("input", (/** @type {InputEvent} */ event) => {
     if (event.target !== field()) return;
     told.textContent = "";
-    trigger("prompt_edit", {});
   });
   document.addEventListener("ouro:asked", asked);
   document.addEventListener("ouro:ended", ended);
+  document.addEventListener("ouro:inputs", compare);
+  document.addEventListener("ouro:shown", compare);
+  gathered();
+  watch("value", gathered);
 }

@@ -11,7 +11,6 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
 import gradio as gr
 
-from ouroboros_core import methods
 from ouroboros_core.trace.trace import Trace
 from visualize.gallery import runs as gallery
 from visualize.kit.ouroboros_view import OuroborosView, StepShown, TokenSelected
@@ -34,7 +33,7 @@ def stepped(shown: StepShown) -> str:
 def build() -> gr.Blocks:
     """The app, not yet launched."""
     names = list(gallery.runs())
-    first = gallery.first(methods.DEFAULT) or names[0]
+    first = "java-union"
     with gr.Blocks(title="OuroborosView", analytics_enabled=False) as demo:
         gr.Markdown("# OuroborosView\n\nChoose a run, a token of it, a step of it.")
         with gr.Row():

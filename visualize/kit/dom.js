@@ -98,8 +98,11 @@ export const inline = (text) =>
     .replace(/\r/g, "\\r")
     .replace(/[\n\v\f\u0085\u2028\u2029]/g, "↵")
     .replace(/\t/g, "⇥");
+/** The sign of a token that is a part of a character, as in run.css. */
+const PIECE = "◌";
 /** @param {string} text */
-export const visible = (text) => (text === "" ? "∅" : inline(text).replace(/^ | $/g, "␣"));
+export const visible = (text) =>
+  /^\ufffd*$/.test(text) ? PIECE : inline(text).replace(/^ | $/g, "␣");
 /**
  * Send an event to the other views of the page; see types.d.ts.
  * @param {keyof DocumentEventMap} name

@@ -27,13 +27,13 @@ among all components: 43 ms an update, on the processor that the run needs.
 """
 
 
-def pressable_from(starts: Sequence[Any], button: Any, *, can: bool = True) -> None:
-    """Let a button, such as Stop, be pressed from these events on, or no longer.
+def pressable_from(starts: Sequence[Any], button: Any) -> None:
+    """Let a button, such as Stop, be pressed from these events on.
 
     Call it before the events start anything: Gradio's script runs one handler after the other.
     """
     for start in starts:
-        start(None, js=_pressable(can), outputs=button, **PRIVATE)
+        start(None, js=_pressable(True), outputs=button, **PRIVATE)
 
 
 def pressable_until_the_end(running: Any, button: Any) -> None:
@@ -53,16 +53,19 @@ def _pressable(can: bool) -> str:
 
 
 @contextmanager
-def errors_on_page() -> Iterator[None]:
-    """Show every error inside on the page, as a sentence. In a generator, wrap its loop."""
+def errors_on_page(*, toast: bool = True) -> Iterator[None]:
+    """Show every error inside on the page, as a sentence. In a generator, wrap its loop.
+
+    toast: show it as a message of Gradio; else the event's failure shows it
+    """
     try:
         yield
     except OuroborosError as error:
-        raise gr.Error(str(error), print_exception=False) from None
+        raise gr.Error(str(error), print_exception=False, visible=toast) from None
     except gr.Error:
         raise
     except Exception as error:
-        raise gr.Error(describe(error), print_exception=False) from None
+        raise gr.Error(describe(error), print_exception=False, visible=toast) from None
 
 
 def sent(event: gr.EventData, name: str) -> Any:

@@ -12,58 +12,44 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.needs import Need
-from ouroboros_core.sampling import Sampling
+from visualize.gallery import runs as gallery
 from visualize.kit import plots
 from visualize.kit.address import changed, restored
-from visualize.kit.ask_view import AskView
-from visualize.kit.events import PRIVATE, errors_on_page, field
-from visualize.kit.setting_input import CHAT_TEMPLATE, NOTHING_YET, sampling_component
-from visualize.kit.settings_view import MethodSettings, method_choice, of_link
+from visualize.kit.ask_view import AskView, FaultView
+from visualize.kit.events import PRIVATE, errors_on_page
+from visualize.kit.setting_input import NOTHING_YET
+from visualize.kit.settings_view import RunSettings, merged, run_choice
 from visualize.run import permalink
 from visualize.run.components import LinkView
 from visualize.run.permalink import Inputs
 from visualize.run.request import RunRequest
 from visualize.server.limits import flag
-from visualize.watch.components import MemoryView, MethodCards
-from visualize.watch.examples import EXAMPLES, Example
+from visualize.watch.components import ExampleChips, MemoryView, MethodCards
+from visualize.watch.examples import EXAMPLES
+from visualize.watch.families import families
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
-    from ouroboros_core.trace.trace import Trace
-
 
 CARDS = (
     {"id": "autoregressive", "name": "Plain", "line": "One forward pass for every token."},
-    {
-        "id": "speculative",
-        "name": "Speculative",
-        "line": "A small draft model guesses ahead.",
-    },
-    {
-        "id": "union",
-        "name": "All sources",
-        "line": "Drafts, copies and candidates in one tree.",
-    },
+    {"id": "speculative", "name": "Speculative", "line": "A small draft model guesses ahead."},
+    {"id": "ouroboros", "name": "Ouroboros", "line": "Drafts phrases, with suffixes behind them."},
+    {"id": "union", "name": "All sources", "line": "Drafts, copies and candidates in one tree."},
 )
-"""The methods with a card: the baseline, the idea, and the fastest."""
-SETTINGS = '<details class="ouro-settings"><summary>Settings</summary></details>'
+"""The methods with a card: the baseline, the idea, the paper, and the fastest."""
+SETTINGS = (
+    '<details class="ouro-settings"><summary>Settings '
+    '<span class="ouro-settings-count"></span></summary></details>'
+)
 """A fold: the settings are visible while it is open (watch.css)."""
-BEFORE = "Click one to run it with the models at the top right. What plays below is recorded."
-"""The note on examples, until a visitor writes something."""
-RUN = "() => { document.querySelector('#generate')?.click(); }"
-"""Runs an example at once."""
-FOLLOW = """(json, prompt, chat) => {
-  const { follows } = typeof json === "string" ? JSON.parse(json) : json;
-  return follows && prompt === follows.before ? [follows.prompt, follows.chat] : [prompt, chat];
+FILL = """(json, now) => {
+  const { prompt, settings } = JSON.parse(json);
+  return [prompt, settings ? JSON.stringify(settings) : now];
 }"""
-"""Returns prompt and chat of a view's `follows`, if the prompt is still the one before."""
-
-EDITED = "() => [true, '']"
-"""Returns chat template and note when a visitor writes something."""
-
-CHOOSE = "(method, text) => [JSON.stringify({ ...JSON.parse(text), method })]"
-"""Shows the settings of the chosen method."""
-
+"""Returns the prompt of an example, and its settings or those as they are."""
+RUN = "() => { document.querySelector('#generate')?.click(); }"
+"""Runs the inputs."""
 GATHER = "(...values) => [JSON.stringify(values)]"
 """Returns all inputs as the value of one component."""
 
@@ -80,12 +66,12 @@ def gathered_values(text: Any, count: int) -> list[Any]:
 
 
 class RunInputs:
-    """The components; built in two columns of a panel, then wired."""
+    """The components; built in the parts of a panel, then wired."""
 
-    def __init__(self, most_tokens: int, first: Trace) -> None:
+    def __init__(self, most_tokens: int, first: str) -> None:
         """
         most_tokens  of an answer
-        first        the run that plays at first; the box has its prompt
+        first        the prompt in the box: that of the recorded run that plays at first
         """
         self.most_tokens, self.first = most_tokens, first
 
@@ -94,7 +80,7 @@ class RunInputs:
         self.link = LinkView("generate", elem_id="link-view")
         with gr.Row(elem_classes="ouro-prompt-row"):
             self.prompt = gr.Textbox(
-                self.first.prompt.text,
+                self.first,
                 label="Prompt",
                 show_label=False,
                 placeholder="Ask something. Enter generates, Shift+Enter breaks the line.",
@@ -106,119 +92,51 @@ class RunInputs:
             with gr.Row(elem_classes="ouro-buttons"):
                 self.go = gr.Button("Generate", variant="primary", elem_id="generate", min_width=0)
                 self.stop = gr.Button("Stop", elem_id="stop", min_width=0)
-                # Makes Enter in the prompt a click of Generate, and gathers the inputs.
-                self.ask = AskView("prompt", elem_id="ask-view")
+        # Makes Enter in the prompt a click of Generate, and gathers the inputs.
+        self.ask = AskView("prompt", elem_id="ask-view")
+        self.fault = FaultView(elem_id="fault-view")
 
     def build_examples(self) -> None:
         """Build the chips of examples, which run at once."""
-        with gr.Row(elem_classes="ouro-chips"):
-            self.chips = [
-                gr.Button(e.label, size="sm", elem_classes="ouro-chip", min_width=0)
-                for e in EXAMPLES
-            ]
-            self.note = gr.Markdown(BEFORE, elem_classes="ouro-note")
+        settings = {
+            example.label: merged(methods.get(example.method), example.settings, {})
+            for example in EXAMPLES
+            if example.method
+        }
+        self.chips = ExampleChips(EXAMPLES, settings, elem_id="example-chips")
 
     def build_method(self) -> None:
-        """Build the method: three cards, the list of all, and the fold of the settings."""
+        """Build the method: the cards, the sheet of all, and the fold of the settings."""
         with gr.Row(elem_classes="ouro-method-row"):
-            self.cards = MethodCards(CARDS, methods.DEFAULT, elem_id="method-cards")
-            choices = [(m.name, m.id) for m in methods.available().values()]
-            self.method = gr.Dropdown(
-                choices,
-                value=methods.DEFAULT,
-                label="Method",
-                show_label=False,
-                container=False,
-                elem_id="method",
-                min_width=0,
+            self.cards = MethodCards(
+                CARDS, families(), gallery.methods_by_prompt(), elem_id="method-cards"
             )
             gr.HTML(SETTINGS, elem_classes="ouro-settings-fold", padding=False)
 
     def build_settings(self) -> None:
-        """Build settings of all methods (the chosen one's are visible), length, and switches."""
+        """Build the settings of the chosen method and of every run."""
         kinds = list(methods.available().values())
-        self.settings = MethodSettings(kinds, methods.DEFAULT, elem_id="method-settings")
-        fewest, longest = permalink.FEWEST, min(permalink.MOST, self.most_tokens)
-        self.count = gr.Slider(
-            fewest,
-            longest,
-            value=128,
-            step=8,
-            label="Maximum new tokens",
-            info="How far to go on.",
+        self.settings = RunSettings(
+            kinds, methods.DEFAULT, self.most_tokens, elem_id="run-settings"
         )
-        self.chat = gr.Checkbox(
-            self.first.prompt.chat, label="Chat template", info=CHAT_TEMPLATE, elem_id="chat"
-        )
-        self.generation_config = gr.Checkbox(
-            True,
-            label="Checkpoint's settings",
-            info="Apply the penalties, bans and lengths of the model's generation_config.json.",
-            elem_id="generation-config",
-        )
-        self.record = gr.Checkbox(
-            True,
-            label="Record probabilities",
-            info="Keep what both models thought at each position; not timed.",
-            elem_id="record",
-        )
-        self.warm = gr.Checkbox(
-            False,
-            label="Warm start",
-            info="Begin with what the method kept of your own earlier runs.",
-            elem_id="warm",
-            visible=learns(methods.DEFAULT),
-        )
-        self.learned = MemoryView(elem_id="memory", visible=learns(methods.DEFAULT))
-        with gr.Accordion("Sampling", open=False):
-            self.sampling = {
-                name: sampling_component(setting) for name, setting in Sampling.settings().items()
-            }
+        self.learned = MemoryView(elem_id="memory")
 
     @property
     def components(self) -> list[Any]:
-        """Return the components that a link describes, in its order."""
-        first = [self.prompt, self.method, self.chat, self.generation_config, self.count]
-        return [*first, *self.sampling.values(), self.settings]
-
-    @property
-    def gathered(self) -> list[Any]:
-        """Return the components whose values `read` takes, in its order."""
-        return [*self.components, self.record, self.warm]
+        """Return the components that hold the inputs; `read` takes their values in this order."""
+        return [self.prompt, self.settings]
 
     def wire(self) -> None:
         """Wire the inputs to each other."""
-        self.ask.value = self.ask.postprocess([component.value for component in self.gathered])
+        self.ask.value = self.ask.postprocess([one.value for one in self.components])
         # First of all events of a change: Gradio's script runs them one after another, and waits
         # for the server's answer.
-        changes = [component.change for component in self.gathered]
-        gr.on(changes, None, self.gathered, self.ask, js=changed(), **PRIVATE)
-        edited = self.ask.prompt_edit
-        for chip, example in zip(self.chips, EXAMPLES, strict=True):
-            filled = chip.click(
-                lambda e=example: (e.prompt, e.chat, _note(e)),
-                outputs=[self.prompt, self.chat, self.note],
-                queue=False,
-                **PRIVATE,
-            )
-            filled.then(None, js=RUN, **PRIVATE)
-        # Decided in the browser, so that no run can come before it: only an example has a raw
-        # prompt and a note.
-        edited(None, None, [self.chat, self.note], js=EDITED, **PRIVATE)
-        self.cards.choose_method(chosen, None, self.method, queue=False, **PRIVATE)
-        inputs = [self.method, self.settings]
-        self.method.change(None, inputs, self.settings, js=CHOOSE, **PRIVATE)
-        self.method.change(
-            lambda method: [
-                gr.update(visible=learns(method)),
-                gr.update(visible=learns(method)),
-                {"method": method},
-            ],
-            self.method,
-            [self.warm, self.learned, self.cards],
-            queue=False,
-            **PRIVATE,
+        changes = [component.change for component in self.components]
+        gr.on(changes, None, self.components, self.ask, js=changed(), **PRIVATE)
+        filled = self.chips.choose_example(
+            None, [self.chips, self.settings], self.components, js=FILL, **PRIVATE
         )
+        filled.then(None, js=RUN, **PRIVATE)
 
     def gather(self) -> gr.events.Dependency:
         """Return the event of a click: the browser packs all values into one component.
@@ -226,56 +144,38 @@ class RunInputs:
         An event with many inputs costs the browser time at every update of a run. Every change
         also packs them, for events without a click; a run does not rely on that having arrived.
         """
-        return self.go.click(None, self.gathered, self.ask, js=GATHER, **PRIVATE)
+        return self.go.click(None, self.components, self.ask, js=GATHER, **PRIVATE)
 
     def read(self, gathered: Any) -> tuple[Task, bool]:
         """Return the task of the inputs, and whether it starts warm; raises InvalidInput.
 
         gathered: the value of `ask`, JSON text.
         """
-        *values, record, warm = gathered_values(gathered, len(self.gathered))
-        return self._task(values, record), flag("warm", warm)
-
-    def _task(self, values: Sequence[Any], record: bool) -> Task:
-        prompt, method, chat, generation_config, count, *sampling, settings = values
-        # A setting stays 'auto' until a visitor fixes it.
-        choice = method_choice(settings, methods.get(method))
+        prompt, settings = gathered_values(gathered, len(self.components))
+        choice = run_choice(settings)
+        run = choice.run
         request = RunRequest(
             prompt,
-            method,
+            choice.method,
             choice.settings,
-            chat,
-            count,
-            dict(zip(self.sampling, sampling, strict=True)),
+            run["chat"],
+            run["max_new_tokens"],
+            choice.sampling,
             choice.predicted,
-            record,
-            generation_config,
+            run["record"],
+            run["generation_config"],
         )
-        return request.task(self.most_tokens)
-
-    def follow(self, view: Any, showing: gr.events.Dependency) -> None:
-        """Set prompt and chat template as in the recorded run that the event `showing` shows.
-
-        Not if a visitor has written something else meanwhile, which the browser decides.
-        """
-        prompt = [self.prompt, self.chat]
-        showing.then(None, [view, *prompt], prompt, js=FOLLOW, **PRIVATE)
+        return request.task(self.most_tokens), flag("warm", run["warm"])
 
     def write(self, inputs: Inputs) -> list[Any]:
         """Return updates of the components to the inputs of a link; others keep their values."""
-        updates: list[Any] = [gr.update(value=inputs.prompt) if inputs.prompt else gr.skip()]
-        switches = (inputs.method, inputs.chat, inputs.generation_config)
-        updates += [gr.update(value=value) for value in switches]
-        updates.append(
-            gr.skip()
-            if inputs.max_new_tokens > self.most_tokens
-            else gr.update(value=inputs.max_new_tokens)
-        )
-        updates += [
-            gr.update(value=inputs.sampling.get(name, setting.default))
-            for name, setting in Sampling.settings().items()
-        ]
-        return [*updates, of_link(methods.get(inputs.method), inputs.settings)]
+        run = inputs.asked["run"]
+        if inputs.max_new_tokens > self.most_tokens:
+            del run["max_new_tokens"]
+        prompt = gr.update(value=inputs.prompt) if inputs.prompt else gr.skip()
+        kind = methods.get(inputs.method)
+        settings = kind.Hyperparameters().model_dump() | inputs.settings
+        return [prompt, merged(kind, settings, run)]
 
     def attach(self, blocks: gr.Blocks, view: Any, charts: Sequence[Any]) -> None:
         """Take over the inputs of a link when the page opens; the run is offered, not begun.
@@ -287,31 +187,29 @@ class RunInputs:
         def linked(request: gr.Request) -> Any:
             return self._linked(request, len(charts))
 
-        settings = self.gathered
-        views = [view, *charts]
-        loaded = blocks.load(
-            linked, outputs=[self.link, self.note, *self.components, *views], **private
-        )
+        inputs, views = self.components, [view, *charts]
+        loaded = blocks.load(linked, outputs=[self.link, *inputs, *views], **private)
         blank = {
             "seq": 1,
             "run": "",
             "figure": plots.empty("Charts are not kept when the page is left."),
         }
-        back = restored(len(settings), len(charts), blank)
-        loaded.then(None, js=back, outputs=[*settings, *views, self.link, self.note], **private)
+        back = restored(len(inputs), len(charts), blank)
+        loaded.then(None, js=back, outputs=[*inputs, *views, self.link], **private)
 
     def _linked(self, request: gr.Request, charts: int) -> Any:
-        """Return values of link view, note on an example, inputs, token view and charts."""
+        """Return values of link view, inputs, token view and charts."""
         link = permalink.read(dict(request.query_params), self.most_tokens)
         if link is None:
-            return [gr.skip() for _ in range(3 + len(self.components) + charts)]
+            return [gr.skip() for _ in range(2 + len(self.components) + charts)]
         inputs, wrong = link
         lines = ["The prompt and the settings are those of the link. Nothing was run yet."]
+        if inputs.model:
+            lines.append(f"The sender had the model {inputs.model}.")
         lines += [f"One value of the link is left out: {error}." for error in wrong]
         if not inputs.prompt:
             return [
                 {"lines": lines[1:], "offer": False},
-                gr.skip(),
                 *self.write(inputs),
                 *(gr.skip() for _ in range(1 + charts)),
             ]
@@ -336,7 +234,6 @@ class RunInputs:
         }
         return [
             {"lines": lines, "offer": True},
-            "",
             *self.write(inputs),
             {**empty, **prompt},
             *[chart] * charts,
@@ -347,13 +244,3 @@ class RunInputs:
 def learns(method: str) -> bool:
     """Return whether a method has a memory of earlier runs."""
     return Need.MEMORY in methods.get(method).uses
-
-
-def chosen(event: gr.EventData) -> str:
-    """Return the method of a card."""
-    with errors_on_page():
-        return field(event, "method", str)
-
-
-def _note(example: Example) -> str:
-    return f"{example.label}: {example.note}."

@@ -24,6 +24,7 @@ from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Trace
 from visualize.kit.events import errors_on_page, field, sent
 from visualize.kit.json_html import JsonHTML
+from visualize.kit.markup import PLOTLY_JS
 from visualize.kit.modules import carried
 from visualize.kit.palette import run_style
 from visualize.run import view as views
@@ -103,7 +104,9 @@ class OuroborosView(JsonHTML):
         """
         if isinstance(value, str) and not value.lstrip().startswith("{"):
             value = Path(value)
-        facts = {"looks": views.legend(), "padding": False, "styles": run_style(), **options}
+        gr.set_static_paths([PLOTLY_JS])
+        facts: dict[str, Any] = {"looks": views.legend(), "plotly": f"gradio_api/file={PLOTLY_JS}"}
+        facts |= {"padding": False, "styles": run_style(), **options}
         try:
             super().__init__(value, TOKEN_VIEW, module=carried(TOKEN_VIEW.module), **facts)
         except gr.Error as error:

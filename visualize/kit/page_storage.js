@@ -28,7 +28,7 @@ export function store(key, value) {
 
 /**
  * Return values of the page's components, as they were when the page was left: the inputs, the
- * view, the charts, and nothing for the link and the note on an example. A first visit begins
+ * view, the charts, and nothing for the link. A first visit begins
  * afresh, and so does another address.
  * @param {{ key: string, inputs: number, charts: number, blank: object }} page  inputs and charts:
  *   their numbers
@@ -48,6 +48,6 @@ export function restored({ key, inputs, charts, blank }) {
     ...values,
     view || undefined,
     ...Array(charts).fill(view ? JSON.stringify(blank) : undefined),
-    ...(view ? [null, ""] : [undefined, undefined]),
+    view ? null : undefined,
   ];
 }

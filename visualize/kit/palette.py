@@ -19,9 +19,23 @@ def css() -> str:
         )
         paper = f'[data-ouro-palette="paper"] [data-look="{look.key}"]'
         rules.append(f".dark {paper}{{--tone:{look.paper_dark};}}")
+        rules.append(_isolation(look.key, f':not([data-look="{look.key}"])'))
+    others = "".join(f':not([data-look="{key}"])' for key in MAIN)
+    rules.append(f".ouro-grouped [data-look]{others}{{--tone:{OTHERS};--line:dotted;}}")
+    main = ",".join(f'[data-look="{key}"]' for key in MAIN)
+    rules.append(_isolation("others", f":is({main})"))
     return "\n".join(rules)
 
 
+def _isolation(key: str, faded: str) -> str:
+    """Return the rule that fades the tokens of all other looks."""
+    return f'[data-only="{key}"] :is(.ouro-token,.ouro-node){faded}{{opacity:0.2;}}'
+
+
+MAIN = ("draft", "correction", "suffix")
+"""The looks that always have a colour of their own; token_summary.js also knows them."""
+OTHERS = "#7E6BB3"
+"""The colour of all others together, until a visitor asks for each."""
 FIRST = ("run.css", "base.css")
 """Style sheets that come before all features, which may override them."""
 

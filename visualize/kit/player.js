@@ -4,10 +4,18 @@ import { draw, make } from "./dom.js";
 
 const PLAY = "Play (Space)";
 
+/**
+ * The second of a run after some seconds of playing, how long it plays, and what follows.
+ * @typedef {{ at: (played: number) => number, length: number, ended: () => void }} Course
+ */
+
 /** Subclasses override `moved`, `begin`, `words` and `longest`. */
 export class Player {
-  /** @param {HTMLElement} container */
-  constructor(container) {
+  /**
+   * @param {HTMLElement} container
+   * @param {HTMLElement} slider  an element of its own that shows the position
+   */
+  constructor(container, slider = null) {
     /** @type {number[][]} the last entry of each is the second of the moment */
     this.frames = [];
     /** @type {number | undefined} */
@@ -15,13 +23,24 @@ export class Player {
     this.at = -1;
     this.follow = true;
     this.speed = 1;
+    this.pace = 1; // a factor of the speed
+    this.container = container;
+    /** @type {any} */
+    this.slider = slider || Player.range((at) => this.go(at));
     this.build(container);
+    if (slider) slider.addEventListener("keydown", (event) => this.key(event));
+    else this.last.after(this.slider);
   }
 
   /** The cursor has moved. */
   moved() {}
   /** The cursor is before the first moment. */
   begin() {}
+  /**
+   * The clock of a run that plays has moved.
+   * @param {number} _seconds
+   */
+  ticked(_seconds) {}
   words() {
     return "";
   }
@@ -54,10 +73,6 @@ export class Player {
     this.playing = button(PLAY, "play", () => this.toggle());
     this.next = button("One on (→)", "next", () => this.move(1));
     this.last = button("Last moment (End)", "last", () => this.go(this.frames.length - 1));
-    this.slider = make("input", "ouro-slider");
-    Object.assign(this.slider, { type: "range", min: "0", max: "0", value: "0" });
-    this.slider.setAttribute("aria-label", "Moment of the run");
-    this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
     const speed = make("select", "ouro-speed");
     speed.setAttribute("aria-label", "Speed");
     for (const value of [0.25, 0.5, 1, 2, 4, 8])
@@ -66,17 +81,17 @@ export class Player {
     this.count = make("span", "ouro-count");
     this.moment = make("span", "ouro-moment");
     this.moment.append(this.count);
-    container.append(
-      this.first,
-      this.back,
-      this.playing,
-      this.next,
-      this.last,
-      this.slider,
-      this.moment,
-      speed,
-    );
+    container.append(this.first, this.back, this.playing, this.next, this.last, this.moment, speed);
     container.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  /** @param {(at: number) => void} go */
+  static range(go) {
+    const slider = make("input", "ouro-slider");
+    Object.assign(slider, { type: "range", min: "0", max: "0", value: "0" });
+    slider.setAttribute("aria-label", "Moment of the run");
+    slider.addEventListener("input", () => go(Number(slider.value)));
+    return slider;
   }
 
   /**
@@ -150,8 +165,11 @@ export class Player {
     else this.play();
   }
 
-  /** @param {number} ahead  seconds beyond the moment that is shown */
-  play(ahead = 0) {
+  /**
+   * @param {number} ahead  seconds of playing that have passed already
+   * @param {Course} course  by default at the chosen speed to the end
+   */
+  play(ahead = 0, course = null) {
     this.pause();
     if (!this.frames.length) return;
     if (this.at >= this.frames.length - 1) {
@@ -160,16 +178,22 @@ export class Player {
     }
     this.follow = false;
     let now = this.seconds + ahead,
+      played = ahead,
       before = ahead ? performance.now() : undefined;
     /** @param {number} time */
     const tick = (time) => {
-      now += before === undefined ? 0 : ((time - before) / 1000) * this.speed;
+      const passed = before === undefined ? 0 : (time - before) / 1000;
       before = time;
+      played += passed;
+      now = course ? course.at(played) : now + passed * this.speed * this.pace;
       let frame = this.at;
       while (frame + 1 < this.frames.length && this.frames[frame + 1].at(-1) <= now) frame += 1;
       this.timer = requestAnimationFrame(tick);
       if (frame !== this.at) this.set(frame);
-      if (this.at >= this.frames.length - 1) this.pause();
+      this.ticked(now);
+      if (course ? played < course.length : this.at < this.frames.length - 1) return;
+      this.pause();
+      course?.ended();
     };
     this.timer = requestAnimationFrame(tick);
     this.label();
@@ -190,8 +214,7 @@ export class Player {
 
   update() {
     const last = Math.max(0, this.frames.length - 1);
-    this.slider.max = String(last);
-    this.slider.value = String(Math.max(0, this.at));
+    Object.assign(this.slider, { max: String(last), value: String(Math.max(0, this.at)) });
     for (const node of [this.first, this.back, this.playing, this.next, this.last, this.slider])
       node.disabled = !this.frames.length;
     this.slider.setAttribute("aria-valuetext", this.words());

@@ -6,6 +6,7 @@ import { make, tell } from "./dom.js";
 
 const NEAR = "100%"; // a window above and below it
 const AGAIN = 5000; // milliseconds until the library is asked for again
+const INK = "#1F2937"; // as in plots.py
 
 export class Plot {
   /**
@@ -25,11 +26,18 @@ export class Plot {
     this.latest = null;
     /** @type {number | undefined} */
     this.moment = undefined;
+    /** @type {(look: string) => boolean} */
+    this.faded = () => false;
+    this.seeks = Boolean(axis); // whether a click moves the run
+    this.beyond = 0; // how far behind its moment the cursor is
     this.listening = false;
     this.near = false;
     this.due = false;
     this.cursor = make("div", "ouro-cursor");
     this.cursor.hidden = true;
+    this.probe = make("i");
+    this.probe.hidden = true;
+    container.append(this.probe);
     if (!window.Plotly && library) Plot.painted().then(() => Plot.idle(() => Plot.fetch(library)));
     new IntersectionObserver(
       (seen) => {
@@ -88,12 +96,12 @@ export class Plot {
       displaylogo: false,
       showSendToCloud: false,
       responsive: true,
-      // without a pointer that hovers it would cover the legend for good
+      // without a pointer that hovers it would cover the chart for good
       displayModeBar: matchMedia("(hover: none)").matches ? false : "hover",
       ...this.saving(),
     };
     window.Plotly.react(this.container, this.recoloured(), this.themed(), options);
-    if (!this.container.contains(this.cursor)) this.container.append(this.cursor);
+    this.container.append(this.cursor, this.probe);
     this.point();
     if (!this.listening) this.listen();
     this.quiet();
@@ -156,7 +164,7 @@ export class Plot {
     for (const node of this.container.querySelectorAll("a, button, [tabindex]")) node.tabIndex = -1;
   }
 
-  /** Return options of the toolbar: PNG is Plotly's own button, SVG is added. */
+  /** Return options of the toolbar, which only saves: PNG by Plotly's own button, and SVG. */
   saving() {
     const name = (this.container.dataset.label || "chart")
       .replace(/[^\p{L}\p{N}]+/gu, "-")
@@ -168,7 +176,8 @@ export class Plot {
       icon: window.Plotly.Icons.disk,
       click: () => window.Plotly.downloadImage(this.container, image("svg")),
     };
-    return { toImageButtonOptions: { ...image("png"), scale: 2 }, modeBarButtonsToAdd: [svg] };
+    const png = { ...image("png"), scale: 2 };
+    return { toImageButtonOptions: png, modeBarButtons: [["toImage", svg]] };
   }
 
   listen() {
@@ -178,20 +187,33 @@ export class Plot {
     this.container.on("plotly_click", (/** @type {any} */ event) => {
       const point = event.points[0];
       this.click(point);
-      if (this.axis && this.latest.run)
+      if (this.seeks && this.latest.run)
         tell("ouro:seek", { run: this.latest.run, [this.axis]: point.x });
     });
   }
 
+  /**
+   * Return the colour that tokens of a look have in this place, by the styles of the page.
+   * @param {string} look
+   */
+  tone(look) {
+    this.probe.dataset.look = look;
+    return getComputedStyle(this.probe).getPropertyValue("--tone").trim();
+  }
+
   recoloured() {
-    const ink = getComputedStyle(this.container).getPropertyValue("--body-text-color").trim();
-    const dark = document.body.classList.contains("dark"),
-      paper = document.body.dataset.ouroPalette === "paper";
+    const ink =
+      getComputedStyle(this.container).getPropertyValue("--body-text-color").trim() || INK;
     return this.latest.data.map((/** @type {any} */ trace) => {
-      const look = trace.meta && this.looks.get(trace.meta.look);
-      const colour = look && (!paper ? look.colour : dark ? look.paper_dark : look.paper);
-      const shown = look ? { ...trace, marker: { ...trace.marker, color: colour } } : { ...trace };
-      if (trace.error_x && ink) shown.error_x = { ...trace.error_x, color: ink };
+      const shown = { ...trace },
+        look = trace.meta && this.looks.has(trace.meta.look) && trace.meta.look;
+      if (look) {
+        const opacity = this.faded(look) ? 0.15 : 1;
+        shown.marker = { ...trace.marker, color: this.tone(look), opacity };
+      }
+      for (const part of ["line", "marker"])
+        if (trace[part]?.color === INK) shown[part] = { ...trace[part], color: ink };
+      if (trace.error_x) shown.error_x = { ...trace.error_x, color: ink };
       return shown;
     });
   }
@@ -238,15 +260,20 @@ export class Plot {
     };
   }
 
+  /** @returns {{ axis: any, area: any } | null} the x axis, and the place of the chart's inside */
+  get inside() {
+    const { _fullLayout: drawn } = this.container;
+    return drawn ? { axis: drawn.xaxis, area: drawn._size } : null;
+  }
+
   /**
    * Move the line at the cursor of the run. It is an element, because drawing the chart again would
    * take too long.
    */
   point() {
-    const axis = this.container._fullLayout && this.container._fullLayout.xaxis,
-      area = this.container._fullLayout && this.container._fullLayout._size;
+    const { axis, area } = this.inside || {};
     const there = this.moment !== undefined && axis && area;
-    const x = there ? area.l + axis.d2p(this.moment) : 0;
+    const x = there ? area.l + axis.d2p(this.moment + this.beyond) : 0;
     this.cursor.hidden = !there || x < area.l - 1 || x > area.l + area.w + 1;
     if (!this.cursor.hidden)
       Object.assign(this.cursor.style, {

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 PLAIN = "#6B7280"
 INK = "#1F2937"
-"""Of what lies over a bar. The page draws it in its own ink, light or dark."""
+"""Colour of text, which `plot.js` replaces by the page's own, light or dark."""
 LINE = 42
 """Characters of a line that stands where a chart would be: they fit into the narrowest one."""
 Figure = dict[str, Any]
@@ -42,8 +42,7 @@ def layout(x: str, y: str, **more: Any) -> dict[str, Any]:
         "bargap": 0.12,
         "uirevision": "keep",
         "template": None,
-        **more,
-    }
+    } | more
 
 
 def empty(note: str) -> Figure:

@@ -1,128 +1,152 @@
 // @ts-check
-// The settings of the chosen method: presets first, then each setting. The component's value keeps
-// a visitor's changes for every method.
-import { foreign, make } from "./dom.js";
+// All settings of a run: those of the chosen method first, then those of every run. The component's
+// value keeps what a visitor has changed, for every method.
+import { foreign, make, tell } from "./dom.js";
+import { changes, inputs } from "./asked.js";
 /** @import { Mount } from "./types" */
+/** @import { Setting, State } from "./asked.js" */
+
+/**
+ * A setting's element, and `put`, which shows a value in it.
+ * @typedef {{ setting: Setting, node: HTMLElement, put: (value: any) => void }} Field
+ */
+/** A range of more steps than this has no slider. */
+const MOST_STEPS = 2000;
 
 /** @type {Mount} */
 export function mount(element, props, watch, trigger, server, keep) {
-  const root = element.querySelector(".ouro-method-settings");
-  const kinds = new Map(props.methods.map((/** @type {any} */ kind) => [kind.id, kind]));
-  /** @type {{ method: string, of: Record<string, any> }} */
-  let state = { method: "", of: {} };
-  /** @type {{ setting: any, node: HTMLElement, put: (value: any) => void }[]} */
+  const root = element.querySelector(".ouro-settings-view");
+  const own = root.querySelector(".ouro-method-settings"),
+    common = root.querySelector(".ouro-run-settings");
+  inputs.methods = new Map(props.methods.map((/** @type {any} */ kind) => [kind.id, kind]));
+  inputs.run = props.run;
+  /** @type {Field[]} */
   let fields = [];
+  /** @type {Field[]} */
+  const shared = [];
 
-  const kind = () => kinds.get(state.method);
-  const own = () => ({ auto: kind().auto, values: {}, predicted: "", ...state.of[state.method] });
-  /** @param {{ name: string, value: any }} setting */
-  const value = ({ name, value: first }) => own().values[name] ?? first;
+  const kind = () => inputs.methods.get(inputs.state.method);
+  const mine = () => ({ values: {}, predicted: "", ...inputs.state.of[inputs.state.method] });
 
+  /**
+   * @param {Partial<State>} parts
+   */
+  function commit(parts) {
+    inputs.state = { ...inputs.state, ...parts };
+    keep(JSON.stringify(inputs.state));
+    tell("ouro:inputs");
+  }
   /** @param {object} parts */
-  function change(parts) {
-    state = { ...state, of: { ...state.of, [state.method]: { ...own(), ...parts } } };
-    keep(JSON.stringify(state));
+  const change = (parts) =>
+    commit({ of: { ...inputs.state.of, [inputs.state.method]: { ...mine(), ...parts } } });
+  /**
+   * Return values with another one; a default is left out.
+   * @param {Record<string, any>} values
+   * @param {Setting} setting
+   * @param {any} value
+   */
+  function replaced(values, { name, value: first }, value) {
+    const { [name]: _, ...others } = values;
+    return value === first ? others : { ...others, [name]: value };
   }
   /**
-   * @param {string} name
-   * @param {any} now
+   * @param {Setting} setting
+   * @param {any} value
    */
-  const set = (name, now) => change({ values: { ...own().values, [name]: now } });
+  const set = (setting, value) => change({ values: replaced(mine().values, setting, value) });
+  /**
+   * @param {Setting} setting
+   * @param {any} value
+   */
+  const setCommon = (setting, value) => commit({ run: replaced(inputs.state.run, setting, value) });
 
   /**
-   * Return the state with the settings that a link names.
-   * @param {{ method: string, of: Record<string, any> }} link
+   * Return the state with the method and the settings that a link or a recorded run names.
+   * @param {State} named
+   * @returns {State}
    */
-  function merged({ method, of }) {
-    const all = { ...state.of };
-    for (const [id, { values, ...more }] of Object.entries(of))
-      all[id] = { ...all[id], ...more, values: { ...(all[id] || {}).values, ...values } };
-    return { method, of: all };
+  function merged({ method, of, run }) {
+    const all = { ...inputs.state.of };
+    for (const [id, { values }] of Object.entries(of)) {
+      all[id] = { ...all[id], values: { ...all[id]?.values } };
+      for (const setting of inputs.methods.get(id).settings)
+        if (setting.name in values)
+          all[id].values = replaced(all[id].values, setting, values[setting.name]);
+    }
+    let common = inputs.state.run;
+    for (const setting of inputs.run)
+      if (setting.name in run) common = replaced(common, setting, run[setting.name]);
+    return { method: method || inputs.state.method, of: all, run: common };
   }
 
   function show() {
-    const given = JSON.parse(props.value);
-    const before = state.method,
-      next = given.merge ? merged(given) : { method: given.method, of: given.of };
-    const same = JSON.stringify(next) === JSON.stringify(state);
-    state = next;
-    if (given.merge) keep(JSON.stringify(state));
-    if (!kind()) return;
-    if (before !== state.method) build();
-    else if (!same) refresh();
+    const value = JSON.parse(props.value);
+    const before = inputs.state.method;
+    const { method, of, run } = value.merge ? merged(value) : value;
+    inputs.state = { method, of, run };
+    if (value.merge) keep(JSON.stringify(inputs.state));
+    if (before !== method) build();
+    else refresh();
+    tell("ouro:inputs");
   }
 
   function build() {
-    const { id, name, summary, published, predicted, settings, auto } = kind();
-    const note = make("p", "ouro-note");
-    note.append(make("strong", "", name + "."), " " + summary);
-    const presets = make("div", "ouro-presets ouro-row");
-    if (auto) presets.append(automatic(id));
-    if (published) presets.append(publishing(id, published));
-    fields = settings.map(field);
-    root.replaceChildren(
+    if (!kind()) return;
+    const { id, name, summary, presets, predicted, settings, memory } = kind();
+    const heading = make("h3", "", name),
+      note = make("p", "ouro-note", summary),
+      row = make("div", "ouro-presets ouro-row");
+    row.append(...presets.map((/** @type {any} */ preset) => button(id, preset)));
+    fields = settings.map((/** @type {Setting} */ setting) => field(setting, set));
+    own.replaceChildren(
+      heading,
       note,
-      ...(presets.hasChildNodes() ? [presets] : []),
-      ...fields.map((one) => one.node),
+      ...(presets.length > 1 || settings.length ? [row] : []),
+      ...fields.map(({ node }) => node),
       ...(predicted ? [prediction(id)] : []),
     );
+    element.closest(".ouro-options")?.toggleAttribute("data-memory", memory);
+    for (const { setting, node } of shared) node.hidden = Boolean(setting.memory && !memory);
     refresh();
   }
 
-  /** Show the values as they are now, without the settings that the method chooses. */
+  /** Show the values as they are now. */
   function refresh() {
-    const { auto } = own();
-    const box = root.querySelector(".ouro-auto input");
-    if (box) box.checked = auto;
-    for (const { setting, node, put } of fields) {
-      node.hidden = auto && setting.auto;
-      put(value(setting));
+    const { values, predicted } = mine();
+    for (const { setting, put } of fields) put(values[setting.name] ?? setting.value);
+    for (const { setting, put } of shared) put(inputs.state.run[setting.name] ?? setting.value);
+    press();
+    const text = own.querySelector(".ouro-predicted textarea");
+    if (text && text.value !== predicted) text.value = predicted;
+  }
+
+  /** Mark the preset that holds, and count the changes. */
+  function press() {
+    const { values } = mine();
+    for (const { id, values: preset } of kind().presets) {
+      const names = new Set([...Object.keys(values), ...Object.keys(preset)]);
+      const holds = [...names].every((name) => String(values[name]) === String(preset[name]));
+      own.querySelector(`#${id}-${kind().id}`)?.setAttribute("aria-pressed", String(holds));
     }
-    const text = root.querySelector(".ouro-predicted textarea");
-    if (text && text.value !== own().predicted) text.value = own().predicted;
+    const count = changes().length;
+    root.querySelector(".ouro-reset").hidden = !count;
+    for (const node of document.querySelectorAll(".ouro-settings-count"))
+      node.textContent = count ? `${count} changed` : "";
   }
 
   /**
-   * @param {string} label
-   * @param {string} help
-   * @param {boolean} checked
+   * @param {string} method
+   * @param {{ id: string, label: string, values: Record<string, any> }} preset
    */
-  function box(label, help, checked) {
-    const node = make("label", "ouro-setting-box"),
-      input = make("input"),
-      words = make("span");
-    Object.assign(input, { type: "checkbox", checked, ariaLabel: label, ariaDescription: help });
-    words.append(label, make("small", "", help));
-    node.append(input, words);
-    return { node, input };
-  }
-
-  /** @param {string} id */
-  function automatic(id) {
-    const help = "The method decides step by step how much to draft and to check.";
-    const { node, input } = box("Auto", help, own().auto);
-    node.id = `auto-${id}`;
-    node.classList.add("ouro-auto");
-    input.addEventListener("change", () => {
-      change({ auto: input.checked });
+  function button(method, { id, label, values }) {
+    const node = make("button", "ouro-toggle", label);
+    node.type = "button";
+    node.id = `${id}-${method}`;
+    node.addEventListener("click", () => {
+      change({ values: { ...values } });
       refresh();
     });
     return node;
-  }
-
-  /**
-   * @param {string} id
-   * @param {Record<string, any>} published
-   */
-  function publishing(id, published) {
-    const button = make("button", "ouro-toggle", "Use the published settings");
-    button.type = "button";
-    button.id = `published-${id}`;
-    button.addEventListener("click", () => {
-      change({ auto: false, values: { ...published } });
-      refresh();
-    });
-    return button;
   }
 
   /** @param {string} id */
@@ -136,89 +160,149 @@ export function mount(element, props, watch, trigger, server, keep) {
     node.id = `prediction-${id}`;
     Object.assign(text, { rows: 3, ariaLabel: label, ariaDescription: help });
     text.addEventListener("input", () => change({ predicted: text.value }));
-    node.append(make("span", "", label), make("small", "", help), text);
+    node.append(make("span", "", label), text, make("small", "", help));
     return node;
   }
 
   /**
-   * Return a setting's element, and `put`, which shows a value in it.
-   * @param {any} setting
-   * @returns {{ setting: any, node: HTMLElement, put: (value: any) => void }}
+   * @param {Setting} setting
+   * @param {(setting: Setting, value: any) => void} write
+   * @returns {Field}
    */
-  function field(setting) {
-    const { label } = setting;
-    if (typeof setting.value === "boolean") {
-      const { node, input } = box(label, setting.help, setting.value);
-      input.addEventListener("change", () => set(setting.name, input.checked));
-      return { setting, node, put: (now) => (input.checked = now) };
-    }
-    return setting.low === undefined ? written(setting, label) : slider(setting, label);
+  function field(setting, write) {
+    const put = (/** @type {any} */ value) => {
+      write(setting, value);
+      press();
+    };
+    if (typeof setting.value === "boolean") return box(setting, put);
+    return setting.low === undefined ? written(setting, put) : number(setting, put);
   }
 
   /**
-   * @param {any} setting
-   * @param {string} label
+   * @param {Setting} setting
+   * @param {(value: any) => void} write
+   * @returns {Field}
    */
-  function written(setting, label) {
+  function box(setting, write) {
+    const { label, help, name } = setting;
+    const node = make("label", "ouro-setting-box"),
+      input = make("input"),
+      words = make("span");
+    node.id = name.replaceAll("_", "-");
+    Object.assign(input, { type: "checkbox", ariaLabel: label, ariaDescription: help });
+    words.append(label, make("small", "", help));
+    node.append(input, words);
+    input.addEventListener("change", () => write(input.checked));
+    return { setting, node, put: (now) => (input.checked = now) };
+  }
+
+  /**
+   * @param {Setting} setting
+   * @param {(value: any) => void} write
+   * @returns {Field}
+   */
+  function written(setting, write) {
+    const { label, help, choices, most } = setting;
     const node = make("label", "ouro-setting"),
-      input = make(setting.choices ? "select" : "input", "ouro-input");
-    if (setting.choices)
-      input.append(...setting.choices.map((/** @type {string} */ one) => make("option", "", one)));
-    else Object.assign(input, { type: "text", maxLength: setting.most });
-    Object.assign(input, { ariaLabel: label, ariaDescription: setting.help });
-    input.addEventListener(setting.choices ? "change" : "input", () =>
-      set(setting.name, input.value),
-    );
-    node.append(make("span", "", label), make("small", "", setting.help), input);
+      input = make(choices ? "select" : "input", "ouro-input");
+    if (choices) input.append(...choices.map((choice) => make("option", "", choice)));
+    else Object.assign(input, { type: "text", maxLength: most });
+    Object.assign(input, { ariaLabel: label, ariaDescription: help });
+    input.addEventListener(choices ? "change" : "input", () => write(input.value));
+    node.append(make("span", "", label), input, make("small", "", help));
     const put = (/** @type {string} */ now) => input.value !== now && (input.value = now);
     return { setting, node, put };
   }
 
   /**
-   * @param {any} setting
-   * @param {string} label
+   * A number with a slider. The slider of a setting that may be auto begins with this position.
+   * @param {Setting} setting
+   * @param {(value: any) => void} write
+   * @returns {Field}
    */
-  function slider(setting, label) {
-    const { low, high, step, help, name } = setting;
+  function number(setting, write) {
+    const { low, high, step, label, help, auto } = setting;
     const node = make("div", "ouro-setting"),
-      number = make("input", "ouro-input"),
-      range = make("input");
-    for (const input of [number, range])
-      Object.assign(input, { min: low, max: high, step, ariaDescription: help });
-    Object.assign(number, { type: "number", ariaLabel: `number input for ${label}` });
-    Object.assign(range, { type: "range", ariaLabel: `range slider for ${label}` });
-    const inside = () => number.value !== "" && number.value >= low && number.value <= high;
+      input = make("input", "ouro-input"),
+      slider = make("input"),
+      ends = make("span", "ouro-ends");
+    const first = auto ? low - step : low;
+    Object.assign(input, { type: "number", min: low, max: high, step, ariaDescription: help });
+    Object.assign(slider, { type: "range", min: first, max: high, step, ariaDescription: help });
+    input.ariaLabel = `number input for ${label}`;
+    slider.ariaLabel = `range slider for ${label}`;
+    if (auto) input.placeholder = "auto";
+    ends.append(...(auto ? [make("i", "", "auto")] : []), make("i", "", String(low)));
+    ends.append(make("i", "", String(high)));
+    ends.style.setProperty("--first", String(auto ? step / (high - first) : 0));
+    const inside = () =>
+      input.value === "" ? auto : Number(input.value) >= low && Number(input.value) <= high;
+    const typed = () => (input.value === "" ? "auto" : Number(input.value));
     /** @param {any} now */
     const slide = (now) => {
-      range.value = now;
-      range.style.setProperty("--at", (100 * (now - low)) / (high - low) + "%");
+      const place = now === "auto" ? first : now;
+      slider.value = String(place);
+      slider.ariaValueText = String(now);
+      slider.style.setProperty("--at", (100 * (place - first)) / (high - first) + "%");
+      input.ariaInvalid = null;
     };
-    range.addEventListener("input", () => {
-      number.value = range.value;
-      slide(range.value);
-      set(name, Number(range.value));
-    });
-    number.addEventListener("input", () => {
-      if (!inside()) return;
-      slide(number.value);
-      set(name, Number(number.value));
-    });
-    number.addEventListener("change", () => {
-      const typed = number.value === "" ? value(setting) : Number(number.value);
-      const whole = step === 1 ? Math.round(typed) : typed;
-      number.value = String(Math.min(high, Math.max(low, whole)));
-      slide(number.value);
-      set(name, Number(number.value));
-    });
-    /** @param {number} now */
+    /** @param {any} now */
     const put = (now) => {
-      if (Number(number.value) !== now || number.value === "") number.value = String(now);
+      const shown = now === "auto" ? "" : String(now);
+      if (Number(input.value) !== now || input.value === "") input.value = shown;
       slide(now);
     };
-    node.append(make("span", "", label), number, make("small", "", help), range);
+    slider.addEventListener("input", () => {
+      const now = auto && Number(slider.value) < low ? "auto" : Number(slider.value);
+      put(now);
+      write(now);
+    });
+    input.addEventListener("input", () => {
+      if (!inside()) return void (input.ariaInvalid = "true");
+      slide(typed());
+      write(typed());
+    });
+    input.addEventListener("change", () => {
+      const last = inputs.state.run[setting.name] ?? mine().values[setting.name] ?? setting.value;
+      const value = input.value === "" && !auto ? last : typed();
+      const whole = step >= 1 && value !== "auto" ? Math.round(value) : value;
+      const now = whole === "auto" ? whole : Math.min(high, Math.max(low, whole));
+      put(now);
+      write(now);
+    });
+    node.append(make("span", "", label), input);
+    if ((high - low) / step <= MOST_STEPS) node.append(slider, ends);
+    node.append(make("small", "", help));
     return { setting, node, put };
   }
 
+  for (const setting of inputs.run) {
+    const { group } = setting;
+    if (shared.at(-1)?.setting.group !== group) common.append(make("h3", "", group));
+    const entry = field(setting, setCommon);
+    shared.push(entry);
+    common.append(entry.node);
+  }
+  root.querySelector(".ouro-reset").addEventListener("click", () => {
+    commit({ of: { ...inputs.state.of, [inputs.state.method]: undefined }, run: {} });
+    refresh();
+  });
+  const close = () => {
+    const fold = document.querySelector(".ouro-settings");
+    fold.open = false;
+    fold.querySelector("summary").focus();
+  };
+  root.querySelector(".ouro-close").addEventListener("click", close);
+  element
+    .closest(".ouro-options")
+    ?.addEventListener("keydown", (/** @type {KeyboardEvent} */ { key }) => {
+      if (key === "Escape") close();
+    });
+  document.addEventListener("ouro:method", ({ detail: { method } }) => {
+    if (method === inputs.state.method) return;
+    commit({ method });
+    build();
+  });
   show();
   watch("value", show);
 }

@@ -1,5 +1,6 @@
-"""The settings of all methods as one component. As separate components they were half of the page's
-components, and Gradio's script visits all components again and again."""
+"""All settings of a run as one component: the method with its own settings, and those of every run.
+As separate components they were half of the page's components, and Gradio's script visits all
+components again and again."""
 
 from __future__ import annotations
 
@@ -8,65 +9,144 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.base import Method
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.sampling import Sampling
 from ouroboros_core.settings import AUTO, Setting
 from visualize.kit import labels
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import markup
+from visualize.kit.setting_input import CHAT_TEMPLATE
+from visualize.run.permalink import FEWEST, MOST
+from visualize.run.view import NEW_TOKENS
 
-METHOD_SETTINGS = markup("kit/settings_view")
+SETTINGS_VIEW = markup("kit/settings_view")
 TEXT = 40
 """Characters of a setting that is a text."""
+RUN = (
+    {
+        "name": "max_new_tokens",
+        "label": "Maximum new tokens",
+        "help": "How far to go on.",
+        "value": NEW_TOKENS,
+        "low": FEWEST,
+        "high": MOST,
+        "step": 8,
+        "group": "Prompt and length",
+    },
+    {
+        "name": "chat",
+        "label": "Chat template",
+        "help": CHAT_TEMPLATE,
+        "value": True,
+        "group": "Prompt and length",
+    },
+    {
+        "name": "generation_config",
+        "label": "Checkpoint's settings",
+        "help": "Apply the penalties, bans and lengths of the model's generation_config.json.",
+        "value": True,
+        "group": "Prompt and length",
+    },
+    {
+        "name": "record",
+        "label": "Record probabilities",
+        "help": "Keep what both models thought at each position; not timed.",
+        "value": True,
+        "group": "Recording",
+        "silent": True,
+    },
+    {
+        "name": "warm",
+        "label": "Warm start",
+        "help": "Begin with what the method kept of your own earlier runs.",
+        "value": False,
+        "group": "Recording",
+        "silent": True,
+        "memory": True,
+    },
+)
+"""The settings that every run has, besides those of sampling. A silent one says nothing of the
+text; one of memory belongs to the methods that have a memory."""
 
 
-class MethodSettings(JsonHTML):
-    """The settings of the chosen method.
+class RunSettings(JsonHTML):
+    """The method and all settings of a run.
 
-    Value: {method, of}, where `of` has a visitor's changes by method: {auto, values, predicted}.
-    With `merge`, named settings are replaced and the others stay.
+    Value: {method, of, run}: the chosen method; by method {values, predicted}; and the values of
+    every run. A setting that is left out has its default. With `merge`, the named method, settings
+    and values are replaced, and the others stay.
     """
 
-    def __init__(self, kinds: Sequence[type[Method]], method: str, **options: Any) -> None:
-        """method: the id of the one that is chosen first."""
-        value = {"method": method, "of": {}}
+    def __init__(
+        self, kinds: Sequence[type[Method]], method: str, most_tokens: int, **options: Any
+    ) -> None:
+        """
+        method       the id of the one that is chosen first
+        most_tokens  of an answer
+        """
+        value = {"method": method, "of": {}, "run": {}}
         declared = [declaration(kind) for kind in kinds]
-        super().__init__(value, METHOD_SETTINGS, methods=declared, padding=False, **options)
+        run = run_settings(most_tokens)
+        super().__init__(value, SETTINGS_VIEW, methods=declared, run=run, padding=False, **options)
+
+
+def run_settings(most_tokens: int) -> list[dict[str, Any]]:
+    """Return the view's data of the settings that every run has."""
+    sampling = [
+        {**_declared(setting), "group": "Sampling"} for setting in Sampling.settings().values()
+    ]
+    first, *others = RUN
+    length = first | {"high": min(MOST, most_tokens)}
+    by_group: dict[str, list[dict[str, Any]]] = {}
+    for setting in (length, *others[:2], *sampling, *others[2:]):
+        by_group.setdefault(setting["group"], []).append(setting)
+    return [setting for group in by_group.values() for setting in group]
 
 
 def declaration(kind: type[Method]) -> dict[str, Any]:
-    """Return the view's data of a method. `published` has the values of all settings as published,
-    None without published settings."""
+    """Return the view's data of a method. A preset has the values of all settings that differ from
+    the defaults."""
     settings = kind.Hyperparameters.settings()
-    published = {
-        name: kind.published.get(name, setting.default) for name, setting in settings.items()
-    }
+    fixed = kind.Hyperparameters.fixed()
+    presets: list[dict[str, Any]] = [
+        {"id": "auto", "label": "Automatic" if fixed else "Defaults", "values": {}}
+    ]
+    if fixed:
+        presets.append({"id": "fixed", "label": "Fixed amounts", "values": fixed})
+    if kind.published:
+        published = {
+            name: value for name, value in kind.published.items() if value != settings[name].default
+        }
+        presets.append({"id": "published", "label": "As published", "values": published})
     return {
         "id": kind.id,
         "name": kind.name,
         "summary": kind.summary,
-        "auto": bool(kind.Hyperparameters.fixed()),
-        "published": published if kind.published else None,
+        "presets": presets if settings else [],
         "predicted": Need.PREDICTED_OUTPUT in kind.uses,
+        "memory": Need.MEMORY in kind.uses,
         "settings": [_declared(setting) for setting in settings.values()],
     }
 
 
 def _declared(setting: Setting) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    declared: dict[str, Any] = {
         "name": setting.name,
         "label": labels.label(setting.name),
         "help": setting.help,
-        "value": first_value(setting),
-        "auto": setting.default == AUTO,
+        "value": setting.default,
     }
     if setting.choices:
-        return found | {"choices": list(setting.choices)}
+        return declared | {"choices": list(setting.choices)}
     if setting.kind in (bool, str):
-        return found | ({"most": TEXT} if setting.kind is str else {})
+        return declared | ({"most": TEXT} if setting.kind is str else {})
     step = 1 if setting.kind is int else 0.05
-    return found | {"low": setting.low, "high": setting.high, "step": step}
+    low = step if setting.low_is_open else setting.low
+    range_ = {"low": low, "high": setting.high, "step": step}
+    return declared | range_ | ({"auto": True} if setting.fixed is not None else {})
 
 
 def first_value(setting: Setting) -> Any:
@@ -76,40 +156,43 @@ def first_value(setting: Setting) -> Any:
 
 
 @dataclass(frozen=True)
-class MethodChoice:
-    """A visitor's choice: the settings of a method, and the predicted output."""
+class RunChoice:
+    """A visitor's choice, unchecked: method, its settings, the predicted output, and the values of
+    every run."""
 
+    method: str
     settings: dict[str, Any]
     predicted: str
+    run: dict[str, Any]
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        return {name: self.run[name] for name in Sampling.settings()}
 
 
-def method_choice(value: Any, kind: type[Method]) -> MethodChoice:
-    """Return the choice in the component's value; raises InvalidInput for another value. The
-    settings are not checked."""
+def run_choice(value: Any) -> RunChoice:
+    """Return the choice in the component's value; raises InvalidInput for another value."""
     try:
-        given = json.loads(value) if isinstance(value, str) else value
-        own = given["of"].get(kind.id, {})
-        values, automatic = own.get("values", {}), own.get("auto", True)
-        predicted = own.get("predicted", "")
+        sent = json.loads(value) if isinstance(value, str) else value
+        method, run = sent["method"], sent.get("run", {})
+        own = sent["of"].get(method, {})
+        values, predicted = own.get("values", {}), own.get("predicted", "")
     except (TypeError, KeyError, ValueError, AttributeError, RecursionError):
-        values, automatic, predicted = None, True, ""
-    whole = isinstance(values, dict) and isinstance(automatic, bool)
-    if not whole or not isinstance(predicted, str):
+        method, values, predicted, run = None, None, "", {}
+    well_formed = isinstance(values, dict) and isinstance(run, dict) and isinstance(method, str)
+    if not well_formed or not isinstance(predicted, str):
         raise InvalidInput("the page sent no settings: reload it")
-    first = {name: first_value(one) for name, one in kind.Hyperparameters.settings().items()}
-    chosen = {**first, **values}
-    if automatic:
-        chosen |= dict.fromkeys(kind.Hyperparameters.fixed(), AUTO)
-    return MethodChoice(chosen, predicted)
+    defaults = {setting["name"]: setting["value"] for setting in run_settings(MOST)}
+    settings = methods.get(method).Hyperparameters().model_dump() | values
+    return RunChoice(
+        method, settings, predicted, {name: run.get(name, defaults[name]) for name in defaults}
+    )
 
 
-def of_link(kind: type[Method], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a value of the component that replaces the settings of a link and keeps the others."""
-    settable = kind.Hyperparameters.fixed()
-    fixed = any(settings.get(name, AUTO) != AUTO for name in settable)
-    values = {name: value for name, value in settings.items() if value != AUTO}
-    return {
-        "merge": True,
-        "method": kind.id,
-        "of": {kind.id: {"auto": bool(settable) and not fixed, "values": values}},
-    }
+def merged(
+    kind: type[Method], settings: Mapping[str, Any], run: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a value of the component that replaces the method, its settings and the named values
+    of every run, and keeps the others."""
+    of = {kind.id: {"values": dict(settings)}}
+    return {"merge": True, "method": kind.id, "of": of, "run": dict(run)}

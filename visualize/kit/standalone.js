@@ -14,3 +14,14 @@ export function followColourScheme() {
  * @returns {any}
  */
 export const pageFacts = () => JSON.parse(document.getElementById("facts").textContent);
+
+/** Run the library of the charts that a page carries, packed as its HTML. */
+export async function unpackPlotly() {
+  const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (sign) =>
+    sign.charCodeAt(0),
+  );
+  const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const script = document.createElement("script");
+  script.textContent = await new Response(plain).text();
+  document.head.append(script);
+}

@@ -136,6 +136,12 @@ declare global {
     "ouro:stop": CustomEvent<undefined>;
     /** A run has ended, by whatever cause. */
     "ouro:ended": CustomEvent<undefined>;
+    /** A view shows another run. */
+    "ouro:shown": CustomEvent<undefined>;
+    /** The prompt or a setting has changed; kit/asked.js has the values. */
+    "ouro:inputs": CustomEvent<undefined>;
+    /** A method is chosen. */
+    "ouro:method": CustomEvent<{ method: string }>;
     /** The cursor of a run has moved. */
     "ouro:cursor": CustomEvent<{ run: string; step: number; token: number; seconds: number }>;
     /** A chart was clicked: a run must go to a step, a token or a second. */

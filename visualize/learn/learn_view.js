@@ -72,7 +72,7 @@ export class LearnView {
    * @param {Props} props
    */
   mountViews({ looks, plotly }) {
-    this.runProps = /** @type {Props} */ ({ value: null, looks });
+    this.runProps = /** @type {Props} */ ({ value: null, looks, plotly });
     this.showRun = nothing;
     mountRun(this.stage, this.runProps, (_, changed) => (this.showRun = changed), nothing);
     mountTheory(this.part("theory"), { value: null, looks, plotly }, nothing, nothing);

@@ -1,4 +1,4 @@
-"""Components that show a run: its text, charts, files, link, and a comparison of two runs."""
+"""Components that show a run: its text, charts, files and link."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import Markup, markup
+from visualize.kit.plot_view import PLOTLY
 from visualize.run.view import legend
 
 TOKEN_VIEW = markup("run/token_view", "select", "step", "run_again")
 DETAILS_VIEW = markup("run/details_view")
-LINK_VIEW = markup("run/link_view")
-DIFF_VIEW = markup("run/diff_view")
+LINK_VIEW = markup("run/link_view", "open_link")
 SAVING = {
     "json": "JSON",
     "html": "replay (HTML)",
     "csv": "table (CSV)",
-    "link": "link to these inputs",
+    "link": "link",
 }
 """The kinds of file that a run can be saved as, and a link, with the labels of their buttons."""
 
@@ -37,16 +37,18 @@ class TokenView(JsonHTML):
 
     Value: a `visualize.run.view.run_view`, or a part of it. Every part has {run, seq, from, steps}.
     `steps` begin at index `from`, so that a stream sends each step once. Another `run` starts anew.
+    At `step`, if it is there, the run is shown.
     `seq` differs in every part, because a browser does not notice a value that equals the last."""
 
     def __init__(self, value: dict[str, Any] | None = None, **options: Any) -> None:
-        super().__init__(value, TOKEN_VIEW, looks=legend(), padding=False, **options)
+        facts: dict[str, Any] = {"looks": legend(), "plotly": PLOTLY, "padding": False}
+        super().__init__(value, TOKEN_VIEW, **facts, **options)
 
 
 class SaveView(JsonHTML):
     """Buttons that save a run. Triggers `save_run` with a kind.
 
-    Value: {seq, name, type, text}, a file for the browser; {seq, link}; or {seq, problem}."""
+    Value: {seq, name, type, text}, a file for the browser; {seq, link, said}; or {seq, problem}."""
 
     def __init__(self, kinds: Sequence[str], **options: Any) -> None:
         """kinds: the kinds of the buttons, in their order; see `SAVING`."""
@@ -54,7 +56,7 @@ class SaveView(JsonHTML):
 
 
 class DetailsView(JsonHTML):
-    """A fold that shows one chart of a run at a time, of the components `chart-<id>`.
+    """A fold that shows one more chart of a run at a time, of the components `chart-<id>`.
 
     Value: {has}, the ids of the charts that the run has."""
 
@@ -67,15 +69,11 @@ class DetailsView(JsonHTML):
 
 
 class LinkView(JsonHTML):
-    """Value: {lines, offer}: sentences about a link, and whether to offer its run."""
+    """What a link holds. At an address such as #run=NAME&step=15 it triggers `open_link` with name
+    and step.
+
+    Value: {lines, offer}: sentences about a link, and whether to offer its run."""
 
     def __init__(self, button: str, **options: Any) -> None:
         """button: the id of the button that starts the run."""
         super().__init__(None, LINK_VIEW, button=button, **options)
-
-
-class DiffView(JsonHTML):
-    """Value: {seq, ...}, see `visualize.run.diff.view`, or {seq, problem}."""
-
-    def __init__(self, value: dict[str, Any] | None = None, **options: Any) -> None:
-        super().__init__(value, DIFF_VIEW, **options)

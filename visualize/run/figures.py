@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.base import Decision
 from ouroboros_core.sources import LOOKS, Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Step, Trace
-from visualize.kit.plots import PLAIN, Figure, empty, layout, plain, words_only
+from ouroboros_core.what_if import draft_length
+from visualize.kit.plots import INK, PLAIN, Figure, empty, layout, plain, words_only
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,6 @@ class Chart:
     axis     the unit of the x axis if the chart shares the cursor of the run: `step`, `token` or
              `seconds`
     draw     draws it when the run has ended
-    grow     draws it from the steps so far while the run is under way
     applies  whether it says something of a run
     """
 
@@ -34,29 +35,29 @@ class Chart:
     title: str
     axis: str | None
     draw: Callable[[Summary], Figure]
-    grow: Callable[[Sequence[Step]], Figure] | None = None
     applies: Callable[[Trace], bool] = lambda trace: True
 
 
 def acceptance_length(steps: Sequence[Step]) -> Figure:
     """Tokens each step emitted, stacked by who wrote them, in the order of the text: the target's
-    own are the last."""
+    own are the last. A step has no entry for a source of none of its tokens."""
     counts = [Counter(step.looks) for step in steps]
     figure = go.Figure()
     for look in sorted(
         LOOKS.values(), key=lambda look: look.key in ("correction", "bonus", "target")
     ):
-        heights = [count[look.key] for count in counts]
-        if any(heights):
-            figure.add_bar(
-                x=[step.index + 1 for step in steps],
-                y=heights,
-                name=f"{look.glyph} {look.label}",
-                marker={"color": look.colour, "line": {"width": 0}},
-                meta={"look": look.key},
-                hovertemplate=f"{look.label}: %{{y}}<extra></extra>",
-            )
-    figure.update_layout(layout("step (one target pass each)", "tokens", barmode="stack"))
+        figure.add_bar(
+            x=[step.index + 1 for step in steps],
+            y=[count[look.key] or None for count in counts],
+            name=f"{look.glyph} {look.label}",
+            marker={"color": look.colour, "line": {"width": 0}},
+            meta={"look": look.key},
+        )
+    options = {"barmode": "stack", "showlegend": False, "dragmode": False, "hovermode": False}
+    figure.update_layout(layout("", "tokens", **options))
+    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
+    figure.update_xaxes(fixedrange=True, tickformat="d", title=None)
+    figure.update_yaxes(fixedrange=True, tickformat="d", nticks=4)
     return plain(figure)
 
 
@@ -74,7 +75,7 @@ def choices(steps: Sequence[Step]) -> Figure:
         y=[len(step.tree) - 1 for step in chosen],
         name="nodes verified",
         customdata=notes,
-        marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
+        marker={"color": PLAIN, "line": {"width": 0}},
         hovertemplate="%{customdata}<extra></extra>",
     )
     if any(step.draft_passes for step in chosen):
@@ -83,10 +84,11 @@ def choices(steps: Sequence[Step]) -> Figure:
             y=[step.draft_passes for step in chosen],
             name="draft passes",
             mode="lines",
-            line={"shape": "hvh", "color": LOOKS["correction"].colour, "width": 2},
+            line={"shape": "hvh", "color": INK, "width": 2},
             hovertemplate="draft passes: %{y}<extra></extra>",
         )
     figure.update_layout(layout("step (one target pass each)", "nodes, passes"))
+    figure.update_xaxes(unifiedhovertitle={"text": "step %{x}"})
     return plain(figure)
 
 
@@ -107,22 +109,27 @@ def _told(choice: Decision, came: int) -> str:
     )
 
 
-def tokens_against_time(trace: Trace, baseline: Trace | None) -> Figure:
-    """Tokens against seconds, prefill included, of this run and of plain decoding."""
+def tokens_against_time(trace: Trace | None, baseline: Trace | None) -> Figure:
+    """Tokens against seconds, prefill included, of a run and of plain decoding; without a trace, of
+    a run that has no step yet."""
     figure = go.Figure()
-    runs = (
-        (trace, words_only(trace.method), LOOKS["draft"].colour, "solid"),
-        (baseline, "plain decoding", PLAIN, "dot"),
+    runs = ((trace, "this run", INK, "solid"), (baseline, "plain decoding", PLAIN, "dot"))
+    for run, label, colour, dash in runs:
+        seconds, tokens = _staircase(run) if run is not None else ([], [])
+        figure.add_scatter(
+            x=seconds,
+            y=tokens,
+            name=label,
+            mode="lines",
+            line={"shape": "hv", "color": colour, "width": 2.5, "dash": dash},
+            hovertemplate=f"{label}: %{{y}} tokens<extra></extra>",
+        )
+    corner = {"x": 1, "xanchor": "right", "y": 0, "yanchor": "bottom", "font": {"size": 12}}
+    figure.update_layout(layout("seconds", "tokens", dragmode=False, legend=corner))
+    figure.update_xaxes(
+        rangemode="tozero", unifiedhovertitle={"text": "after %{x:.2f} s"}, fixedrange=True
     )
-    for run, name, colour, dash in runs:
-        if run is not None:
-            seconds, tokens = _staircase(run)
-            line = {"shape": "hv", "color": colour, "width": 2.5, "dash": dash}
-            hover = f"tokens: %{{y}}<extra>{name}</extra>"
-            figure.add_scatter(
-                x=seconds, y=tokens, name=name, mode="lines", line=line, hovertemplate=hover
-            )
-    figure.update_layout(layout("seconds", "tokens"))
+    figure.update_yaxes(fixedrange=True)
     return plain(figure)
 
 
@@ -141,7 +148,7 @@ def speedup_by_token(trace: Trace, baseline: Trace | None) -> Figure:
         y=[plain_seconds[n] / method_seconds[n] for n in range(count)],
         mode="lines",
         name=f"{words_only(trace.method)} over plain decoding",
-        line={"color": LOOKS["suffix"].colour, "width": 2.5},
+        line={"color": INK, "width": 2.5},
         hovertemplate="%{y:.2f}×<extra></extra>",
     )
     figure.add_hline(
@@ -150,11 +157,13 @@ def speedup_by_token(trace: Trace, baseline: Trace | None) -> Figure:
         annotation_text="as fast as plain decoding",
     )
     figure.update_layout(layout("token", "speedup", showlegend=False))
+    figure.update_xaxes(unifiedhovertitle={"text": "token %{x}"})
     return plain(figure)
 
 
 def acceptance_by_position(trace: Trace) -> Figure:
-    """Of the proposals judged at each depth of the walk, the share that was accepted."""
+    """Of the proposals judged at each depth of the walk, the share that was accepted, with their
+    number. A proposal is judged only if all before it were accepted."""
     counts = metrics.acceptance_by_position(trace)
     if not counts:
         return empty("Nothing was proposed.")
@@ -162,25 +171,36 @@ def acceptance_by_position(trace: Trace) -> Figure:
     figure.add_bar(
         x=list(range(1, len(counts) + 1)),
         y=[accepted / tested for tested, accepted in counts],
-        customdata=[f"{accepted} of {tested}" for tested, accepted in counts],
-        marker={"color": LOOKS["draft"].colour, "line": {"width": 0}},
-        hovertemplate="%{y:.0%}: %{customdata}<extra></extra>",
+        text=[f"{accepted}/{tested}" for tested, accepted in counts],
+        textposition="outside",
+        cliponaxis=False,
+        marker={
+            "color": PLAIN,
+            "opacity": [1 if tested >= FEW else 0.4 for tested, _ in counts],
+            "line": {"width": 0},
+        },
+        hovertemplate="%{y:.0%}: %{text}<extra></extra>",
     )
-    figure.update_layout(layout("position in the proposal", "accepted", showlegend=False))
-    figure.update_yaxes(tickformat=".0%", range=[0, 1.02])
-    figure.update_xaxes(dtick=1 if len(counts) <= 16 else None)
+    axis = f"position, all before it accepted (pale: judged fewer than {FEW} times)"
+    figure.update_layout(layout(axis, "accepted", showlegend=False))
+    figure.update_yaxes(tickformat=".0%", range=[0, 1.15], tickvals=[0, 0.5, 1])
+    figure.update_xaxes(
+        dtick=1 if len(counts) <= 16 else None, unifiedhovertitle={"text": "position %{x}"}
+    )
     return plain(figure)
 
 
+FEW = 5
+"""With fewer proposals than these a share says little."""
 PHASES = {
-    "prefill": "target",
-    "draft": "draft",
-    "verify": "correction",
-    "learn": "suffix",
-    "host": "bonus",
+    "prefill": ("prompt", "#CBD5E1"),
+    "draft": ("draft passes", "#94A3B8"),
+    "verify": ("target passes", "#64748B"),
+    "learn": ("lookup", "#A8A29E"),
+    "host": ("the rest", "#57534E"),
 }
-"""Phases of a step, as they are timed, and in whose colour they are drawn; `host` is all that is
-none of the others."""
+"""Phases of a step, as they are timed, with their names and colours, which are neutral: the others
+belong to the sources of tokens."""
 
 
 def time_breakdown(trace: Trace, baseline: Trace | None) -> Figure:
@@ -190,7 +210,7 @@ def time_breakdown(trace: Trace, baseline: Trace | None) -> Figure:
         [("plain decoding", baseline)] if baseline is not None else []
     )
     drawn_runs = [(name, run) for name, run in runs if run.steps][::-1]
-    for phase, look in PHASES.items():
+    for phase, (name, colour) in PHASES.items():
         values = [
             1000 * sum(getattr(step.seconds, phase) for step in run.steps) / metrics.new_tokens(run)
             for _, run in drawn_runs
@@ -198,11 +218,10 @@ def time_breakdown(trace: Trace, baseline: Trace | None) -> Figure:
         figure.add_bar(
             y=[name for name, _ in drawn_runs],
             x=values,
-            name=phase,
+            name=name,
             orientation="h",
-            marker={"color": LOOKS[look].colour, "line": {"width": 0}},
-            meta={"look": look},
-            hovertemplate=f"%{{x:.2f}} ms {phase}<extra></extra>",
+            marker={"color": colour, "line": {"width": 0}},
+            hovertemplate=f"%{{x:.2f}} ms {name}<extra></extra>",
         )
     shape = layout("ms per token", "", barmode="stack", hovermode="closest")
     figure.update_layout(shape)
@@ -226,7 +245,7 @@ def break_even(summary: Summary) -> Figure:
         y=[metrics.expected_tokens(alpha, gamma) / cost for alpha in alphas],
         mode="lines",
         name="by theory",
-        line={"color": LOOKS["draft"].colour, "width": 2.5},
+        line={"color": PLAIN, "width": 2.5},
         hovertemplate="%{y:.2f}×<extra></extra>",
     )
     figure.add_scatter(
@@ -234,14 +253,61 @@ def break_even(summary: Summary) -> Figure:
         y=[summary.tokens_per_pass / cost],
         mode="markers",
         name="this run",
-        marker={"color": LOOKS["correction"].colour, "size": 11, "symbol": "diamond"},
+        marker={"color": INK, "size": 11, "symbol": "diamond"},
         hovertemplate="%{y:.2f}× at %{x:.0%}<extra></extra>",
     )
     figure.add_hline(
         y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="break-even"
     )
     figure.update_layout(layout("tested tokens accepted", "speed over plain"))
-    figure.update_xaxes(tickformat=".0%")
+    figure.update_xaxes(tickformat=".0%", unifiedhovertitle={"text": "%{x} accepted"})
+    return plain(figure)
+
+
+def draft_lengths(summary: Summary) -> Figure:
+    """Predicted speedup by draft length, with this run as it was measured, the best length, and the
+    most that any choice in every step could have reached."""
+    if summary.baseline is None or not draft_length.applies(summary.trace):
+        return empty("Drawn for speculative decoding, compared with plain decoding.")
+    try:
+        known = draft_length.DraftLengths(summary.trace, summary.baseline)
+    except InvalidInput as error:
+        return empty(str(error))
+    lengths = range(1, draft_length.LONGEST + 1)
+    predicted = [known.of(length) for length in lengths]
+    best = max(predicted, key=lambda one: one.speedup)
+    figure = go.Figure()
+    figure.add_scatter(
+        x=list(lengths),
+        y=[one.speedup for one in predicted],
+        customdata=[one.tokens_per_pass for one in predicted],
+        mode="lines+markers",
+        name="predicted",
+        line={"color": PLAIN, "width": 2.5},
+        hovertemplate="%{y:.2f}×, %{customdata:.2f} tokens per pass<extra></extra>",
+    )
+    marks = (
+        ("this run, measured", summary.proposal_depth, summary.speedup, "diamond"),
+        ("best", lengths[predicted.index(best)], best.speedup, "star"),
+    )
+    for name, length, speedup, symbol in marks:
+        figure.add_scatter(
+            x=[length],
+            y=[speedup],
+            mode="markers",
+            name=name,
+            marker={"color": INK, "size": 12, "symbol": symbol},
+            hovertemplate=f"{name}: %{{y:.2f}}×<extra></extra>",
+        )
+    most = known.oracle.speedup
+    figure.add_hline(
+        y=most,
+        line={"color": PLAIN, "dash": "dash", "width": 1.5},
+        annotation_text=f"the best length in every step: {most:.2f}×",
+    )
+    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
+    figure.update_layout(layout("draft length (gamma)", "speedup over plain decoding"))
+    figure.update_xaxes(dtick=1)
     return plain(figure)
 
 
@@ -256,7 +322,7 @@ def pool_growth(steps: Sequence[Step]) -> Figure:
         y=[size for _, size in sizes],
         mode="lines",
         name="phrases in the pool",
-        line={"shape": "hv", "color": LOOKS["suffix"].colour, "width": 2.5},
+        line={"shape": "hv", "color": PLAIN, "width": 2.5},
         hovertemplate="phrases: %{y}<extra></extra>",
     )
     paid = [
@@ -275,10 +341,12 @@ def pool_growth(steps: Sequence[Step]) -> Figure:
         customdata=[count for _, count in paid if count],
         mode="markers",
         name="some were accepted",
-        marker={"color": LOOKS["correction"].colour, "size": 8, "symbol": "diamond"},
+        marker={"color": LOOKS["suffix"].colour, "size": 8, "symbol": "diamond"},
+        meta={"look": "suffix"},
         hovertemplate="tokens accepted: %{customdata}<extra></extra>",
     )
     figure.update_layout(layout("step (one target pass each)", "phrases"))
+    figure.update_xaxes(unifiedhovertitle={"text": "step %{x}"})
     return plain(figure)
 
 
@@ -286,22 +354,24 @@ def _proposes(trace: Trace) -> bool:
     return any(len(step.tree) > 1 for step in trace.steps)
 
 
-CHARTS = [
+FIRST_CHARTS = [
     Chart(
         "acceptance",
         "Acceptance length",
-        "Acceptance length per step, by who wrote the tokens",
+        "Acceptance length per step",
         "step",
         lambda run: acceptance_length(run.trace.steps),
-        grow=acceptance_length,
     ),
     Chart(
         "time",
-        "Tokens over time",
-        "Tokens over time",
+        "Speedup over greedy",
+        "Speedup over greedy: tokens against time",
         "seconds",
         lambda run: tokens_against_time(run.trace, run.baseline),
     ),
+]
+"""The charts under the text of a run. The browser adds the steps of a run under way."""
+MORE_CHARTS = [
     Chart(
         "speedup",
         "Speedup",
@@ -333,6 +403,14 @@ CHARTS = [
         applies=_proposes,
     ),
     Chart(
+        "lengths",
+        "Other draft lengths",
+        "What another draft length would have done",
+        None,
+        draft_lengths,
+        applies=draft_length.applies,
+    ),
+    Chart(
         "choices",
         "Auto decisions",
         "Verified tokens and draft passes per step",
@@ -349,19 +427,25 @@ CHARTS = [
         applies=lambda trace: any(step.pool_size for step in trace.steps),
     ),
 ]
-"""The charts of a run, in the order of their buttons. A chart that is added here is on the page."""
+"""The other charts of a run, in the order of their buttons. A chart that is added here is on the
+page."""
 
 
-def all_charts(summary: Summary) -> dict[str, Figure]:
-    """Draw the charts of a finished run, by their ids."""
-    return {chart.id: chart.draw(summary) for chart in CHARTS}
+def first_charts(summary: Summary) -> dict[str, Figure]:
+    """Draw the charts under the text of a run, by their ids."""
+    return {chart.id: chart.draw(summary) for chart in FIRST_CHARTS}
 
 
-def growing(steps: Sequence[Step]) -> dict[str, Figure]:
-    """Draw the charts that grow with a run, by their ids."""
-    return {chart.id: chart.grow(steps) for chart in CHARTS if chart.grow is not None}
+def begun_charts() -> dict[str, Figure]:
+    """Draw the charts under the text of a run without steps, to which the browser adds them."""
+    return {"acceptance": acceptance_length(()), "time": tokens_against_time(None, None)}
+
+
+def more_charts(summary: Summary) -> dict[str, Figure]:
+    """Draw the other charts of a finished run, by their ids."""
+    return {chart.id: chart.draw(summary) for chart in MORE_CHARTS}
 
 
 def applying(trace: Trace) -> list[str]:
-    """The ids of the charts that say something of a run."""
-    return [chart.id for chart in CHARTS if chart.applies(trace)]
+    """Return the ids of the other charts that say something of a run."""
+    return [chart.id for chart in MORE_CHARTS if chart.applies(trace)]

@@ -1,5 +1,5 @@
 // @ts-check
-// The contents of a link, and the offer to run it.
+// The contents of a link, and the offer to run it. Triggers `open_link` at the address of a run.
 import { make } from "../kit/dom.js";
 /** @import { Mount } from "../kit/types" */
 
@@ -7,7 +7,7 @@ import { make } from "../kit/dom.js";
  * Facts: `button`, the id of the button that runs the inputs as they are.
  * @type {Mount}
  */
-export function mount(element, props, watch) {
+export function mount(element, props, watch, trigger) {
   const root = element.querySelector(".ouro-link");
   const lines = root.querySelector(".ouro-link-lines"),
     button = root.querySelector("button");
@@ -26,6 +26,12 @@ export function mount(element, props, watch) {
     "click",
     (event) => starts() && starts().contains(event.target) && (root.hidden = true),
   );
+  function open() {
+    const named = /^#run=([\w-]+)(?:&step=(\d+))?$/.exec(location.hash);
+    if (named) trigger("open_link", { name: named[1], step: Number(named[2] || 0) });
+  }
+  addEventListener("hashchange", open);
+  open();
   paint();
   watch("value", paint);
 }

@@ -1,4 +1,4 @@
-"""Parts of runs and races while they compute: pace, time, silent runs and their comparison."""
+"""Parts of runs while they compute: pace, time, silent runs and their comparison."""
 
 from __future__ import annotations
 
@@ -99,11 +99,3 @@ def difference_from_plain(
     from ouroboros_core.trace.equality import divergence
 
     return divergence(generation.target, trace, baseline) if generation.repeats_plain_text else None
-
-
-def redraws(steps: int, drawn: int) -> bool:
-    """Return whether charts of the first `drawn` steps are due again: at twice as many steps.
-
-    So all drawings of a run together cost about twice as much as the last one.
-    """
-    return steps >= max(4, 2 * drawn)

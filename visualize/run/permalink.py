@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
 from ouroboros_core import methods
@@ -20,13 +20,19 @@ SWITCH = {"1": True, "0": False, "true": True, "false": False}
 LONGEST = 4000
 """Characters of a prompt that a link may hold: longer addresses are cut off on their way."""
 
+LONGEST_NAME = 80
+"""Characters of a model's name that are shown."""
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.generation import Task
+
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Inputs:
     """What a run is asked for with. settings and sampling: the values that are given, validated;
-    others have their defaults."""
+    others have their defaults. model: the name of the target model, for the reader of a link."""
 
     prompt: str
     method: str = methods.DEFAULT
@@ -35,6 +41,37 @@ class Inputs:
     settings: dict[str, Any] = field(default_factory=dict)
     sampling: dict[str, Any] = field(default_factory=dict)
     generation_config: bool = True
+    model: str = ""
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """Return the inputs as the page's scripts compare them (visualize/kit/asked.js)."""
+        run = {
+            "max_new_tokens": self.max_new_tokens,
+            "chat": self.chat,
+            "generation_config": self.generation_config,
+        }
+        sampling = Sampling().model_dump() | self.sampling
+        return {
+            "prompt": self.prompt,
+            "method": self.method,
+            "settings": self.settings,
+            "run": run | sampling,
+        }
+
+
+def of_task(task: Task, model: str = "") -> Inputs:
+    """Return the inputs of a task; `model` is the name of its target model."""
+    return Inputs(
+        task.prompt,
+        task.method,
+        task.chat,
+        task.max_new_tokens,
+        task.hyperparameters.model_dump(),
+        task.sampling.model_dump(),
+        task.generation_config,
+        model,
+    )
 
 
 def of(trace: Trace) -> Inputs | None:
@@ -66,6 +103,7 @@ def query(inputs: Inputs) -> str:
     given = {**inputs.settings, **inputs.sampling}
     more = {name: value for name, value in given.items() if value != defaults.get(name)}
     more |= {} if inputs.generation_config else {"generation_config": 0}
+    more |= {"model": inputs.model} if inputs.model else {}
     facts = {
         "prompt": inputs.prompt,
         "method": inputs.method,
@@ -111,9 +149,9 @@ def read(parameters: Mapping[str, str], most: int = MOST) -> tuple[Inputs, list[
     chat = one("chat", partial(_switch, "chat"), True)
     own = one("generation_config", partial(_switch, "generation_config"), True)
     count = one("tokens", lambda text: _count(text, min(most, MOST)), min(most, 128))
-    return Inputs(
-        prompt, method.id, chat, count, values(method.Hyperparameters), values(Sampling), own
-    ), wrong
+    settings, sampling = values(method.Hyperparameters), values(Sampling)
+    model = parameters.get("model", "")[:LONGEST_NAME]
+    return Inputs(prompt, method.id, chat, count, settings, sampling, own, model), wrong
 
 
 def _value(kind: type[Hyperparameters], name: str, text: str) -> dict[str, Any]:

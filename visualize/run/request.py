@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,27 +35,53 @@ class RunRequest:
     generation_config: Any = True
 
     def task(self, most: int = Limits.new_tokens) -> Task:
-        """Return the task of at most `most` new tokens; raises InvalidInput."""
+        """Return the task of at most `most` new tokens; raises InvalidInput with all faults."""
         import_core()
         from ouroboros_core.decoding.generation import Task
 
-        if not isinstance(self.prompt, str) or not self.prompt:
-            raise InvalidInput(
-                "the prompt is empty; write at least one character, or choose an example"
-            )
-        _check_prediction(self.prediction)
-        method = methods.get(self.method)
-        sampling = Sampling.parse(dict(self.sampling))
+        faults: list[str] = []
+        kind = methods.get(self.method)
+        with _noting(faults):
+            _check_prompt(self.prompt)
+        with _noting(faults):
+            _check_prediction(self.prediction)
+        with _noting(faults):
+            sampling = Sampling.parse(dict(self.sampling))
+        with _noting(faults):
+            settings = kind.Hyperparameters.parse(dict(self.settings))
+        with _noting(faults):
+            count = whole_number("max_new_tokens", self.max_new_tokens, most)
+        for name in ("chat", "record", "generation_config"):
+            with _noting(faults):
+                flag(name, getattr(self, name))
+        if faults:
+            raise InvalidInput("; ".join(faults))
         return Task(
             self.prompt,
             self.method,
-            method.Hyperparameters.parse(dict(self.settings)),
+            settings,
             sampling,
-            whole_number("max_new_tokens", self.max_new_tokens, most),
-            chat=flag("chat", self.chat),
+            count,
+            chat=self.chat,
             prediction=self.prediction,
-            record=flag("record", self.record),
-            generation_config=flag("generation_config", self.generation_config),
+            record=self.record,
+            generation_config=self.generation_config,
+        )
+
+
+@contextmanager
+def _noting(faults: list[str]) -> Iterator[None]:
+    """Add an invalid value inside to the faults, so that all of them are named at once."""
+    try:
+        yield
+    except InvalidInput as error:
+        faults.append(str(error))
+
+
+def _check_prompt(prompt: Any) -> None:
+    if not isinstance(prompt, str) or not prompt:
+        raise InvalidInput(
+            "the prompt is empty; write at least one character, or choose an example"
         )
 
 

@@ -9,6 +9,8 @@ export function mount(element, props, watch, trigger) {
   const root = element.querySelector(".ouro-save");
   const links = root.querySelector(".ouro-save-links");
   const told = root.querySelector(".ouro-save-said");
+  let step = 0; // that the run shows
+  document.addEventListener("ouro:cursor", ({ detail }) => (step = detail.step));
 
   for (const button of root.querySelectorAll("button"))
     button.addEventListener("click", () => {
@@ -21,26 +23,29 @@ export function mount(element, props, watch, trigger) {
     if (!value) return;
     forget(links);
     told.textContent = value.problem || "";
-    if (value.link !== undefined) return share(value.link);
+    if (value.link !== undefined) return share(value.link, value.said);
     if (value.text) handOver(links, value);
   }
 
   /**
    * Show a link. A script in a frame of another site may not read the address of the page around
    * it.
-   * @param {string} query
+   * @param {string} link  a query, or the part behind # of a recorded run, which gets the step
+   * @param {string} said  what the link opens
    */
-  function share(query) {
-    const address = location.origin + location.pathname + query;
+  function share(link, said) {
+    const at = link.startsWith("#") && step ? `&step=${step}` : "";
+    const address = location.origin + location.pathname + link + at;
+    told.textContent = said;
     const field = make("input", "ouro-save-address");
     Object.assign(field, { type: "text", readOnly: true, value: address });
-    field.setAttribute("aria-label", "Link to these inputs");
+    field.setAttribute("aria-label", "Link");
     links.append(field);
     field.focus();
     field.select();
     if (navigator.clipboard)
       navigator.clipboard.writeText(address).then(
-        () => (told.textContent = "Copied."),
+        () => (told.textContent = `Copied. ${said}`),
         () => {},
       );
   }

@@ -16,18 +16,15 @@ TYPES = {"json": "application/json", "html": "text/html", "csv": "text/csv"}
 """The type of each kind of file."""
 
 
-def link(task: Task) -> dict[str, Any]:
+def link(task: Task, model: str = "") -> dict[str, Any]:
     """Return the value of a SaveView with a link to the inputs of a task; raises InvalidInput."""
-    inputs = permalink.Inputs(
-        task.prompt,
-        task.method,
-        task.chat,
-        task.max_new_tokens,
-        task.hyperparameters.model_dump(),
-        task.sampling.model_dump(),
-        task.generation_config,
-    )
-    return {"link": permalink.query(inputs)}
+    said = f"It holds these inputs, run with {model}." if model else "It holds these inputs."
+    return {"link": permalink.query(permalink.of_task(task, model)), "said": said}
+
+
+def recorded_link(name: str, trace: Trace) -> dict[str, Any]:
+    """Return the value of a SaveView with a link to a recorded run."""
+    return {"link": f"#run={name}", "said": f"It opens this run, recorded with {trace.target}."}
 
 
 def file(

@@ -5,35 +5,59 @@ import { Player } from "../kit/player.js";
 import { TokenText } from "./token_text.js";
 /** @import { Step } from "../kit/types" */
 
-/** @type {Record<string, string>} */
-const GRAINS = {
-  token: "by guess",
-  verify: "by verification",
-  commit: "by step",
-};
+const SLOW = 0.1; // the pace of slow motion, in which the guesses appear one by one
 
 export class Timeline extends Player {
   /**
    * @param {HTMLElement} container
+   * @param {HTMLElement} slider  shows the position
    * @param {(step: number, phase: number) => void} show  called when the cursor moves
+   * @param {(seconds: number) => void} tick  called while it plays
    */
-  constructor(container, show) {
-    super(container);
+  constructor(container, slider, show, tick) {
+    super(container, slider);
     this.show = show;
+    this.ticked = tick;
     this.grain = "commit";
-    const grain = make("select", "ouro-grain");
-    grain.setAttribute("aria-label", "Step by");
-    for (const [value, label] of Object.entries(GRAINS))
-      grain.append(new Option(label, value, false, value === "commit"));
-    grain.addEventListener("change", () => this.setGrain(grain.value));
-    container.append(grain);
-    this.chooser = grain;
+    this.slow = make("button", "ouro-toggle ouro-slow", "slow motion");
+    this.slow.type = "button";
+    this.slow.addEventListener("click", () => this.slowDown(this.grain !== "token"));
+    container.append(this.slow);
     this.clear();
+  }
+
+  /** @param {boolean} on */
+  slowDown(on) {
+    this.pace = on ? SLOW : 1;
+    this.setGrain(on ? "token" : "commit");
   }
 
   moved() {
     const [step, phase] = this.frames[this.at];
     this.show(step, phase);
+    this.ticked(this.seconds);
+  }
+
+  label() {
+    super.label();
+    const run = this.container.closest(".ouro-run");
+    run.toggleAttribute("data-playing", this.timer !== undefined);
+  }
+
+  update() {
+    super.update();
+    for (const [name, value] of [
+      ["min", 1],
+      ["max", Math.max(1, this.frames.length)],
+      ["now", this.at + 1],
+    ])
+      this.slider.setAttribute("aria-value" + name, String(value));
+  }
+
+  /** Return the first of the steps that wrote most. */
+  get best() {
+    const lengths = this.steps.map((step) => step.tokens.length);
+    return lengths.indexOf(Math.max(...lengths));
   }
 
   begin() {
@@ -130,6 +154,7 @@ export class Timeline extends Player {
     const steps = this.steps,
       follow = this.follow;
     this.grain = grain;
+    this.slow.setAttribute("aria-pressed", String(grain === "token"));
     this.steps = [];
     this.frames = [];
     this.ends = [0];
@@ -137,8 +162,8 @@ export class Timeline extends Player {
     this.follow = false;
     this.append(steps);
     this.follow = follow;
-    const found = this.frames.findIndex(([s, p]) => s > step || (s === step && p >= phase));
-    this.go(found < 0 ? this.frames.length - 1 : found);
+    const next = this.frames.findIndex(([s, p]) => s > step || (s === step && p >= phase));
+    if (steps.length) this.go(next < 0 ? this.frames.length - 1 : next);
   }
 
   /**
@@ -156,10 +181,7 @@ export class Timeline extends Player {
             ? "verify"
             : this.grain;
     if (!shown) return;
-    if (wanted !== this.grain) {
-      this.chooser.value = wanted;
-      this.setGrain(wanted);
-    }
+    if (wanted !== this.grain) this.setGrain(wanted);
     const depth = TokenText.depth(shown),
       phase = stage === "draft" && depth ? depth : stage === "verify" ? depth + 1 : depth + 2;
     this.go(this.frames.findLastIndex(([s, p]) => s < step || (s === step && p <= phase)));

@@ -85,11 +85,6 @@ export class TokenCard {
     this.reposition();
   }
 
-  /** Return whether the card has its own place beside the text, as run.css says. */
-  get docked() {
-    return getComputedStyle(this.card).getPropertyValue("--ouro-docked") === "1";
-  }
-
   /**
    * Place the card inside the window and beside its token, never over it: below, or above if there
    * is more space. A longer card scrolls. On a phone a locked card is a sheet at the lower edge.
@@ -103,7 +98,7 @@ export class TokenCard {
       // see learn_view.js
       (parseFloat(getComputedStyle(this.frame).getPropertyValue("--ouro-sheet")) || 0);
     card.style.cssText = "";
-    if (this.docked || (this.locked && this.sheet.matches)) return;
+    if (this.locked && this.sheet.matches) return;
     const box = under.getBoundingClientRect(),
       [line = box] = under.getClientRects(),
       frame = this.frame.getBoundingClientRect();
@@ -125,7 +120,7 @@ export class TokenCard {
    * the card moves up.
    */
   uncover() {
-    if (!this.locked || !this.sheet.matches || this.docked) return;
+    if (!this.locked || !this.sheet.matches) return;
     const space = () =>
       this.card.getBoundingClientRect().top - this.gap - this.under.getBoundingClientRect().bottom;
     if (space() < 0) scrollBy({ top: Math.ceil(-space()), behavior: "instant" });

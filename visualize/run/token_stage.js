@@ -3,11 +3,13 @@
 // token's card is in front of them.
 import { fill, listening, tell } from "../kit/dom.js";
 import { markShown } from "../kit/shown_tokens.js";
+import { Rival } from "./rival.js";
+import { StepCharts } from "./step_charts.js";
 import { Timeline } from "./timeline.js";
 import { TokenCard } from "./token_card.js";
 import { TokenFacts } from "./token_facts.js";
 import { TokenInput } from "./token_input.js";
-import { describeStep, drawLegend, drawMark } from "./token_summary.js";
+import { describeStep, Legend } from "./token_summary.js";
 import { TokenText } from "./token_text.js";
 import { TreeView } from "./tree_view.js";
 /** @import { Looks, Step, Facts } from "../kit/types" */
@@ -19,13 +21,13 @@ export class TokenStage {
   /**
    * @param {HTMLElement} root
    * @param {Looks} looks
+   * @param {string} library  the address of Plotly
    * @param {import("./token_status.js").TokenStatus} status
    * @param {(token: HTMLElement, facts: Facts) => void} chosen  called when a token of the text is
    *   chosen
    */
-  constructor(root, looks, status, chosen) {
+  constructor(root, looks, library, status, chosen) {
     this.root = root;
-    this.looks = looks;
     this.status = status;
     this.chosen = chosen;
     /** @type {string | null} */
@@ -45,7 +47,19 @@ export class TokenStage {
     this.tree = new TreeView(this.part("tree"), looks, (node, under) =>
       this.card.show(this.facts.node(this.tree.step, node), under, true),
     );
-    this.timeline = new Timeline(this.part("timeline"), (step, phase) => this.moment(step, phase));
+    this.rival = new Rival(root);
+    this.charts = new StepCharts(root, looks, library, {
+      preview: (step) => this.peek(step),
+      jump: (step) => this.timeline.goToStep(step),
+      select: (first, last) => this.select(first, last),
+    });
+    this.legend = new Legend(root, looks, (faded) => this.charts.fade(faded));
+    this.timeline = new Timeline(
+      this.part("timeline"),
+      this.charts.bars,
+      (step, phase) => this.moment(step, phase),
+      (seconds) => this.tick(seconds),
+    );
     this.hands = new TokenInput(
       root,
       this.container,
@@ -61,6 +75,11 @@ export class TokenStage {
     });
     this.part("stage").addEventListener("toggle", () => this.timeline.at >= 0 && this.picture());
     this.listen(document, "ouro:seek", (event) => this.seek(event.detail));
+  }
+
+  /** Whether the rest of the text is visible behind a moment, as long as the run does not play. */
+  get readable() {
+    return this.timeline.timer === undefined && !this.root.closest(".ouro-learn");
   }
 
   /** @param {string} name */
@@ -80,7 +99,10 @@ export class TokenStage {
     this.hands.stop = null;
     this.text.clear();
     this.timeline.clear();
-    for (const name of ["legend", "tree", "tree-note"]) this.part(name).replaceChildren();
+    this.charts.clear();
+    this.legend.clear();
+    this.rival.clear();
+    for (const name of ["tree", "tree-note", "tour-words"]) this.part(name).replaceChildren();
     this.card.hide();
     if (prompt) this.text.prompt(prompt, apart);
   }
@@ -92,6 +114,7 @@ export class TokenStage {
   grown(steps) {
     const { text, timeline, container } = this;
     timeline.append(steps);
+    this.charts.grow(steps);
     if (!timeline.follow) {
       const [step, phase] = timeline.at < 0 ? [-1, 0] : timeline.frames[timeline.at];
       text.show(step, phase);
@@ -117,7 +140,7 @@ export class TokenStage {
     clearTimeout(this.due);
     this.due = undefined;
     this.drawn = performance.now();
-    this.legend();
+    this.count();
     if (this.timeline.follow && !this.card.open) this.picture(this.text.steps.length - 1, Infinity);
   }
 
@@ -170,10 +193,11 @@ export class TokenStage {
    */
   moment(step, phase) {
     const { text, timeline } = this;
+    if (timeline.timer === undefined) this.part("tour-words").replaceChildren();
     // A token that is only pointed at keeps its card while the run plays.
     if (this.card.locked || timeline.timer === undefined) this.card.hide();
     if (step < 0) text.show(-1, 0);
-    this.legend(step, phase);
+    this.count(step, phase);
     if (!text.steps[step]) return;
     if (timeline.follow) text.showAll();
     else text.show(step, phase);
@@ -201,7 +225,8 @@ export class TokenStage {
    */
   see(step) {
     const shown = !this.blind && this.root.getClientRects().length;
-    if (shown) markShown(this.asked, this.text.ends[step]);
+    if (shown)
+      markShown(this.asked, this.text.ends[this.readable ? this.text.ends.length - 1 : step]);
   }
 
   /**
@@ -238,12 +263,81 @@ export class TokenStage {
     return describeStep(step, !step.nodes.length || phase > TokenText.depth(step));
   }
 
-  /** Show the writers of the tokens up to a moment. */
-  legend(step = this.shown[0], phase = this.shown[1]) {
+  /** Count the writers of the tokens up to a moment. */
+  count(step = this.shown[0], phase = this.shown[1]) {
     const { text } = this,
       whole = text.steps[step] && phase > TokenText.depth(text.steps[step]) + 1;
-    drawLegend(this.part("legend"), this.looks, text.counts, text.countsTo(step + Number(whole)));
-    if (text.marked) drawMark(this.part("legend"));
+    this.legend.show(text.counts, text.countsTo(step + Number(whole)), text.marked);
+  }
+
+  /**
+   * Show what has the run's clock.
+   * @param {number} seconds
+   */
+  tick(seconds) {
+    this.rival.show(seconds);
+  }
+
+  /**
+   * Show the tree of a step at which a pointer is, and its tokens, if it may be seen; null if the
+   * pointer is at none.
+   * @param {number | null} step
+   */
+  peek(step) {
+    this.container.querySelector(".ouro-step[data-peek]")?.removeAttribute("data-peek");
+    const [now] = this.shown,
+      seen = step !== null && (this.readable || step <= now);
+    if (seen) this.text.spans[step].dataset.peek = "";
+    if (!this.card.open) this.picture(...(seen ? /** @type {const} */ ([step, Infinity]) : []));
+    return seen;
+  }
+
+  /**
+   * Highlight the tokens of a range of steps; of an empty one, none.
+   * @param {number} first
+   * @param {number} last
+   */
+  select(first, last) {
+    this.container.toggleAttribute("data-range", last >= first);
+    this.text.spans.forEach((span, step) =>
+      span.toggleAttribute("data-picked", step >= first && step <= last),
+    );
+  }
+
+  /**
+   * Play a run at the pace of a tour, with its captions, and rest at the step that wrote most.
+   * @param {{ points: [number, number][], captions: [number, string][] }} tour
+   * @param {number} ahead  seconds of playing that have passed already
+   */
+  lead({ points, captions }, ahead) {
+    const { timeline } = this,
+      caption = this.part("tour-words");
+    timeline.setGrain("token");
+    timeline.at = -1;
+    this.moment(-1, 0);
+    timeline.play(ahead, {
+      length: points.at(-1)[0],
+      at(played) {
+        const words = captions.findLast(([from]) => from <= played)?.[1] || "";
+        if (caption.textContent !== words) fill(caption, words);
+        const next = points.findIndex(([end]) => end > played);
+        if (next < 0) return points.at(-1)[1];
+        const [[from, begun], [to, ended]] = [points[next - 1], points[next]];
+        return begun + ((ended - begun) * (played - from)) / (to - from);
+      },
+      ended: () => {
+        timeline.setGrain("commit");
+        this.rest();
+        fill(caption, captions.at(-1)[1]);
+      },
+    });
+  }
+
+  /** Rest at the step that wrote most. */
+  rest() {
+    this.container.scrollTop = 0;
+    this.atEnd = false; // it stays at the beginning of the text
+    if (this.timeline.steps.length) this.timeline.goToStep(this.timeline.best);
   }
 
   /**
@@ -256,11 +350,20 @@ export class TokenStage {
   }
 
   /**
-   * Keep the card of a token until it is closed; tree and charts show the token's step meanwhile,
-   * the text stays as it is.
+   * Move to the step of a token, and keep its card until it is closed.
    * @param {HTMLElement} node
    */
   lock(node) {
+    const step = Number(node.dataset.step);
+    if (step !== this.shown[0]) this.timeline.goToStep(step);
+    this.open(node);
+  }
+
+  /**
+   * Keep the card of a token until it is closed; tree and charts show its step meanwhile.
+   * @param {HTMLElement} node
+   */
+  open(node) {
     const step = this.stepOf(node);
     this.point(step, this.timeline.ends[step + 1]);
     const facts = this.facts.of(node);

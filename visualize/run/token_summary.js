@@ -4,23 +4,139 @@
 import { counted, fill, make, visible } from "../kit/dom.js";
 /** @import { Looks, Token, Step } from "../kit/types" */
 
+/** The looks that are always named; the others are one group until they are asked for. */
+const MAIN = ["draft", "correction", "suffix"];
+const OTHERS = "others";
+
 /**
- * Draw the legend. Looks that are still to come have their place already: nothing moves while a run
- * plays.
- * @param {HTMLElement} container
- * @param {Looks} looks
- * @param {Map<string, number>} all  the tokens of each look in the whole run
- * @param {Map<string, number>} sofar  the tokens up to the step that is shown
+ * Return whether a look belongs to another one, or to the group.
+ * @param {string} look
+ * @param {string} other
  */
-export function drawLegend(container, looks, all, sofar) {
-  drawKeys(container, looks, new Set(all.keys()));
-  // a source without kept guesses has a 0
-  for (const item of /** @type {Iterable<HTMLElement>} */ (container.children)) {
-    const key = item.dataset.look,
-      count = make("b", "", String(sofar.get(key) || 0));
-    count.style.minWidth = String(all.get(key)).length + "ch";
-    item.append(count);
+const belongs = (look, other) => look === other || (other === OTHERS && !MAIN.includes(look));
+
+/** The legend of a run: the number of tokens by writer. An entry isolates its tokens. */
+export class Legend {
+  /**
+   * @param {HTMLElement} root  the view; `data-only` has the look that is isolated
+   * @param {Looks} looks
+   * @param {(faded: (look: string) => boolean) => void} isolated  called with a test for looks that
+   *   are faded
+   */
+  constructor(root, looks, isolated) {
+    this.root = root;
+    this.list = root.querySelector(".ouro-legend");
+    this.looks = looks;
+    this.isolated = isolated;
+    this.chosen = "";
+    this.grouped = !root.closest(".ouro-learn");
+    /** @type {Map<string, { item: HTMLElement, count: HTMLElement }>} */
+    this.entries = new Map();
+    this.more = make("button", "ouro-legend-more");
+    this.more.type = "button";
+    this.more.addEventListener("click", () => {
+      this.grouped = !this.grouped;
+      this.clear();
+      this.draw();
+    });
+    this.clear();
   }
+
+  clear() {
+    this.entries.clear();
+    this.list.replaceChildren();
+    this.only("");
+    this.chosen = "";
+  }
+
+  /** @param {string} look */
+  only(look) {
+    if (look) this.root.dataset.only = look;
+    else delete this.root.dataset.only;
+    this.isolated((other) => look !== "" && !belongs(other, look));
+  }
+
+  /**
+   * @param {Map<string, number>} all  the tokens of each look in the whole run
+   * @param {Map<string, number>} sofar  the tokens up to the step that is shown
+   * @param {boolean} marked  whether a guess was rejected
+   */
+  show(all, sofar, marked) {
+    Object.assign(this, { all, sofar, marked });
+    this.draw();
+  }
+
+  draw() {
+    const { all = new Map(), sofar = new Map(), marked = false } = /** @type {any} */ (this);
+    const written = [...this.looks.keys()].filter((look) => all.get(look));
+    const others = written.filter((look) => !MAIN.includes(look));
+    const grouped = this.grouped && others.length > 1;
+    this.root.classList.toggle("ouro-grouped", grouped);
+    const shown = grouped
+      ? [...written.filter((look) => MAIN.includes(look)), OTHERS]
+      : [...written];
+    if ([...this.entries.keys()].join() !== shown.join()) this.build(shown, marked);
+    for (const [key, { item, count }] of this.entries) {
+      const looks = written.filter((look) => belongs(look, key));
+      const number = looks.reduce((sum, look) => sum + (sofar.get(look) || 0), 0),
+        whole = looks.reduce((sum, look) => sum + all.get(look), 0);
+      count.textContent = String(number);
+      count.style.minWidth = String(whole).length + "ch";
+      item.toggleAttribute("data-later", !number); // its place is there: nothing moves
+    }
+    this.more.hidden = others.length < 2 || this.root.closest(".ouro-learn") !== null;
+    this.more.textContent = grouped ? `+${others.length} more` : "fewer";
+  }
+
+  /**
+   * @param {string[]} keys
+   * @param {boolean} marked
+   */
+  build(keys, marked) {
+    this.entries.clear();
+    const items = keys.map((key) => {
+      const look = this.looks.get(key) || { glyph: "✚", label: "other sources" },
+        { item, button } = entry(key, look.glyph, look.label),
+        count = make("b");
+      button.append(count);
+      button.addEventListener("click", () => this.choose(key));
+      button.addEventListener("pointerenter", () => this.only(key));
+      button.addEventListener("pointerleave", () => this.only(this.chosen));
+      this.entries.set(key, { item, count });
+      return item;
+    });
+    const last = make("li");
+    last.append(this.more);
+    this.list.replaceChildren(...items, last);
+    if (marked) drawMark(this.list);
+  }
+
+  /** @param {string} key */
+  choose(key) {
+    this.chosen = this.chosen === key ? "" : key;
+    this.only(this.chosen);
+    for (const [look, { item }] of this.entries)
+      item.firstElementChild.setAttribute("aria-pressed", String(look === this.chosen));
+  }
+}
+
+/**
+ * Return an entry that can be chosen.
+ * @param {string} key
+ * @param {string} glyph
+ * @param {string} label
+ */
+function entry(key, glyph, label) {
+  const item = make("li", "ouro-key"),
+    button = make("button", "ouro-only"),
+    sign = make("span", "ouro-glyph", glyph);
+  item.dataset.look = key;
+  button.type = "button";
+  button.setAttribute("aria-pressed", "false");
+  sign.setAttribute("aria-hidden", "true");
+  button.append(sign, make("span", "ouro-sample", label));
+  item.append(button);
+  return { item, button };
 }
 
 /**
@@ -64,6 +180,24 @@ export function drawMeaning(container, looks) {
     name.append(glyph, make("span", "ouro-sample", look.label));
     container.append(name, make("dd", "", look.sentence));
   }
+}
+
+/**
+ * Draw what a run was asked for: its prompt in one line, and the conditions of its text.
+ * @param {HTMLElement} root
+ * @param {{ prompt: string, conditions: { words: string, changed: boolean }[] }} caption
+ */
+export function drawCaption(root, { prompt, conditions }) {
+  const asked = root.querySelector(".ouro-asked");
+  asked.textContent = prompt;
+  asked.title = prompt;
+  root.querySelector(".ouro-conditions").replaceChildren(
+    ...conditions.map(({ words, changed }) => {
+      const item = make("li", "", words);
+      item.toggleAttribute("data-changed", changed);
+      return item;
+    }),
+  );
 }
 
 /**

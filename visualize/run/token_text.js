@@ -5,6 +5,20 @@
 import { foreign, inline, make, mirrored, numberGoesOn } from "../kit/dom.js";
 /** @import { Token, Step, Parting } from "../kit/types" */
 
+/**
+ * Return the number of tokens of each look that a step wrote.
+ * @param {Step} step
+ */
+export function looksOf({ tokens, nodes }) {
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const { node, look } of tokens) {
+    const writer = node === undefined ? look : nodes[node - 1].look;
+    counts.set(writer, (counts.get(writer) || 0) + 1);
+  }
+  return counts;
+}
+
 export class TokenText {
   /** @param {HTMLElement} container */
   constructor(container) {
@@ -77,6 +91,7 @@ export class TokenText {
     if (apart) foreign(span);
     else this.reads(text);
     span.dataset.source = "context";
+    span.toggleAttribute("data-folded", apart); // it stands above the text, in one line
     this.container.append(span);
   }
 
@@ -141,6 +156,7 @@ export class TokenText {
     const proposed = token.node !== undefined;
     const facts = proposed ? { ...step.nodes[token.node - 1], ...token } : token;
     const span = make("span", "ouro-token", token.text);
+    span.toggleAttribute("data-piece", !token.text); // of a character that a later token completes
     span.dataset.index = String(this.tokens);
     if (proposed) span.dataset.node = String(token.node);
     // run.css paints its look: background and underline, in the --tone of palette.py
@@ -161,11 +177,8 @@ export class TokenText {
   countsTo(steps) {
     if (steps >= this.steps.length) return this.counts;
     const counts = new Map();
-    for (const { tokens, nodes } of this.steps.slice(0, steps))
-      for (const { node, look } of tokens) {
-        const written = node === undefined ? look : nodes[node - 1].look;
-        counts.set(written, (counts.get(written) || 0) + 1);
-      }
+    for (const step of this.steps.slice(0, steps))
+      for (const [look, count] of looksOf(step)) counts.set(look, (counts.get(look) || 0) + count);
     return counts;
   }
 

@@ -6,7 +6,7 @@ import { embed } from "./embedding.js";
 import { rememberRun } from "../kit/own_runs.js";
 import { TokenStage } from "./token_stage.js";
 import { TokenStatus } from "./token_status.js";
-import { drawMeaning, drawNotices, drawNumbers, drawTiles } from "./token_summary.js";
+import { drawCaption, drawMeaning, drawNotices, drawNumbers, drawTiles } from "./token_summary.js";
 /** @import { Facts, Mount } from "../kit/types" */
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -35,7 +35,7 @@ export function mount(element, props, watch, trigger) {
   const part = (/** @type {string} */ name) => root.querySelector(".ouro-" + name);
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const status = new TokenStatus(root);
-  const stage = new TokenStage(root, looks, status, (node, facts) =>
+  const stage = new TokenStage(root, looks, props.plotly, status, (node, facts) =>
     trigger("select", told(node, facts)),
   );
   if (props.asks) stage.card.lesson = "#learn/guess";
@@ -71,6 +71,7 @@ export function mount(element, props, watch, trigger) {
       }
     } // else steps are missing here, and a later view from 0 brings them
     status.show(value);
+    if (value.conditions) drawCaption(root, value);
     if (value.tiles) drawTiles(part("tiles"), value.tiles);
     if (value.notices) drawNotices(part("notices"), value.notices, again);
     if (value.sentence !== undefined) fill(part("sentence"), value.sentence);
@@ -78,6 +79,8 @@ export function mount(element, props, watch, trigger) {
       drawNumbers(part("numbers"), value.numbers);
       part("why-fast").hidden = !value.numbers.length;
     }
+    if (value.charts) stage.charts.show(value.run, value.charts, stage.text.steps);
+    if (value.rival) stage.rival.begin(value.rival);
     if (value.steps && value.done) {
       stage.finish(value.steps, value.ended); // the last token's text may be completed only now
       if (value.parts) stage.text.markParting(value.parts);
@@ -89,12 +92,22 @@ export function mount(element, props, watch, trigger) {
     root.toggleAttribute("data-timing", Boolean(value.timing));
     if (!stage.hands.stop) stage.hands.rove(part("text").querySelector(".ouro-token"));
     if (value.status !== undefined) status.announce(value.status, value.done);
-    if (value.plays && value.plays !== played && !still.matches) {
-      // the run plays already before the page is built, see opening.py
-      const begun = played === null && document.getElementById("ouro-opening")?.dataset.begun;
-      stage.timeline.play(begun ? (performance.now() - Number(begun)) / 1000 : 0);
-      played = value.plays;
-    }
+    if (value.step) tell("ouro:seek", { run: value.run, step: value.step });
+    else if (value.plays && value.plays !== played) lead(value);
+    else if (value.rests) stage.rest();
+    else stage.tick(stage.timeline.seconds);
+  }
+
+  /**
+   * Play a recorded run, and rest at its best step.
+   * @param {any} value
+   */
+  function lead({ plays, tour }) {
+    // the run plays already before the page is built, see opening.py
+    const begun = played === null && document.getElementById("ouro-opening")?.dataset.begun;
+    played = plays;
+    if (still.matches || !tour) stage.rest();
+    else stage.lead(tour, begun ? (performance.now() - Number(begun)) / 1000 : 0);
   }
 
   /** @param {any} value */
@@ -103,6 +116,9 @@ export function mount(element, props, watch, trigger) {
     for (const name of ["numbers", "notices", "title", "sentence"]) part(name).replaceChildren();
     status.spoken = 0;
     const apart = Boolean(value.prompt && value.chat);
+    root.dataset.asked = value.asked ? JSON.stringify(value.asked) : "";
+    root.dataset.recorded = String(Boolean(value.plays));
+    if (props.asks) tell("ouro:shown");
     stage.start(value.run, apart ? value.prompt + "\n\n" : value.prompt, apart);
     if (props.asks && !value.done) tell("ouro:begun", { run: value.run });
   }
@@ -173,6 +189,11 @@ export function mount(element, props, watch, trigger) {
       act(on);
     });
   press("guesses", (on) => root.classList.toggle("ouro-guessing", on));
+  const unfold = () => part("text").querySelector(".ouro-prompt")?.toggleAttribute("data-folded");
+  part("asked").addEventListener("click", unfold);
+  part("asked").addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Enter") unfold();
+  });
   press("windowed", (on) => {
     stage.tree.windowed = on;
     stage.picture();
@@ -198,7 +219,7 @@ export function mount(element, props, watch, trigger) {
         span &&
         (span.querySelector(`[data-node="${node}"]`) ||
           span.querySelector(".ouro-token:not([data-node])"));
-      if (token) stage.lock(token);
+      if (token) stage.open(token);
     },
     hideCard: () => stage.card.hide(),
     see: (/** @type {number} */ step) => stage.see(step),

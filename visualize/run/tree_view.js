@@ -5,6 +5,11 @@ import { draw, make, visible } from "../kit/dom.js";
 import { TokenText } from "./token_text.js";
 /** @import { Looks, Step } from "../kit/types" */
 
+/** Pixels of a letter, beside a text inside its box, and between boxes; run.css has the fonts. */
+const ROOMY = { letter: 7.4, inset: 9, gap: 26 };
+/** A tree that would be wider than its place. */
+const DENSE = { letter: 6.1, inset: 4, gap: 9 };
+
 export class TreeView {
   /**
    * @param {HTMLElement} container
@@ -61,8 +66,9 @@ export class TreeView {
    * Place nodes in columns by depth, and in rows so that a branch continues in the row of its
    * parent.
    * @param {{ text: string, parent: number }[]} nodes
+   * @param {typeof ROOMY} size
    */
-  static layout(nodes) {
+  static layout(nodes, { letter, inset, gap }) {
     const children = new Map();
     nodes.forEach(
       (node, n) =>
@@ -79,7 +85,10 @@ export class TreeView {
      */
     const walk = (n, depth) => {
       const text = visible(nodes[n].text);
-      widths[depth] = Math.max(widths[depth] || 0, Math.min(150, 18 + 7.4 * [...text].length));
+      widths[depth] = Math.max(
+        widths[depth] || 0,
+        Math.min(150, 2 * inset + letter * [...text].length),
+      );
       cells[n] = { depth, row };
       (children.get(n) || []).forEach(
         (/** @type {number} */ child, /** @type {number} */ index) => {
@@ -90,8 +99,8 @@ export class TreeView {
     };
     walk(0, 0);
     const starts = [4];
-    widths.forEach((width, depth) => (starts[depth + 1] = starts[depth] + width + 26));
-    return { cells, widths, starts, rows: row + 1 };
+    widths.forEach((width, depth) => (starts[depth + 1] = starts[depth] + width + gap));
+    return { cells, widths, starts, rows: row + 1, whole: starts.at(-1) - gap + 4 };
   }
 
   /**
@@ -132,10 +141,13 @@ export class TreeView {
       this.container.replaceChildren(none);
       return this.edge();
     }
-    const { cells, widths, starts, rows } = TreeView.layout(nodes);
+    const { clientWidth } = this.container,
+      fits = [ROOMY, DENSE].find((size) => TreeView.layout(nodes, size).whole <= clientWidth),
+      size = fits || DENSE;
+    const { cells, widths, starts, rows, whole: width } = TreeView.layout(nodes, size);
     const high = 30,
-      width = starts[starts.length - 1] - 18,
       height = rows * high + 8;
+    this.container.toggleAttribute("data-dense", size === DENSE);
     const label = `Token tree of step ${step.index + 1}`;
     const svg = draw("svg", {
       width,
@@ -165,7 +177,7 @@ export class TreeView {
     nodes.forEach((node, n) => {
       const group = draw("g", { class: "ouro-node", ...(n ? { "data-below": n } : {}) });
       const text = visible(node.text),
-        fitting = Math.floor((widths[cells[n].depth] - 18) / 7.4 + 0.01);
+        fitting = Math.floor((widths[cells[n].depth] - 2 * size.inset) / size.letter + 0.01);
       const short =
         [...text].length > fitting ? [...text].slice(0, fitting - 1).join("") + "…" : text;
       if (n >= proposals) group.dataset.window = "";
@@ -183,7 +195,10 @@ export class TreeView {
         height: 22,
         rx: 6,
       };
-      group.append(draw("rect", box), draw("text", { x: box.x + 9, y: middle(n) + 4 }, short));
+      group.append(
+        draw("rect", box),
+        draw("text", { x: box.x + size.inset, y: middle(n) + 4 }, short),
+      );
       svg.append(group);
     });
     this.container.replaceChildren(svg);

@@ -9,16 +9,19 @@ from typing import Any
 from ouroboros_core.environment import processor_name
 from ouroboros_core.messages import counted
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import AUTO
 from ouroboros_core.sources import LOOKS, key_of
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.reasons import Piece, Reasons, origin
 from ouroboros_core.trace.summary import Summary, Verdict
 from ouroboros_core.trace.trace import Judged, Step, Trace
 from visualize.kit import labels
-from visualize.run import diagnosis
+from visualize.run import diagnosis, figures
 
 View = dict[str, Any]
 """Data that a script of the page draws."""
+NEW_TOKENS = 128
+"""The page's default of the most new tokens."""
 LIVE = "live"
 """The badge of a run that a visitor makes here; token_view.js also knows it."""
 
@@ -198,7 +201,21 @@ def notices(summary: Summary, can_rerun: bool) -> list[View]:
     elif summary.busy:
         notes.append({"words": diagnosis.busy_warning(summary)})
         notes[-1] |= {"act": "again", "label": "Measure again"} if can_rerun else {}
+    if automatic_off(trace):
+        words = (
+            f"{labels.method(trace.method)} switched itself off: its automatic choice expects no "
+            "gain from guesses on this machine."
+        )
+        notes.append({"words": words})
+        notes[-1] |= {"act": "fixed", "label": "Show it anyway"} if can_rerun else {}
     return notes
+
+
+def automatic_off(trace: Trace) -> bool:
+    """Return whether a method with automatic amounts had the target check next to nothing: in fewer
+    than one of ten steps."""
+    checked = sum(step.width > 1 for step in trace.steps)
+    return AUTO in trace.hyperparameters.values() and 10 * checked < len(trace.steps)
 
 
 def _empty_answer(end: str, chat: bool) -> str:
@@ -268,6 +285,32 @@ def title(trace: Trace) -> str:
     return f"{described}, under its generation_config.json: {settings}"
 
 
+def caption(trace: Trace) -> View:
+    """Return what a run was asked for: prompt, method, settings and models, and its conditions, of
+    which those that are not the page's defaults are marked."""
+    sampling = Sampling.model_validate(trace.sampling)
+    defaults = Sampling()
+    conditions = [{"words": "greedy", "changed": False}]
+    if sampling.temperature:
+        words = [
+            f"{labels.setting(name)} {value}"
+            for name, value in sampling
+            if name in ("temperature", "seed") or value != getattr(defaults, name)
+        ]
+        conditions = [{"words": ", ".join(words), "changed": True}]
+    if trace.max_new_tokens != NEW_TOKENS:
+        words_ = f"at most {counted(trace.max_new_tokens, 'token')}"
+        conditions.append({"words": words_, "changed": True})
+    if not trace.prompt.chat:
+        conditions.append({"words": "no chat template", "changed": True})
+    return {
+        "prompt": trace.prompt.text,
+        "chat": trace.prompt.chat,
+        "title": title(trace),
+        "conditions": conditions,
+    }
+
+
 def _identical(summary: Summary) -> tuple[str, str]:
     """The verdict on the text in a word or two, and its explanation."""
     match summary.verdict:
@@ -314,21 +357,24 @@ def run_view(
     status = status_of(summary)
     if summary.difference is not None and summary.difference.tie:
         status += f". {summary.difference_sentence}"
-    optional = {"theory": theory_view(summary), "parts": parting_view(summary)}
+    optional = {
+        "theory": theory_view(summary),
+        "parts": parting_view(summary),
+        "rival": rival_view(summary),
+    }
     return {
         "seq": seq,
         "run": run,
         "from": start,
         "steps": steps_view(trace.steps, trace.texts, summary.sampling, piece_of(trace), start),
-        "prompt": trace.prompt.text,
-        "chat": trace.prompt.chat,
+        **caption(trace),
         "badge": badge_text,
-        "title": title(trace),
         "tiles": tiles(summary),
         "notices": notices(summary, can_rerun),
         "numbers": diagnosis.sections(summary),
         "status": status,
         "sentence": sentence(summary),
+        "charts": figures.first_charts(summary),
         "ended": trace.ending == "stop token",
         "done": True,
     } | {name: view for name, view in optional.items() if view}
@@ -353,6 +399,15 @@ def parting_view(summary: Summary) -> View | None:
     return {"index": index, "mark": "tie" if tie else "other", "words": words}
 
 
+def rival_view(summary: Summary) -> View | None:
+    """Return the texts of plain decoding's tokens and their seconds, to stand beside a run."""
+    plain = summary.baseline
+    if plain is None or not plain.steps:
+        return None
+    seconds = [round(value, 3) for value in metrics.seconds_to_token(plain)]
+    return {"texts": list(plain.texts), "seconds": seconds}
+
+
 def theory_view(summary: Summary) -> View | None:
     """A run as a point on the theory's curves: mean depth of its proposals, tokens per step, speed
     over plain decoding."""
@@ -362,33 +417,4 @@ def theory_view(summary: Summary) -> View | None:
         "gamma": round(summary.proposal_depth, 2),
         "tokens": round(summary.tokens_per_pass, 3),
         "speedup": round(summary.speedup, 3),
-    }
-
-
-def lane_view(name: str, summary: Summary) -> View:
-    """A lane of a race: its steps, and its row of the table. After the comma behind a speedup
-    stands a remark."""
-    trace, speedup = summary.trace, summary.speedup
-    plain = trace is summary.baseline
-    busy = not plain and summary.busy is not None
-    factor = "–" if speedup is None else f"{speedup:.2f}×"
-    if summary.rounds and not plain:
-        factor += f", {summary.rounds.remark}"
-    if busy and speedup is not None:
-        factor += ", measured on a busy machine"
-    parting = parting_view(summary)
-    return {
-        "name": name,
-        "busy": busy,
-        "steps": steps_view(trace.steps, trace.texts, summary.sampling, piece_of(trace)),
-        **({"parts": parting} if parting else {}),
-        "row": [
-            str(summary.tokens),
-            str(summary.steps),
-            f"{summary.tokens_per_pass:.2f}",
-            f"{summary.seconds:.2f}",
-            f"{summary.tokens_per_second:.1f}",
-            factor,
-            "the reference" if plain else _identical(summary)[0],
-        ],
     }

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WARM_UP_TOKENS = 8
+SMALL = 10**9
+"""Parameters below which a model is called small."""
 EMBEDDED = "SmolLM2-135M with its own draft"
 """The name of the pair that ships with the project."""
 TOO_LARGE = "these models do not fit into the memory of this machine: choose smaller ones"
@@ -111,6 +113,19 @@ class Models:
             return None
         return loading.result()
 
+    def lacking(self, name: str = "") -> dict[str, str]:
+        """Return by method what the pair lacks for it; nothing is known before it is loaded."""
+        from ouroboros_core.decoding.generation import lacking
+
+        pair = self.if_loaded(name)
+        if pair is None:
+            return {}
+        needs = {
+            kind.id: lacking(pair, kind, kind.Hyperparameters())
+            for kind in methods.available().values()
+        }
+        return {method: need.value for method, need in needs.items() if need}
+
     def loaded(self, name: str) -> Pair:
         """Return a pair that is in memory."""
         pair = self.if_loaded(name)
@@ -149,28 +164,11 @@ class Models:
         if loading.exception() is not None:
             return f"The models could not be loaded: {loading.exception()}"
         pair = loading.result()
-        drafts = ", ".join(pair.beside) or "no draft model"
-        return f"Ready: {pair.target.name} with {drafts}, on {pair.environment.where}."
-
-    def check_draft(self, pair: str, draft: str) -> None:
-        """Raise InvalidInput for a draft, by path or Hub id, that may not be loaded with a pair."""
-        target = self.choice(pair).target
-        offered = {
-            "none",
-            *(
-                choice.draft
-                for choice in self.choices.values()
-                if choice.target == target and choice.draft
-            ),
-        }
-        loaded = self.if_loaded(pair)
-        if loaded is not None and loaded.draft_name is not None:
-            offered.add(loaded.draft_name)
-        if not self.own and draft not in offered:
-            raise InvalidInput(
-                f"the draft {draft[:80]} is not offered here; choose one of: "
-                + ", ".join(sorted(offered))
-            )
+        size = pair.target.model.num_parameters()
+        words = f"Ready: new runs use {pair.target.name}"
+        if size < SMALL:
+            return f"{words}, a small model ({size / 1e6:.0f}M): simple answers, with mistakes."
+        return f"{words}, on {pair.environment.where}."
 
 
 _IMPORTING = threading.Lock()

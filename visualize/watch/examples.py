@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Example:
-    """A prompt with the label of its chip, and a note on its difficulty."""
+    """A prompt with the label of its chip, and a note on its difficulty.
+
+    method, settings  for an example of one method, which chooses it; otherwise the visitor's
+                      choice stays
+    """
 
     label: str
     note: str
     prompt: str
     chat: bool = True
+    method: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 EXAMPLES = (
@@ -33,6 +40,13 @@ EXAMPLES = (
         "storm two years ago, is to be replaced, and the reading room on the first floor gets new windows. During the work, the "
         "children's books can be borrowed from the school on Mill Street, and the newspapers from the town hall. The mayor said "
         "the works cost less than planned, because the carpenters' guild gave the timber.",
+    ),
+    Example(
+        "Repeating class",
+        "for Ouroboros: a class repeats its phrases, so many candidate suffixes are accepted behind two draft tokens",
+        "Write a Python class Point with methods for add, subtract, multiply and divide, each with a docstring.",
+        method="ouroboros",
+        settings={"gamma": 2, "top_k_suffixes": 3, "extended": True},
     ),
     Example("Three tips", "half easy: a list has a form", "Give me three tips for better sleep."),
     Example("Gravity", "hard: a definition in free words", "What is gravity?"),

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ouroboros_core.benchmark.protocol import ROUNDS, Measured, measure
 from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
-from visualize.kit import plots
-from visualize.run import figures, live
+from visualize.run import figures, live, permalink
 from visualize.run import view as views
 from visualize.run.live import Charts
 from visualize.run.view import View
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from ouroboros_core.trace.speedup import Speedup
     from ouroboros_core.trace.trace import Step, Trace
 
-CHART_PAUSE = 0.12
-"""Seconds after an update with a chart, as `live.TEXT_PAUSE`."""
 UNHURRIED = 5
 """A run that is shown is timed once more if its time, which a lent GPU limits, allows this many of
 its kind: plain decoding may take three times as long."""
@@ -195,36 +192,29 @@ class Live:
         view = {
             "run": self._name,
             "badge": views.LIVE,
-            "title": views.title(trace),
-            "prompt": task.prompt,
-            "chat": task.chat,
+            **views.caption(trace),
+            "asked": permalink.of_task(task).asked,
             "seq": self._seq,
             "from": 0,
             "steps": [],
             "status": "Reading the prompt …",
             "tiles": [],
+            "charts": figures.begun_charts(),
         }
-        charts = dict.fromkeys(figures.growing(()), plots.empty("The first step is under way."))
         facts = {"prompt_tokens": len(trace.prompt.tokens)}
-        return Started(self._name, trace, memory, view=view, charts=charts, facts=facts)
+        return Started(self._name, trace, memory, view=view, facts=facts)
 
     def progress(self) -> Generator[Progress, None, None]:
         """Generate; yield new steps as often as the text may move.
 
         If there are charts, a pause follows each update. `written` or `finished` bring the rest.
         """
-        steps = self.generation.steps  # this list grows
-        drawn = 0
         for _ in live.paced(self.generation):
-            charts: Charts = {}
-            if self._charts and live.redraws(len(steps), drawn):
-                drawn = len(steps)
-                charts = figures.growing(steps)
-            yield self._new_steps(charts)
+            yield self._new_steps()
             if self._charts:
-                time.sleep(CHART_PAUSE if charts else live.TEXT_PAUSE)
+                time.sleep(live.TEXT_PAUSE)
 
-    def _new_steps(self, charts: Charts) -> Progress:
+    def _new_steps(self) -> Progress:
         generation = self.generation
         tokens = counted(len(generation.texts), "token")
         self._seq += 1
@@ -243,7 +233,6 @@ class Live:
             new_texts=tuple(generation.texts[len(generation.texts) - count :]),
             pieces={token: generation.piece(token) for step in steps for token in step.occurring},
             view=view,
-            charts=charts,
             tokens=len(generation.texts),
             steps=len(generation.steps),
         )
@@ -255,7 +244,7 @@ class Live:
         compared = trace.method != "autoregressive"
         doing = "Timing it against plain decoding" if compared else "Timing it"
         view |= {"status": f"{view['status']}. {doing} …", "timing": True}
-        charts = figures.all_charts(summary) if self._charts else {}
+        charts = figures.more_charts(summary) if self._charts else {}
         tokens, steps = len(trace.tokens), len(trace.steps)
         return Written(trace, memory, view=view, charts=charts, tokens=tokens, steps=steps)
 
@@ -268,7 +257,7 @@ class Live:
         view = self._view(summary)
         doing = f"{rounds.doing[0].upper()}{rounds.doing[1:]}"
         view |= {"status": f"{view['status']}. {doing} …", "notices": [], "timing": True}
-        charts = figures.all_charts(summary) if self._charts else {}
+        charts = figures.more_charts(summary) if self._charts else {}
         return Compared(trace, baseline, difference, speedup, view=view, charts=charts)
 
     def finished(
@@ -284,7 +273,7 @@ class Live:
         speedup = rounds.speedup(METHOD) if rounds else None
         summary = Summary(trace, baseline, difference, speedup)
         view = self._view(summary)
-        charts = figures.all_charts(summary) if self._charts else {}
+        charts = figures.more_charts(summary) if self._charts else {}
         return Finished(
             trace,
             baseline,

@@ -1,36 +1,80 @@
 // @ts-check
-// Cards of the methods that most visitors want. Triggers `choose_method`.
-import { make } from "../kit/dom.js";
+// Cards of the methods that most visitors want, and a sheet of all methods. A click runs the prompt
+// in the box, or triggers `choose_method` to play its recorded run.
+import { make, tell } from "../kit/dom.js";
+import { asksAnew, changes, inputs } from "../kit/asked.js";
 /** @import { Mount } from "../kit/types" */
 
 /** @type {Mount} */
 export function mount(element, props, watch, trigger) {
-  const group = element.querySelector(".ouro-methods");
+  const panel = element.closest(".ouro-main");
+  const group = element.querySelector(".ouro-methods"),
+    all = element.querySelector(".ouro-all"),
+    sheet = element.querySelector(".ouro-sheet");
   /** @type {Map<string, HTMLButtonElement>} */
-  const cards = new Map(props.cards.map((/** @type {any} */ card) => [card.id, build(card)]));
+  const cards = new Map(
+    props.cards.map((/** @type {any} */ card) => {
+      const node = button(card);
+      node.setAttribute("role", "radio");
+      return [card.id, node];
+    }),
+  );
   const order = [...cards.values()];
+  /** @type {Map<string, HTMLButtonElement>} */
+  const entries = new Map();
+  let name = ""; // of a chosen method without a card
 
-  /** @param {{ id: string, name: string, line: string }} card */
-  function build({ id, name, line }) {
-    const card = make("button", "ouro-method");
-    card.type = "button";
-    card.setAttribute("role", "radio");
-    card.append(make("b", "", name), make("span", "", line));
-    card.addEventListener("click", () => {
-      check(id);
-      trigger("choose_method", { method: id });
+  /** @param {{ id: string, name: string, line: string }} method */
+  function button({ id, name, line }) {
+    const node = make("button", "ouro-method");
+    node.type = "button";
+    node.append(make("b", "", name), make("span", "", line));
+    node.addEventListener("click", () => {
+      sheet.close();
+      choose(id);
+      if (!play(id)) run();
     });
-    return card;
+    return node;
   }
 
+  /** @param {string} method */
+  const choose = (method) => tell("ouro:method", { method });
+
   /**
-   * Mark the chosen card. The chosen card, or the first, is the group's tab stop.
+   * Play the recorded run of the prompt in the box, while a recorded run is shown and no setting is
+   * changed; return whether there is one.
    * @param {string} method
    */
-  function check(method) {
+  function play(method) {
+    const shown = panel.querySelector(".ouro-run");
+    const recorded = props.recorded[inputs.prompt]?.includes(method);
+    if (shown?.dataset.recorded !== "true" || !recorded || changes().length) return false;
+    trigger("choose_method", { method, prompt: inputs.prompt });
+    return true;
+  }
+
+  /** Run the prompt in the box, unless it is empty, a run is under way, or its run is shown. */
+  function run() {
+    const busy = panel.querySelector(".ouro-buttons[data-busy]");
+    if (busy || !inputs.prompt.trim() || !asksAnew(panel)) return;
+    setTimeout(() => panel.querySelector("#generate").click());
+  }
+
+  function check() {
+    const { method } = inputs.state;
     for (const [id, card] of cards) card.setAttribute("aria-checked", String(id === method));
+    for (const [id, entry] of entries) entry.setAttribute("aria-pressed", String(id === method));
+    name = cards.has(method) ? "" : inputs.methods.get(method)?.name || "";
+    all.setAttribute("aria-pressed", String(Boolean(name)));
+    all.querySelector("b").textContent = name || "All methods";
+    all.querySelector("span").textContent = name ? "All methods …" : `${entries.size} of them`;
     const stop = cards.get(method) || order[0];
     for (const card of order) card.tabIndex = card === stop ? 0 : -1;
+  }
+
+  function hide() {
+    const { lacking } = JSON.parse(props.value);
+    for (const [id, entry] of entries) entry.hidden = id in lacking;
   }
 
   group.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
@@ -40,12 +84,30 @@ export function mount(element, props, watch, trigger) {
     const at = order.findIndex((card) => card === document.activeElement);
     if (by === undefined || at < 0) return;
     event.preventDefault();
-    const next = order[(at + by + order.length) % order.length];
-    next.focus();
-    next.click();
+    const next = (at + by + order.length) % order.length;
+    order[next].focus();
+    choose(props.cards[next].id);
+    play(props.cards[next].id);
   });
+  for (const { title, line, methods } of props.families) {
+    const family = make("section", "ouro-family");
+    family.append(make("h3", "", title), make("p", "ouro-note", line));
+    for (const method of methods) {
+      const entry = button(method);
+      entry.title = method.line;
+      entries.set(method.id, entry);
+      family.append(entry);
+    }
+    element.querySelector(".ouro-families").append(family);
+  }
   group.append(...order);
-  const show = () => check(JSON.parse(props.value).method);
-  show();
-  watch("value", show);
+  all.addEventListener("click", () => sheet.showModal());
+  element.querySelector(".ouro-close").addEventListener("click", () => sheet.close());
+  sheet.addEventListener("click", (/** @type {MouseEvent} */ event) => {
+    if (event.target === sheet) sheet.close(); // beside it
+  });
+  document.addEventListener("ouro:inputs", check);
+  check();
+  hide();
+  watch("value", hide);
 }

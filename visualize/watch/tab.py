@@ -6,47 +6,54 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from ouroboros_core import methods, rules
 from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.settings import AUTO
 from ouroboros_core.trace.summary import Summary
 from visualize.gallery import runs as gallery
 from visualize.kit import plots
 from visualize.kit.events import PRIVATE, at_the_end, errors_on_page, field, sent
-from visualize.kit.inputs import RunInputs, chosen, learns
+from visualize.kit.inputs import RunInputs, learns
 from visualize.kit.markup import MOTTO
 from visualize.kit.plot_view import PlotView
 from visualize.kit.setting_input import NOTHING_YET
+from visualize.kit.settings_view import merged
 from visualize.run import figures, permalink, saving
 from visualize.run import view as views
 from visualize.run.components import DetailsView, SaveView, TokenView
-from visualize.run.figures import CHARTS, Chart, all_charts
+from visualize.run.figures import MORE_CHARTS, Chart, more_charts
+from visualize.run.permalink import Inputs
+from visualize.run.tour import tour
 from visualize.run.view import View
 from visualize.server.errors import describe
 from visualize.server.jobs import Update, Waiting
 from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
-from visualize.watch import endpoint, warm_start
+from visualize.watch import endpoint, visit, warm_start
 from visualize.watch.job import Finished, RunJob, RunUpdate, Written
 from visualize.watch.session import Order, Session
+from visualize.watch.visit import VisitRun
 from visualize.what_if import view as what_if_view
 from visualize.what_if.components import WhatIfView
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.trace.speedup import Speedup
     from ouroboros_core.trace.trace import Trace
 
 WHAT_IF = "what_if"
 """Beside the charts: the run on another machine."""
-RECORDED = gallery.first(methods.DEFAULT) or next(iter(gallery.runs()))
+RECORDED = "java-union"
 """The recorded run on screen before any model is loaded."""
-CHAT = "chat"
-"""The act of the view that asks for the chat template, after an empty answer without it."""
+CHAT, FIXED = "chat", "fixed"
+"""Acts of a notice: the last run with the chat template, after an empty answer without it; and
+with fixed amounts, where the automatic choice has proposed next to nothing."""
 ENDED = "() => { document.dispatchEvent(new CustomEvent('ouro:ended')); }"
 """Reports to the page's scripts that a run is over, whichever way."""
 
@@ -57,17 +64,18 @@ class WatchPanel:
     def __init__(self, runner: Runner, pair: Any) -> None:
         """pair: the component in which a visitor chooses the models, for all tabs."""
         self.runner, self.pair = runner, pair
-        self.first = trace, baseline = gallery.trace(RECORDED), gallery.baseline(RECORDED)
-        self.inputs = RunInputs(runner.limits.new_tokens, trace)
-        summary = Summary(trace, baseline, rounds=gallery.speedup(RECORDED))
-        drawn = all_charts(summary)
-        shown = views.run_view(summary, run="recorded", seq=0, badge_text=views.badge(trace))
-        shown |= {"plays": RECORDED}
+        trace, shown, drawn = _recorded_run(RECORDED)
+        self.first = trace, gallery.baseline(RECORDED)
+        self.inputs = RunInputs(runner.limits.new_tokens, trace.prompt.text)
         self.session = gr.State(Session())
         self.drawn = gr.State({})
         with gr.Row(elem_classes="ouro-main ouro-watch"):
             with gr.Column(min_width=0, elem_classes="ouro-inputs"):
-                gr.Markdown(MOTTO, elem_classes="ouro-motto")
+                with gr.Row(elem_classes="ouro-mottos"):
+                    gr.Markdown(MOTTO, elem_classes="ouro-motto")
+                    self.models = gr.Markdown(
+                        runner.models.state(), elem_id="models", elem_classes="ouro-motto"
+                    )
                 self.inputs.build_prompt()
                 self.inputs.build_examples()
                 self.inputs.build_method()
@@ -78,25 +86,26 @@ class WatchPanel:
                 # may hold only some keys, and the steps from its `from` on.
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
                 self.saving = SaveView((*saving.TYPES, "link"), elem_id="save-view")
-                named = [{"id": chart.id, "label": chart.label} for chart in CHARTS]
+                self.visit = visit.VisitView(elem_id="visit")
+                named = [{"id": chart.id, "label": chart.label} for chart in MORE_CHARTS]
                 named.append({"id": WHAT_IF, "label": "Another machine"})
                 self.details = DetailsView(named, has_charts(trace), elem_id="details")
                 with gr.Row(elem_classes="ouro-charts"):
-                    self.charts = {chart.id: self._chart(chart, drawn) for chart in CHARTS}
+                    values = _chart_values(0, shown["run"], drawn)
+                    self.charts = {
+                        chart.id: self._chart(chart, value)
+                        for chart, value in zip(MORE_CHARTS, values, strict=True)
+                    }
                     self.what_if = WhatIfView(what_if_view.choices(), elem_id=f"chart-{WHAT_IF}")
-                self.models = gr.Markdown(
-                    self.runner.models.state(), elem_id="models", elem_classes="ouro-note"
-                )
         self._wire()
 
     @staticmethod
-    def _chart(chart: Chart, drawn: dict[str, Any]) -> PlotView:
-        later = None if chart.grow else plots.empty("Measured when the run has ended.")
+    def _chart(chart: Chart, value: dict[str, Any]) -> PlotView:
         return PlotView(
-            {"seq": 0, "run": "recorded", "figure": drawn[chart.id]},
+            value,
             label=chart.title,
             axis=chart.axis,
-            later=later,
+            later=plots.empty("Measured when the run has ended."),
             elem_id=f"chart-{chart.id}",
         )
 
@@ -104,10 +113,9 @@ class WatchPanel:
         self.inputs.wire()
         # `ask` holds the values of all inputs, gathered in the browser.
         inputs = [self.session, self.pair, self.inputs.ask]
-        growing = [self.charts[chart.id] for chart in CHARTS if chart.grow]
-        rest = [self.charts[chart.id] for chart in CHARTS if not chart.grow]
+        charts = [*self.charts.values()]
         # While it runs only what changes is an output: each costs the browser time at every update.
-        changing = [self.view, *growing, self.drawn]
+        changing = [self.view, self.drawn]
         runs = []
         for event in (self.inputs.gather().then, self.view.run_again):
             running = event(
@@ -118,12 +126,12 @@ class WatchPanel:
                 trigger_mode="once",
                 **PRIVATE,
             )
-            running.then(self.runner.models.state, self.pair, self.models, queue=False, **PRIVATE)
-            ended = [self.drawn, self.session], [self.details, *rest]
+            told = [self.models, self.inputs.cards]
+            running.then(self._about_models, self.pair, told, queue=False, **PRIVATE)
+            ended = [self.drawn, self.session], [self.details, *charts]
             running.success(self._rest, *ended, **PRIVATE)
-            running.failure(
-                self._left, self.session, [self.view, *self.charts.values()], queue=False, **PRIVATE
-            )
+            shown = [self.inputs.fault, self.view, *self.charts.values()]
+            running.failure(self._left, self.session, shown, queue=False, **PRIVATE)
             at_the_end(running, ENDED)
             timing = running.success(
                 self._time,
@@ -134,19 +142,16 @@ class WatchPanel:
                 **PRIVATE,
             )
             timing.success(self._rest, *ended, **PRIVATE)
+            for end in (running.then, running.failure, timing.then):
+                end(self._card, self.session, self.visit, queue=False, **PRIVATE)
             runs.append(running)
-        # Only on a visitor's own choice: a link or a reload brings the run that it shows.
         previewed = [self.view, self.details, *self.charts.values()]
-        here = [self.session, self.inputs.prompt]
-        shown = self.inputs.method.input(
-            self._preview, [*here, self.inputs.method], previewed, queue=False, **PRIVATE
+        self.inputs.cards.choose_method(
+            self._preview, self.session, previewed, queue=False, **PRIVATE
         )
-        self.inputs.follow(self.view, shown)
-        shown = self.inputs.cards.choose_method(
-            self._preview_card, here, previewed, queue=False, **PRIVATE
+        self.view.run_again(
+            self._follow, self.session, self.inputs.settings, queue=False, **PRIVATE
         )
-        self.inputs.follow(self.view, shown)
-        self.view.run_again(self._chatting, None, self.inputs.chat, queue=False, **PRIVATE)
         self.inputs.stop.click(None, cancels=runs, **PRIVATE)  # what follows is a failure of theirs
         self._wire_files()
         self.what_if.ask_what_if(
@@ -159,50 +164,97 @@ class WatchPanel:
         )
 
     def _wire_files(self) -> None:
-        """Files of the run, and of what its method remembers."""
-        self.saving.save_run(
-            self._save, [self.session, self.inputs.ask], self.saving, queue=False, **PRIVATE
+        """Files of the run, runs of this visit, and what the method remembers."""
+        self.visit.show_run(
+            self._show_run, self.session, self.outputs, concurrency_limit=None, **PRIVATE
         )
         memory, inputs = self.inputs.learned, [self.session, self.pair, self.inputs.ask]
+        self.saving.save_run(self._save, inputs, self.saving, queue=False, **PRIVATE)
+        linked = [self.inputs.fault, *self.outputs]
+        self.inputs.link.open_link(self._open_link, self.session, linked, queue=False, **PRIVATE)
         memory.save_memory(self._save_memory, inputs, memory, queue=False, **PRIVATE)
         memory.load_memory(
-            self._load_memory, inputs, [memory, self.inputs.warm], queue=False, **PRIVATE
+            self._load_memory, inputs, [memory, self.inputs.settings], queue=False, **PRIVATE
         )
 
     def attach_loading(self, blocks: gr.Blocks) -> None:
         """Say when the models are ready; take over the inputs of a link."""
-        blocks.load(self._wait, outputs=self.models, concurrency_limit=None, **PRIVATE)
-        self.pair.change(self.runner.models.state, self.pair, self.models, queue=False, **PRIVATE)
+        told = [self.models, self.inputs.cards]
+        blocks.load(self._wait, outputs=told, concurrency_limit=None, **PRIVATE)
+        self.pair.change(self._about_models, self.pair, told, queue=False, **PRIVATE)
         self.inputs.attach(blocks, self.view, list(self.charts.values()))
 
-    async def _wait(self) -> AsyncIterator[str]:
-        models = self.runner.models
-        yield models.state()
-        await models.until_ready()
-        yield models.state()
+    async def _wait(self) -> AsyncIterator[list[Any]]:
+        yield self._about_models()
+        await self.runner.models.until_ready()
+        yield self._about_models()
 
-    def show(self, session: Session, trace: Trace, baseline: Trace | None) -> list[Any]:
-        """Return the values of `outputs` that show a finished run with its inputs."""
+    def _about_models(self, pair: str = "") -> list[Any]:
+        """Return the state of the models, and what methods lack with them."""
+        models = self.runner.models
+        return [models.state(pair), {"lacking": models.lacking(pair)}]
+
+    def show(
+        self,
+        session: Session,
+        trace: Trace,
+        baseline: Trace | None,
+        recorded: str = "",
+        *,
+        speedup: Speedup | None = None,
+        badge: str = "",
+        key: str = "",
+    ) -> list[Any]:
+        """Return the values of `outputs` that show a finished run with its inputs.
+
+        recorded  the name of a recorded run, for a link to it
+        badge     of a run that is not recorded
+        key       of its card
+        """
         session.timing = None
-        session.show(trace, baseline)
+        session.show(trace, baseline, speedup=speedup, recorded=recorded)
         run, seq = uuid.uuid4().hex, time.time_ns()
-        summary = Summary(trace, baseline)
-        view = views.run_view(summary, run=run, seq=seq, badge_text=views.badge(trace))
+        summary = Summary(trace, baseline, rounds=speedup)
+        view = views.run_view(summary, run=run, seq=seq, badge_text=badge or views.badge(trace))
         inputs = permalink.of(trace)
-        written = (
-            self.inputs.write(inputs) if inputs else [gr.skip() for _ in self.inputs.components]
-        )
+        written = [gr.skip() for _ in self.inputs.components]
+        if inputs:
+            written = self.inputs.write(inputs)
+            view |= {"asked": inputs.asked}
         return [
-            view,
+            view | {"rests": True},
             {"has": has_charts(trace)},
-            *_chart_values(seq, run, all_charts(summary)),
+            visit.card(VisitRun(trace, baseline, speedup, key)),
+            *_chart_values(seq, run, more_charts(summary)),
             *written,
         ]
 
     @property
     def outputs(self) -> list[Any]:
         """Return the components that `show` changes."""
-        return [self.view, self.details, *self.charts.values(), *self.inputs.components]
+        shown = [self.view, self.details, self.visit, *self.charts.values()]
+        return [*shown, *self.inputs.components]
+
+    def _show_run(self, event: gr.EventData, session: Session) -> list[Any]:
+        """Show a run of this visit, which the browser kept."""
+        with errors_on_page():
+            run = visit.read(field(event, "run", dict))
+            return self.show(
+                session,
+                run.trace,
+                run.baseline,
+                speedup=run.speedup,
+                badge=views.LIVE,
+                key=run.key,
+            )
+
+    @staticmethod
+    def _card(session: Session) -> Any:
+        """Return the card of the run that has ended."""
+        trace, order = session.trace, session.last_order
+        if trace is None or order is None or not trace.steps:
+            return gr.skip()
+        return visit.card(VisitRun(trace, session.baseline, session.speedup, order.run))
 
     def _generate(
         self,
@@ -213,28 +265,34 @@ class WatchPanel:
         gathered: Any,
     ) -> Iterator[Any]:
         """Run the task of the inputs; or repeat the last run, if the view asked for that."""
-        with errors_on_page():
-            act, last = sent(event, "act"), session.last_order
-            if act is None or last is None:
-                task, warm = self.inputs.read(gathered)
-                order = Order(task, pair, warm)
-            else:
-                task = replace(last.task, chat=last.task.chat or act == CHAT)
-                order = Order(task, last.pair, last.warm)
-            session.place(order)
-            memory = partial(session.memory, task) if order.warm and learns(task.method) else None
-            job = RunJob(task, compare=True, find_memory=memory)
-            updates = self.runner.submit(job, pair=order.pair, visitor=visitor_id(request))
-            try:
+        try:
+            with errors_on_page(toast=False):
+                order = self._order(event, session, pair, gathered)
+                session.place(order)
+                learning = order.warm and learns(order.task.method)
+                memory = partial(session.memory, order.task) if learning else None
+                job = RunJob(order.task, compare=True, find_memory=memory)
+                updates = self.runner.submit(job, pair=order.pair, visitor=visitor_id(request))
                 yield from self._stream(updates, session, order)
-            except Exception:
-                order.failed = True
-                raise
+        except gr.Error as error:
+            session.fail(str(error.message))
+            raise
+
+    def _order(self, event: gr.EventData, session: Session, pair: str, gathered: Any) -> Order:
+        act, last = sent(event, "act"), session.last_order
+        if act is None or last is None:
+            task, warm = self.inputs.read(gathered)
+            return Order(task, pair, warm)
+        return Order(_again(last.task, act), last.pair, last.warm)
 
     @staticmethod
-    def _chatting(event: gr.EventData) -> Any:
-        """Tick the box when a run is repeated with the chat template."""
-        return True if sent(event, "act") == CHAT else gr.skip()
+    def _follow(session: Session, event: gr.EventData) -> Any:
+        """Set the inputs to those of the last run as a notice repeats it."""
+        if session.last_order is None:
+            return gr.skip()
+        task = _again(session.last_order.task, sent(event, "act"))
+        run = {"chat": task.chat}
+        return merged(methods.get(task.method), task.hyperparameters.model_dump(), run)
 
     @staticmethod
     def _stream(
@@ -293,23 +351,43 @@ class WatchPanel:
         """Return the ids of the run's charts, and the charts that are drawn at its end; nothing if
         another run has begun."""
         if session.begun is not None:
-            return [gr.skip() for chart in CHARTS if not chart.grow] + [gr.skip()]
-        charts = [(drawn or {}).get(chart.id, gr.skip()) for chart in CHARTS if not chart.grow]
+            return [gr.skip() for _ in range(1 + len(MORE_CHARTS))]
+        charts = [(drawn or {}).get(chart.id, gr.skip()) for chart in MORE_CHARTS]
         has = {"has": has_charts(session.shown[0])} if session.shown else gr.skip()
         return [has, *charts]
 
-    def _save(self, event: gr.EventData, session: Session, gathered: Any) -> dict[str, Any]:
-        """Return a file of the run that is shown, or a link to the inputs as they are."""
+    def _save(
+        self, event: gr.EventData, session: Session, pair: str, gathered: Any
+    ) -> dict[str, Any]:
+        """Return a file of the run that is shown; or a link to it, if it was recorded, else to the
+        inputs as they are."""
+        run = session.shown or self.first
+        name = session.recorded if session.shown else RECORDED
         try:
             kind = field(event, "kind", str)
-            if kind == "link":
-                shown = saving.link(self.inputs.read(gathered)[0])
-            else:
-                run = session.shown or self.first
+            if kind != "link":
                 shown = saving.file(kind, *run, session.difference)
+            elif name:
+                shown = saving.recorded_link(name, run[0])
+            else:
+                task, _ = self.inputs.read(gathered)
+                loaded = self.runner.models.if_loaded(pair)
+                shown = saving.link(task, loaded.target.name if loaded else "")
         except OuroborosError as error:
             shown = {"problem": str(error)}
         return {"seq": time.time_ns(), **shown}
+
+    def _open_link(self, event: gr.EventData, session: Session) -> list[Any]:
+        """Show the recorded run of an address at a step, or say that there is none."""
+        seq = time.time_ns()
+        try:
+            name, step = field(event, "name", str), field(event, "step", int)
+            trace, baseline = gallery.trace(name), gallery.baseline(name)
+        except OuroborosError as error:
+            return [{"seq": seq, "words": str(error)}, *(gr.skip() for _ in self.outputs)]
+        shown = self.show(session, trace, baseline, recorded=name)
+        shown[0] |= {"step": min(max(step, 0), len(trace.steps))}
+        return [{"seq": seq, "words": ""}, *shown]
 
     def _save_memory(self, session: Session, pair: str, gathered: Any) -> dict[str, Any]:
         try:
@@ -321,12 +399,13 @@ class WatchPanel:
     def _load_memory(
         self, event: gr.EventData, session: Session, pair: str, gathered: Any
     ) -> tuple[dict[str, Any], Any]:
-        """Return what to say of the file, and the switch of warm start."""
+        """Return what to say of the file, and the settings with warm start."""
         warm = gr.skip()
         try:
             name, text = field(event, "name", str)[:100], field(event, "text", str)
             inputs = self._task_and_models(gathered, pair)
-            message, warm = f"{name}: {warm_start.loaded(session, *inputs, text)}", True
+            message = f"{name}: {warm_start.loaded(session, *inputs, text)}"
+            warm = merged(methods.get(inputs[0].method), {}, {"warm": True})
         except OuroborosError as error:
             message = str(error)
         return {"seq": time.time_ns(), "said": message}, warm
@@ -345,41 +424,30 @@ class WatchPanel:
             trace, _ = session.shown or self.first
             return {"seq": time.time_ns(), **what_if_view.view(trace, choices)}
 
-    def _preview_card(self, session: Session, prompt: str, event: gr.EventData) -> list[Any]:
-        """Show a recorded run of the method of a card."""
-        return self._preview(session, prompt, chosen(event))
-
-    def _preview(self, session: Session, prompt: str, method: str) -> list[Any]:
-        """Show a recorded run of the chosen method while the visitor has run nothing.
-
-        A run of the prompt in the box, if there is one; otherwise the prompt follows the run.
-        """
-        name = gallery.first(method, prompt)
-        skipped = [gr.skip() for _ in range(2 + len(self.charts))]
-        if name is None:
-            return skipped
-        before, _ = session.shown or self.first
-        trace, baseline = gallery.trace(name), gallery.baseline(name)
-        if not session.preview(trace, baseline):
-            return skipped
+    def _preview(self, session: Session, event: gr.EventData) -> list[Any]:
+        """Show the recorded run of a prompt and a method, while the visitor has run nothing."""
+        with errors_on_page():
+            prompt, method = field(event, "prompt", str), field(event, "method", str)
+            name = gallery.of_prompt(prompt, method)
+            if name is None:
+                raise InvalidInput(f"There is no recorded run of this prompt by {method[:40]}.")
+        trace, view, charts = _recorded_run(name)
+        if not session.preview(name, trace, gallery.baseline(name)):
+            return [gr.skip() for _ in range(2 + len(self.charts))]
         run, seq = f"recorded {name}", time.time_ns()
-        summary = Summary(trace, baseline, rounds=gallery.speedup(name))
-        badge = views.badge(trace)
-        view = views.run_view(summary, run=run, seq=seq, badge_text=badge)
-        prompt_after = {"prompt": trace.prompt.text, "chat": trace.prompt.chat}
-        follows = {"before": before.prompt.text, **prompt_after}
         return [
-            view | {"plays": name, "follows": follows},
+            view | {"run": run, "seq": seq},
             {"has": has_charts(trace)},
-            *_chart_values(seq, run, all_charts(summary)),
+            *_chart_values(seq, run, charts),
         ]
 
     def _left(self, session: Session) -> list[Any]:
-        """Show a run that was stopped or has failed, as far as it is known, or the run before."""
-        order = session.leave()
+        """Return why a run has failed, and the run as far as it is known, or the run before."""
+        seq, order = time.time_ns(), session.leave()
+        fault, session.fault = {"seq": seq, "words": session.fault}, ""
         if order is None or not order.run:
-            return [gr.skip() for _ in (self.view, *self.charts)]
-        seq, begun = time.time_ns(), order is session.last_order
+            return [fault, *(gr.skip() for _ in (self.view, *self.charts))]
+        begun = order is session.last_order
         trace, baseline = session.shown or self.first
         if begun:
             status = _after_beginning(order.failed, trace)
@@ -390,14 +458,44 @@ class WatchPanel:
         summary = Summary(trace, baseline, session.difference, session.speedup)
         view = views.run_view(summary, run=run, seq=seq, badge_text=badge, can_rerun=begun)
         view |= {"status": status} | ({"tiles": []} if not trace.steps else {})
-        nothing = {chart.id: plots.empty(NOTHING_YET) for chart in CHARTS}
-        charts = all_charts(summary) if trace.steps else nothing
-        return [view, *_chart_values(seq, run, charts)]
+        nothing = {chart.id: plots.empty(NOTHING_YET) for chart in MORE_CHARTS}
+        charts = more_charts(summary) if trace.steps else nothing
+        return [fault, view, *_chart_values(seq, run, charts)]
+
+
+@cache
+def _recorded_run(name: str) -> tuple[Trace, View, dict[str, Any]]:
+    """Return a recorded run, its view and its charts."""
+    trace = gallery.trace(name)
+    summary = Summary(trace, gallery.baseline(name), rounds=gallery.speedup(name))
+    badge = views.badge(trace)
+    view = views.run_view(summary, run=f"recorded {name}", seq=0, badge_text=badge)
+    view |= {"plays": name, "asked": _recorded(trace).asked}
+    view |= {"tour": tour(summary, views.piece_of(trace)).view}
+    return trace, view, more_charts(summary)
+
+
+def _recorded(trace: Trace) -> Inputs:
+    """Return the inputs that a recorded run stands for: its prompt and method, and else the
+    defaults of the page, with which a visitor runs it anew."""
+    return Inputs(trace.prompt.text, trace.method)
+
+
+def _again(task: Task, act: Any) -> Task:
+    """Return a task as a notice repeats it."""
+    if act == CHAT:
+        return replace(task, chat=True)
+    if act == FIXED:
+        kind = type(task.hyperparameters)
+        automatic = {name for name, value in task.hyperparameters if value == AUTO}
+        fixed = {name: value for name, value in kind.fixed().items() if name in automatic}
+        return replace(task, hyperparameters=task.hyperparameters.model_copy(update=fixed))
+    return task
 
 
 def _chart_values(seq: int, run: str, drawn: dict[str, Any]) -> list[dict[str, Any]]:
     """The values of the charts' components."""
-    return [{"seq": seq, "run": run, "figure": drawn[chart.id]} for chart in CHARTS]
+    return [{"seq": seq, "run": run, "figure": drawn[chart.id]} for chart in MORE_CHARTS]
 
 
 def has_charts(trace: Trace) -> list[str]:
@@ -424,8 +522,7 @@ def _chart_views(update: RunUpdate) -> dict[str, Any]:
 
 def _changing(view: View, drawn: dict[str, Any]) -> tuple[Any, ...]:
     """Return the outputs that change while a run is under way, in the order of `_wire`."""
-    growing = (drawn.get(chart.id, gr.skip()) for chart in CHARTS if chart.grow)
-    return view, *growing, drawn or gr.skip()
+    return view, drawn or gr.skip()
 
 
 def add_endpoint(runner: Runner) -> None:

@@ -29,17 +29,14 @@ def page() -> dict[str, Any]:
     """Return the choices of Watch and Proof, and the map of the methods."""
     import gradio
 
-    from visualize.gallery import runs as gallery
-    from visualize.kit.inputs import RunInputs
+    from visualize.kit.settings_view import run_settings
     from visualize.learn.method_map import field_map
     from visualize.proof.tab import ProofPanel
 
     runner: Any = None
     with gradio.Blocks():
         proof = ProofPanel(runner, gradio.State(""))
-        inputs = RunInputs(256, gallery.trace("stack-union"))
-        inputs.build_settings()
-    watch = inputs.sampling["acceptance"].choices
+    (watch,) = (one["choices"] for one in run_settings(256) if one["name"] == "acceptance")
     return {"proof": proof.rule.choices, "watch": watch, "map": field_map()}
 
 

@@ -94,7 +94,7 @@ def guess(page: Any, words: str, number: int) -> None:
 def test_a_game_on_a_phone_by_keyboard_writes_the_targets_own_text(page: Any, url: str) -> None:
     """Oracle: plain decoding of the same beginning, by the endpoint."""
     page.set_viewport_size({"width": 390, "height": 844})
-    open_tab(page, "Be the draft")
+    open_tab(page, "Play")
     page.locator("#play-guess textarea").wait_for()
     page.wait_for_url("**/#play")
     for number, words in enumerate(["takes", HOSTILE, *["the cat to the"] * 8], 1):

@@ -23,14 +23,16 @@ from tests.visitor import (
     open_file,
     open_settings,
     open_tab,
+    preset,
+    pressed,
     set_count,
+    set_number,
     tile,
     tokens,
     watch,
 )
 from visualize.deploy import static_site
 from visualize.gallery import runs as gallery
-from visualize.gallery.tab import COMPARED
 from visualize.learn import lessons
 from visualize.watch.tab import RECORDED
 
@@ -231,7 +233,7 @@ def test_the_quiz_is_answered_by_keys_and_by_touch_on_a_phone(browser: Any, site
 
 def test_own_runs_are_points_on_the_theorys_curves(page: Any) -> None:
     choose(page, "Speculative decoding")
-    page.locator("#auto-speculative input").uncheck()
+    preset(page, "fixed", "speculative")
     ask(page, "Count from one to ten in words.", 16)
     generate(page)
     speedup = float(tile(page, "Speedup").removesuffix("×"))
@@ -299,23 +301,9 @@ def test_a_file_that_is_no_trace_is_refused_and_the_page_goes_on(page: Any, tmp_
     assert page.evaluate("window.hacked") is None
 
 
-def test_a_recorded_run_opens_and_two_runs_are_compared(page: Any) -> None:
+def test_a_recorded_run_opens(page: Any) -> None:
     open_tab(page, "Recorded runs")
     has(page.locator(".ouro-gallery-entry"), len(gallery.entries()))
-    page.wait_for_selector("#diff-view .ouro-segment")  # before anybody asks
-    page.get_by_role("button", name="Two runs side by side").click()
-    page.get_by_role("button", name="Compare").click()
-    page.wait_for_selector("#diff-view .ouro-segment")
-    plain, fast = map(gallery.trace, COMPARED)
-    text = page.locator(".ouro-diff-text").evaluate(
-        "n => [...n.children].map(s => s.firstChild.textContent).join('')"
-    )
-    assert text == fast.text
-    saved_steps = page.locator(".ouro-segment small").all_inner_texts()
-    counts = [int(said.split()[0].replace("−", "-")) for said in saved_steps]
-    assert sum(counts) == len(fast.steps) - len(plain.steps)
-    page.locator("#chart-diff").scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-diff .js-line")
     page.locator('[data-name="river-sam"] button').click()
     page.wait_for_function(
         "document.querySelector('#token-view .ouro-title').textContent.startsWith('SAM')"
@@ -325,8 +313,8 @@ def test_a_recorded_run_opens_and_two_runs_are_compared(page: Any) -> None:
 
 def test_a_link_brings_the_inputs_back(page: Any, browser: Any, url: str) -> None:
     choose(page, "Speculative decoding")
-    page.locator("#auto-speculative input").uncheck()
-    page.get_by_label("number input for Draft length (gamma)").locator("visible=true").fill("7")
+    preset(page, "fixed", "speculative")
+    set_number(page, "Draft length (gamma)", 7)
     page.keyboard.press("Tab")
     page.locator("#prompt textarea").fill("Say “hello” & 100% more?")
     set_count(page, 48)
@@ -343,7 +331,7 @@ def test_a_link_brings_the_inputs_back(page: Any, browser: Any, url: str) -> Non
     assert (
         other.get_by_label("number input for Maximum new tokens", exact=True).input_value() == "48"
     )
-    assert not other.locator("#auto-speculative input").is_checked()
+    assert not pressed(other, "auto", "speculative")
     assert (
         other.get_by_label("number input for Draft length (gamma)")
         .locator("visible=true")

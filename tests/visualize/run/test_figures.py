@@ -9,12 +9,14 @@ import sys
 import pytest
 
 from ouroboros_core.methods.parts.base import Decision
+from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Step
 from ouroboros_core.tree import chain
 from tests import ROOT
 from tests.traces import DRAFT, plain_trace, typed_trace
+from visualize.kit.plots import PLAIN
 from visualize.run import figures
 
 DECLARE = """
@@ -30,10 +32,9 @@ from visualize.server.models import Models
 from visualize.server.runner import Runner
 from visualize.watch.tab import WatchPanel, has_charts
 
-figures.CHARTS.append(figures.Chart(
+figures.MORE_CHARTS.append(figures.Chart(
     "declared-here", "A new chart", "The title of a new chart", "step",
     lambda run: plots.empty(f"{run.tokens} tokens"),
-    grow=lambda steps: plots.empty(f"{len(steps)} steps so far"),
     applies=lambda trace: len(trace.steps) > 2,
 ))
 with gr.Blocks() as page:
@@ -43,8 +44,7 @@ trace = read_trace((assets() / 'traces' / 'river-sam.json').read_bytes())
 print(json.dumps({
     "chart": components["chart-declared-here"],
     "details": components["details"],
-    "whole": figures.all_charts(Summary(trace))["declared-here"],
-    "growing": figures.growing(trace.steps[:2])["declared-here"],
+    "whole": figures.more_charts(Summary(trace))["declared-here"],
     "has": has_charts(trace),
     "short": has_charts(replace(trace, steps=trace.steps[:2])),
     "tokens": len(trace.tokens),
@@ -64,19 +64,20 @@ def test_a_chart_that_is_declared_is_drawn_and_has_its_place_in_watch() -> None:
     texts = {name: json.dumps(value) for name, value in json.loads(done.stdout).items()}
     assert "The title of a new chart" in texts["chart"]
     assert "A new chart" in texts["details"] and "declared-here" in texts["details"]
-    assert f"{texts['tokens']} tokens" in texts["whole"] and "2 steps so far" in texts["growing"]
+    assert f"{texts['tokens']} tokens" in texts["whole"]
     assert "declared-here" in texts["has"] and "declared-here" not in texts["short"]
 
 
 def test_charts_show_what_the_trace_says() -> None:
     trace = typed_trace()
-    bars = {bar["name"]: list(bar["y"]) for bar in figures.acceptance_length(trace.steps)["data"]}
+    data = figures.acceptance_length(trace.steps)["data"]
+    bars = {bar["name"]: list(bar["y"]) for bar in data if any(bar["y"])}
     assert bars == {
         "● draft model": [1, 1, 2],
-        "▲ corrected by target": [1, 0, 0],
-        "◆ accepted candidate suffix": [0, 1, 0],
-        "★ bonus from target": [0, 1, 0],
-    }
+        "▲ corrected by target": [1, None, None],
+        "◆ accepted candidate suffix": [None, 1, None],
+        "★ bonus from target": [None, 1, None],
+    }, "no entry for a source that wrote nothing"
     run, plain = figures.tokens_against_time(trace, trace)["data"]
     assert list(run["y"]) == list(plain["y"]) == [0, 2, 5, 7]
     assert list(run["x"]) == pytest.approx([0.5, 0.9, 1.1, 1.3])
@@ -87,9 +88,9 @@ def test_charts_show_what_the_trace_says() -> None:
 def test_the_new_charts_show_what_was_counted() -> None:
     trace, plain = typed_trace(), plain_trace()
     positions = figures.acceptance_by_position(trace)["data"][0]
-    assert list(positions["y"]) == [1.0, 2 / 3] and positions["customdata"] == ["3 of 3", "2 of 3"]
+    assert list(positions["y"]) == [1.0, 2 / 3] and list(positions["text"]) == ["3/3", "2/3"]
     bars = {bar["name"]: list(bar["x"]) for bar in figures.time_breakdown(trace, plain)["data"]}
-    assert bars["verify"] == pytest.approx([1000 * 1.0 / 10, 1000 * 0.4 / 7])
+    assert bars["target passes"] == pytest.approx([1000 * 1.0 / 10, 1000 * 0.4 / 7])
     curve, point = figures.break_even(Summary(trace, plain))["data"]
     assert list(point["x"]) == pytest.approx([5 / 6])
     cost = metrics.step_cost(trace, plain)
@@ -106,3 +107,26 @@ def test_the_decision_of_a_step_is_shown_on_hovering() -> None:
     choice = Decision(0, 0, 1.0, 50.0, "nothing proposed", window=0)
     step = Step(0, chain(1, [], DRAFT), (), 10, 1, Seconds(verify=1.0), choice=choice)
     assert "nothing proposed; no window" in str(figures.choices([step]))
+
+
+def test_charts_of_time_and_cost_have_no_colour_of_a_source() -> None:
+    """The colours of the sources mean who wrote a token, and nothing else."""
+    trace, plain = typed_trace(), plain_trace()
+    colours = {look.colour for look in LOOKS.values()} - {PLAIN}
+    drawn = [
+        figures.tokens_against_time(trace, plain),
+        figures.speedup_by_token(trace, plain),
+        figures.acceptance_by_position(trace),
+        figures.time_breakdown(trace, plain),
+        figures.break_even(Summary(trace, plain)),
+    ]
+    texts = json.dumps(drawn)
+    assert {colour for colour in colours if colour in texts} == set()
+
+
+def test_the_charts_of_a_run_that_begins_have_a_place_for_every_source() -> None:
+    """The browser adds steps to them, see run/step_charts.js."""
+    begun = figures.begun_charts()
+    assert begun.keys() == figures.first_charts(Summary(typed_trace())).keys()
+    assert {bar["meta"]["look"] for bar in begun["acceptance"]["data"]} == set(LOOKS)
+    assert [len(line["x"]) for line in begun["time"]["data"]] == [0, 0]

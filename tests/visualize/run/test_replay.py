@@ -22,9 +22,13 @@ from tests.visitor import (
     client,
     generate,
     has,
-    open_tab,
+    open_settings,
     point_at,
+    preset,
     press_at,
+    press_bar,
+    pressed,
+    switch,
     visit,
 )
 
@@ -46,8 +50,11 @@ def url(request: Any) -> Iterator[str]:
 
 
 def shown(page: Any) -> str:
-    """The text that can be seen: what is hidden or struck through is left out."""
-    visible = "nodes => nodes.filter(n => n.checkVisibility({visibilityProperty: true}))"
+    """The text up to the moment: what is pale, hidden or struck through is left out."""
+    visible = (
+        "nodes => nodes.filter(n => !n.closest('.ouro-step[data-later]')"
+        " && n.checkVisibility({visibilityProperty: true}))"
+    )
     return str(
         page.eval_on_selector_all(
             "#token-view .ouro-token", f"{visible}.map(n => n.textContent).join('')"
@@ -119,12 +126,11 @@ def test_published_settings_are_a_click_on_the_page_and_a_word_for_a_program(
     page: Any, url: str
 ) -> None:
     choose(page, "Prompt lookup")
-    page.locator("#published-prompt_lookup").click()
+    preset(page, "published", "prompt_lookup")
     wanted = methods.get("prompt_lookup").published
-    field = page.get_by_label("number input for Tokens copied (num_tokens)").locator("visible=true")
-    field.wait_for()
+    field = page.get_by_label("number input for Tokens copied (num_tokens)")
     assert field.input_value() == str(wanted["num_tokens"])
-    assert not page.locator("#auto-prompt_lookup input").is_checked()
+    assert not pressed(page, "auto", "prompt_lookup")
     ask(page, PROMPT, 24)
     trace = recorded(page, url, "prompt_lookup[published]")
     assert trace.hyperparameters == wanted
@@ -135,7 +141,7 @@ def test_draft_tokens_appear_one_by_one_then_the_verdict_then_the_commit(
     page: Any, url: str
 ) -> None:
     choose(page, "Speculative decoding")
-    page.locator("#auto-speculative input").uncheck()
+    preset(page, "fixed", "speculative")
     ask(page, PROMPT, 24)
     trace = recorded(page, url, "speculative", knobs={"gamma": 2})
     number = next(
@@ -144,7 +150,7 @@ def test_draft_tokens_appear_one_by_one_then_the_verdict_then_the_commit(
         if n and step.kind == "correction" and len(step.tree) == 3
     )
     step = trace.steps[number]
-    page.locator("#token-view .ouro-grain").select_option("token")
+    page.get_by_role("button", name="slow motion").first.click()
     page.get_by_label("Moment of the run").first.focus()
     page.keyboard.press("Home")
     for _ in range(200):
@@ -179,7 +185,7 @@ def test_draft_tokens_appear_one_by_one_then_the_verdict_then_the_commit(
 
 def test_a_click_locks_the_card_which_says_why_a_token_was_rejected(page: Any, url: str) -> None:
     choose(page, "Speculative decoding")
-    page.locator("#auto-speculative input").uncheck()
+    preset(page, "fixed", "speculative")
     ask(page, PROMPT, 24)
     trace = recorded(page, url, "speculative", knobs={"gamma": 2})
     number, step = next((n, s) for n, s in enumerate(trace.steps) if s.kind == "correction")
@@ -218,7 +224,7 @@ def test_the_tree_of_a_step_is_drawn_and_the_charts_share_its_cursor(page: Any, 
     trace = recorded(page, url, "union", STORY)
     number = max(range(2, len(trace.steps) - 1), key=lambda n: len(trace.steps[n].tree))
     step = trace.steps[number]
-    seconds = "document.querySelector('#chart-acceptance .ouro-cursor')"
+    seconds = "document.querySelector('#token-view .ouro-bars .ouro-cursor')"
     chart(page, "acceptance")
     page.get_by_label("Moment of the run").first.focus()
     page.keyboard.press("Home")
@@ -232,11 +238,7 @@ def test_the_tree_of_a_step_is_drawn_and_the_charts_share_its_cursor(page: Any, 
     before = page.evaluate(f"{seconds}.style.transform")
     page.keyboard.press("ArrowRight")
     assert page.evaluate(f"{seconds}.style.transform") != before
-    emit = (
-        "n => document.querySelector('#chart-acceptance .ouro-plot').emit('plotly_click', "
-        "{points: [{x: n, y: 1}]})"
-    )
-    page.evaluate(emit, number + 1)
+    press_bar(page, number)
     assert count(page).startswith(f"step {number + 1} of")
     node = page.locator("#token-view .ouro-tree g[data-node]").first
     node.focus()
@@ -252,10 +254,12 @@ def test_what_a_method_has_learned_can_be_taken_along(
     ask(page, PROMPT, 24)
     generate(page)
     keep = page.locator("#memory")
+    open_settings(page)
     keep.locator("button").click()
     keep.get_by_text("nothing yet").wait_for()  # a cold run keeps nothing
-    page.locator("#warm input").check()
+    switch(page, "warm")
     generate(page)
+    open_settings(page)
     with page.expect_download() as download:
         keep.locator("button").click()
     file = tmp_path / "learned.json"
@@ -263,6 +267,7 @@ def test_what_a_method_has_learned_can_be_taken_along(
     assert load_memory(file).runs == 1, "as the command line reads it"
     for other in visit(browser, url):
         choose(other, "Token Recycling")
+        open_settings(other)
         other.locator("#memory input").set_input_files(file)
         other.locator("#memory").get_by_text("The next run begins with it").wait_for()
         assert other.locator("#warm input").is_checked()
@@ -275,8 +280,8 @@ def test_what_a_method_has_learned_can_be_taken_along(
 
 def test_a_warm_start_keeps_the_visitors_own_phrases(page: Any, url: str, browser: Any) -> None:
     choose(page, "Ouroboros")
-    page.locator("#auto-ouroboros input").uncheck()
-    page.locator("#warm input").check()
+    preset(page, "fixed", "ouroboros")
+    switch(page, "warm")
     ask(page, PROMPT, 24)
     generate(page)
     assert page.locator('#token-view [data-learned="history"]').count() == 0
@@ -285,57 +290,10 @@ def test_a_warm_start_keeps_the_visitors_own_phrases(page: Any, url: str, browse
     assert "in an earlier run" in again
     for other in visit(browser, url):
         choose(other, "Ouroboros")
-        other.locator("#auto-ouroboros input").uncheck()
-        other.locator("#warm input").check()
+        preset(other, "fixed", "ouroboros")
+        switch(other, "warm")
         ask(other, PROMPT, 24)
         generate(other)
         assert (
             "in an earlier run" not in other.locator("#token-view .ouro-numbers").text_content()
         ), "another visitor begins cold"
-
-
-def test_three_methods_race(page: Any) -> None:
-    open_tab(page, "Race")
-    page.get_by_label("number input for Maximum new tokens of each lane").fill("24")
-    page.get_by_role("combobox", name="Lane 4").click()
-    page.get_by_role("option", name="Prompt lookup", exact=True).click()
-    page.get_by_label("Settings of lane 2").fill("gamma=2")
-    assert page.is_disabled("#race-stop"), "nothing runs"
-    page.click("#race")
-    page.wait_for_selector("#race-stop:enabled")
-    page.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
-    names = page.locator("#race-view .ouro-lane-name").all_inner_texts()
-    assert names == [
-        "Plain decoding",
-        "Speculative decoding, draft length 2",
-        "Ouroboros",
-        "Prompt lookup",
-    ]
-    rows = [row.split("\t") for row in page.locator("#race-view .ouro-table tr").all_inner_texts()]
-    assert (
-        len(rows) == 5
-        and rows[1][-1] == "the reference"
-        and {row[-1] for row in rows[2:]} <= {"yes", "up to a tie"}
-    )
-    page.wait_for_function(
-        "document.querySelector('#race-view .ouro-order').textContent.startsWith('Finish by ')"
-    )
-    page.get_by_label("Clock").select_option("passes")  # which stops the replay
-    texts = page.locator("#race-view .ouro-lane-text").all_inner_texts()
-    passes = {row[0]: int(row[2]) for row in rows[1:]}
-    winner = min(passes, key=lambda name: passes[name])
-    assert f"1st {winner}" in page.locator("#race-view .ouro-order").inner_text()
-    slider = page.locator("#race-view .ouro-slider")
-    slider.focus()
-    page.keyboard.press("Home")
-    assert {
-        text.split(" of ")[0]
-        for text in page.locator("#race-view .ouro-lane-count").all_inner_texts()
-    } == {"0"}
-    page.keyboard.press("End")
-    assert page.locator("#race-view .ouro-lane-text").all_inner_texts() == texts
-    page.get_by_label("Settings of lane 2").fill("gamma=99")
-    page.click("#race")
-    page.get_by_text(
-        "lane 2, Speculative decoding: gamma must be auto, or between 1 and 32, got 99"
-    ).wait_for()

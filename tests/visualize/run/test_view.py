@@ -10,9 +10,10 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import AUTO
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.summary import Summary
-from tests.traces import make_trace, typed_trace
+from tests.traces import make_trace, plain_trace, typed_trace
 from visualize.gallery import runs as gallery
 from visualize.kit import labels
 from visualize.run import view as views
@@ -43,6 +44,17 @@ def test_the_view_of_a_run_carries_every_token_with_its_origin() -> None:
     )
     assert [tile["value"] for tile in view["tiles"]] == ["5.4", "1.00×", "2.33", "4 of 7", "yes"]
     json.dumps(view)
+
+
+def test_plain_decoding_stands_beside_a_run_with_its_own_seconds() -> None:
+    """The oracle: ten tokens, after 0.5 s of prefill one each tenth of a second."""
+    view = views.run_view(
+        Summary(typed_trace(), plain_trace()), run="r", seq=1, badge_text="recorded"
+    )
+    assert view["rival"]["seconds"] == pytest.approx([0.6 + n / 10 for n in range(10)])
+    assert len(view["rival"]["texts"]) == 10
+    alone = views.run_view(Summary(typed_trace()), run="r", seq=1, badge_text="recorded")
+    assert "rival" not in alone and alone["charts"].keys() == view["charts"].keys()
 
 
 def test_a_text_that_differs_says_where_or_why() -> None:
@@ -121,3 +133,27 @@ def test_a_recorded_run_says_on_which_processor_in_few_words(processor: str, sho
     there = replace(trace, environment=replace(trace.environment, processor=processor))
     named = f"recorded with SmolLM2-135M-Instruct on {short}, {trace.created[:10]}"
     assert views.badge(there) == named
+
+
+def test_the_caption_of_a_run_marks_what_is_not_the_pages_default() -> None:
+    greedy = views.caption(gallery.trace("java-union"))["conditions"]
+    assert greedy == [{"words": "greedy", "changed": False}]
+    sampled = views.caption(gallery.trace("sampled-block"))["conditions"]
+    assert sampled == [
+        {"words": "temperature 0.8, top p 0.95, seed 7, acceptance block", "changed": True},
+        {"words": "at most 64 tokens", "changed": True},
+    ]
+
+
+def test_a_method_that_auto_switches_off_says_so_and_offers_to_be_shown() -> None:
+    trace = gallery.trace("java-autoregressive")
+    off = replace(trace, method="lookahead", hyperparameters={"window_size": AUTO})
+    assert not views.notices(Summary(trace), True), "plain decoding guesses nothing by itself"
+    (notice,) = views.notices(Summary(off), True)
+    assert "Lookahead decoding switched itself off" in notice["words"]
+    assert (notice["act"], notice["label"]) == ("fixed", "Show it anyway")
+    assert "act" not in views.notices(Summary(off), False)[0], "a recorded run is not run again"
+    fixed = replace(off, hyperparameters={"window_size": 4})
+    assert not views.notices(Summary(fixed), True)
+    busy = replace(gallery.trace("java-union"), hyperparameters={"tree_size": AUTO})
+    assert not views.notices(Summary(busy), True), "it guesses in nearly every step"

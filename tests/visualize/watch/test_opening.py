@@ -17,8 +17,10 @@ from starlette.testclient import TestClient
 
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Summary
 from visualize.gallery import runs as gallery
 from visualize.run import view as views
+from visualize.run.tour import REST_OF_PLAIN, tour
 from visualize.server.service import Opening
 from visualize.watch.opening import LONGEST_MS, tokens
 from visualize.watch.tab import RECORDED
@@ -29,7 +31,8 @@ HERE = "#ouro-opening"
 
 def test_each_token_stands_there_when_the_run_had_written_it() -> None:
     run = gallery.trace(RECORDED)
-    found = list(tokens(run))
+    summary = Summary(run, gallery.baseline(RECORDED))
+    found = list(tokens(summary))
     assert "".join(text for text, _, _ in found) == run.text
     steps = views.steps_view(
         run.steps, run.texts, Sampling.model_validate(run.sampling), views.piece_of(run)
@@ -41,7 +44,9 @@ def test_each_token_stands_there_when_the_run_had_written_it() -> None:
     ]
     seconds = [second for _, _, second in found]
     assert seconds == sorted(seconds) and seconds[0] > 0
-    assert seconds[-1] == pytest.approx(metrics.total_seconds(run))
+    # The tour has come to the run's end when the rest of plain decoding begins.
+    pace = tour(summary, views.piece_of(run))
+    assert seconds[-1] == pytest.approx(pace.length - REST_OF_PLAIN, abs=0.1)
 
 
 def test_it_comes_into_the_page_and_into_nothing_else() -> None:
@@ -116,7 +121,7 @@ def test_it_goes_when_the_page_is_built_and_the_run_plays_on_from_its_moment(
 @pytest.mark.browser
 @pytest.mark.embedded
 def test_it_is_not_there_where_the_page_begins_with_something_else(browser: Any, url: str) -> None:
-    for other in ("#race", "#learn/guess", "?prompt=hello"):
+    for other in ("#compare", "#learn/guess", "?prompt=hello"):
         page = browser.new_page()
         page.goto(f"{url}/{other}", wait_until="domcontentloaded")
         assert page.locator(HERE).count() == 0, other

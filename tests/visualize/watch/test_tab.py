@@ -8,15 +8,29 @@ from typing import Any
 
 import pytest
 
-from ouroboros_core import methods
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.summary import Summary
-from tests.visitor import DONE, ask, choose, generate, has, point_at, tokens
+from tests.visitor import (
+    DONE,
+    ask,
+    choose,
+    ended,
+    example,
+    finish,
+    generate,
+    has,
+    open_settings,
+    point_at,
+    set_count,
+    set_number,
+    tokens,
+)
 from visualize.gallery import runs as gallery
 from visualize.run import view as views
-from visualize.run.figures import CHARTS
+from visualize.run.figures import MORE_CHARTS
+from visualize.run.tour import longest_step
 from visualize.watch.examples import EXAMPLES
-from visualize.watch.tab import has_charts
+from visualize.watch.tab import RECORDED, has_charts
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
@@ -45,9 +59,7 @@ def test_the_sentence_of_a_run_tells_passes_speed_and_sameness() -> None:
         f"{steps} forward passes for {len(trace.tokens)} tokens: plain decoding."
     )
     assert views.sentence(Summary(replace(trace, steps=()))) == ""
-    name = gallery.first(methods.DEFAULT)
-    assert name is not None
-    run, baseline = gallery.trace(name), gallery.baseline(name)
+    run, baseline = gallery.trace(RECORDED), gallery.baseline(RECORDED)
     assert baseline is not None
     told = views.sentence(Summary(run, baseline))
     drafted = sum(step.draft_passes for step in run.steps)
@@ -66,16 +78,8 @@ def test_the_sentence_of_a_run_tells_passes_speed_and_sameness() -> None:
 
 def test_a_run_has_only_the_charts_that_say_something_of_it() -> None:
     plain = next(n for n, run in gallery.runs().items() if run["method"] == "autoregressive")
-    assert has_charts(gallery.trace(plain)) == [
-        "acceptance",
-        "time",
-        "speedup",
-        "where",
-        "what_if",
-    ]
-    name = gallery.first(methods.DEFAULT)
-    assert name is not None
-    assert set(has_charts(gallery.trace(name))) >= {"acceptance", "positions", "even"}
+    assert has_charts(gallery.trace(plain)) == ["speedup", "where", "what_if"]
+    assert set(has_charts(gallery.trace(RECORDED))) >= {"positions", "even"}
 
 
 def test_the_first_run_plays_by_itself(browser: Any, url: str) -> None:
@@ -86,15 +90,21 @@ def test_the_first_run_plays_by_itself(browser: Any, url: str) -> None:
     # Both at one moment: it has begun, and is not over.
     hidden = "document.querySelector('#token-view .ouro-step[data-later]')"
     page.wait_for_function(f"{PLAYING} && {hidden}", timeout=30_000)
-    page.get_by_label("Speed").first.select_option("8")
-    page.wait_for_function(f"!{PLAYING}", timeout=30_000)
-    assert page.locator("#token-view .ouro-step[data-later]").count() == 0
+    page.wait_for_function(f"!{PLAYING}", timeout=60_000)
+    assert_rests_at_the_longest_step(page)
+    assert "from one forward pass" in page.locator("#token-view .ouro-tour-words").inner_text()
     page.close()
 
 
-def test_where_motion_is_not_wanted_the_first_run_stands_at_its_end(page: Any) -> None:
+def assert_rests_at_the_longest_step(page: Any) -> None:
+    best = longest_step(gallery.trace(RECORDED)) + 1
+    assert page.locator("#token-view .ouro-count").inner_text().startswith(f"step {best} of")
+    assert page.locator("#token-view .ouro-text").evaluate("text => text.scrollTop") == 0
+
+
+def test_where_motion_is_not_wanted_the_first_run_stands_at_its_best_step(page: Any) -> None:
     assert not page.evaluate(f"!!{PLAYING}")
-    assert page.locator("#token-view .ouro-step[data-later]").count() == 0
+    assert_rests_at_the_longest_step(page)
     assert page.locator(".ouro-sentence").first.inner_text().endswith(".")
 
 
@@ -110,11 +120,11 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, 
     page.locator("#generate").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == width
     tabs = page.get_by_role("tab").locator("visible=true")
-    assert tabs.all_inner_texts()[:4] == ["Watch", "Race", "Learn", "Lab"]
+    assert tabs.all_inner_texts()[:5] == ["Watch", "Compare", "Learn", "Play", "Lab"]
     inside = ["#generate", "#method-cards"]
     if width == 1440:
         inside += ["#token-view .ouro-text", ".ouro-tree", ".ouro-timeline", ".ouro-sentence"]
-    inside += [f".ouro-chip >> nth={n}" for n in range(len(EXAMPLES))]
+    inside += [f".ouro-chip:not([hidden]) >> nth={n}" for n in range(len(EXAMPLES))]
     for selector in inside:
         box = page.locator(selector).first.bounding_box()
         assert box is not None
@@ -129,69 +139,118 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, 
     context.close()
 
 
-def test_a_card_chooses_its_method_and_until_something_ran_shows_a_recorded_run_of_it(
-    page: Any,
-) -> None:
+def wait_for_title(page: Any, words: str) -> None:
+    """Wait until the run of a method is shown."""
+    page.wait_for_function(
+        "words => document.querySelector('#token-view .ouro-title').textContent.startsWith(words)",
+        arg=words,
+        timeout=60_000,
+    )
+
+
+def differs(page: Any, other: bool) -> None:
+    """Wait until the inputs ask for another run than the one that is shown, or for this one."""
+    marked = "document.querySelector('.ouro-watch').dataset.differs"
+    page.wait_for_function(f"{marked} {'!==' if other else '==='} undefined")
+
+
+def button(page: Any) -> str:
+    return str(page.locator("#generate").text_content())
+
+
+def test_the_cards_play_recordings_of_one_prompt_and_one_model(page: Any) -> None:
     cards = page.get_by_role("radiogroup", name="Method").get_by_role("radio")
     checked = [card.get_attribute("aria-checked") for card in cards.all()]
-    assert checked == ["false", "false", "true"], "the default is the union of all sources"
-    cards.nth(0).click()
-    page.wait_for_function(
-        "document.querySelector('#token-view .ouro-sentence').textContent.includes('lain decoding')"
-    )
+    assert checked == ["false", "false", "false", "true"], "the default is all sources"
+    prompt, titles = page.locator("#prompt textarea").input_value(), set()
+    for n, words in enumerate(("Plain", "Speculative", "Ouroboros", "Union")):
+        cards.nth(n).click()
+        wait_for_title(page, words)
+        differs(page, False)
+        titles.add(page.locator("#token-view .ouro-title").inner_text().split(" on ")[1].split()[0])
+        assert page.locator("#prompt textarea").input_value() == prompt
+        assert page.locator("#token-view .ouro-asked").inner_text() == prompt
+        assert button(page) == "Generate"
+    assert titles == {gallery.trace(RECORDED).target.split("/")[-1]}
     with page.expect_download() as download:
         page.locator('#save-view [data-kind="json"]').click()
-    kept = read_trace(Path(download.value.path()).read_bytes())
-    box = page.locator("#prompt textarea").input_value()
-    assert kept == gallery.trace(str(gallery.first("autoregressive", box))), "what is shown"
-    method = page.get_by_role("combobox", name="Method")
-    assert method.input_value() == methods.get("autoregressive").name
-    cards.nth(0).focus()
-    page.keyboard.press("ArrowRight")
+    assert read_trace(Path(download.value.path()).read_bytes()) == gallery.trace(RECORDED)
+    cards.nth(3).focus()
+    page.keyboard.press("ArrowLeft")
     page.wait_for_function("document.activeElement.getAttribute('aria-checked') === 'true'")
-    page.wait_for_function(
-        "document.querySelector('#token-view .ouro-title').textContent.startsWith('Speculative')"
-    )
-    choose(page, "Prompt lookup")
-    page.wait_for_function("!document.querySelector('.ouro-method[aria-checked=true]')")
+    wait_for_title(page, "Ouroboros")
+
+
+def test_a_click_on_a_method_runs_the_prompt_in_the_box_and_changes_no_prompt(page: Any) -> None:
+    """The three ways on which inputs and result used to disagree: after a run of one's own, after
+    an example, and with a prompt that was never run."""
+    cards = page.locator(".ouro-methods .ouro-method")
     ask(page, "What is two and two?", 16)
     generate(page)
-    mine = [token["text"] for token in tokens(page)]
-    cards.nth(2).click()
-    page.wait_for_function("document.querySelector('.ouro-method[aria-checked=true]')")
-    page.wait_for_timeout(500)
-    assert [token["text"] for token in tokens(page)] == mine, "a run of one's own stays"
-
-
-def test_the_box_holds_the_prompt_of_the_recorded_run_until_a_visitor_writes_into_it(
-    page: Any,
-) -> None:
-    box, cards = page.locator("#prompt textarea"), page.locator(".ouro-method")
-    badge = page.locator("#token-view .ouro-badge")
-
-    def shown() -> str:
-        """The prompt that stands before the answer."""
-        return str(page.locator("#token-view .ouro-prompt").inner_text()).strip()
-
-    first = gallery.trace(str(gallery.first(methods.DEFAULT)))
-    assert box.input_value() == first.prompt.text == shown()
-    assert first.target.split("/")[-1] in badge.inner_text(), "models that a visitor may not have"
-    page.locator(".ouro-method").first.click()
-    page.get_by_text("forward passes for 128 tokens: plain decoding").first.wait_for()
-    assert box.input_value() == first.prompt.text == shown(), "there is a plain run of it"
+    before = ended(page)
+    cards.nth(0).click()
+    finish(page, before)
+    wait_for_title(page, "Plain")
+    assert page.locator("#token-view .ouro-asked").inner_text() == "What is two and two?"
+    example(page, EXAMPLES[4].label)
+    before = ended(page)
     cards.nth(1).click()
-    page.wait_for_function("document.querySelector('#prompt textarea').value.includes('heap')")
+    finish(page, before)
+    wait_for_title(page, "Speculative")
+    own = "Name a whale."
+    assert page.locator("#prompt textarea").input_value() == EXAMPLES[4].prompt
+    assert page.locator("#token-view .ouro-asked").inner_text() == EXAMPLES[4].prompt
+    page.locator("#prompt textarea").fill(own)
+    before = ended(page)
+    cards.nth(0).click()
+    finish(page, before)
+    assert page.locator("#token-view .ouro-asked").inner_text() == own
+    assert page.locator("#prompt textarea").input_value() == own
+
+
+def test_a_method_clicked_under_a_prompt_of_ones_own_plays_no_recorded_run(page: Any) -> None:
+    own = "My own prompt about whales."
+    set_count(page, 16)
+    page.locator("#prompt textarea").fill(own)
+    before = ended(page)
+    page.locator(".ouro-methods .ouro-method").nth(1).click()
+    finish(page, before)
+    assert page.locator("#token-view .ouro-badge").inner_text() == "live"
+    assert page.locator("#token-view .ouro-asked").inner_text() == own
+    page.get_by_role("button", name=EXAMPLES[0].label, exact=True).click()
+    page.get_by_role("button", name="My prompt", exact=True).wait_for()
+
+
+def test_a_changed_setting_dims_the_run_and_the_button_names_it(page: Any) -> None:
+    choose(page, "Speculative decoding")
+    differs(page, True)
+    assert button(page) == "Run Speculative decoding"
+    choose(page, "Union of all sources")
+    differs(page, False)
+    set_number(page, "Tree size", 8)
+    differs(page, True)
+    assert button(page) == "Run with tree size 8"
+    count = page.locator(".ouro-settings-count")
+    assert count.inner_text() == "1 changed"
+    set_number(page, "Temperature", 0.9)
     page.wait_for_function(
-        "document.querySelector('#token-view .ouro-prompt').textContent.includes('heap')"
+        "document.querySelector('#generate').textContent === 'Run with 2 changes'"
     )
-    assert box.input_value() == shown()
-    box.fill("What is two and two?")
-    cards.nth(2).click()
+    assert count.inner_text() == "2 changed"
+    ask(page, "Name a whale.", 16)
+    generate(page)
+    differs(page, False)
+    changed = page.locator("#token-view .ouro-conditions [data-changed]").all_inner_texts()
+    assert changed == ["temperature 0.9, seed 0", "at most 16 tokens"]
+    page.reload()
+    page.wait_for_selector("#token-view .ouro-token")
     page.wait_for_function(
-        "document.querySelector('#token-view .ouro-prompt').textContent.includes('Rename')"
+        "document.querySelector('.ouro-settings-count').textContent === '3 changed'"
     )
-    assert box.input_value() == "What is two and two?", "a visitor's own stays"
-    assert shown() == first.prompt.text, "and what was recorded is shown with its own prompt"
+    open_settings(page)
+    page.locator(".ouro-reset").click()
+    assert count.inner_text() == ""
+    assert page.get_by_label("number input for Temperature").input_value() == "0"
 
 
 def test_an_example_runs_at_once(page: Any) -> None:
@@ -285,7 +344,7 @@ def test_details_show_one_chart_at_a_time(page: Any) -> None:
     page.locator(".ouro-details summary").click()
     page.wait_for_function(f"{SHOWN} === 1")
     buttons = page.locator(".ouro-pick button")
-    names = ["Another machine", *(chart.label for chart in CHARTS)]
+    names = ["Another machine", *(chart.label for chart in MORE_CHARTS)]
     assert set(buttons.locator("visible=true").all_inner_texts()) <= set(names)
     page.get_by_role("button", name="Speedup", exact=True).click()
     assert page.locator("#chart-speedup").is_visible()

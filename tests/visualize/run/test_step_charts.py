@@ -1,0 +1,151 @@
+"""The text of a run, its two charts and its tree, which move together; in a saved replay, from
+disk. The oracle is the trace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ouroboros_core.trace.trace import Trace
+from tests.visitor import bar_at, press_at, press_bar
+from visualize.deploy.static_site import replay_html
+from visualize.gallery import runs as gallery
+from visualize.run.tour import longest_step
+
+pytestmark = pytest.mark.browser
+
+NAME = "stack-union"
+RUN = gallery.trace(NAME)
+ONLY = '.ouro-legend [data-look="draft"] button'
+DRAWN = ".ouro-bars.js-plotly-plot:not([data-due])"
+
+
+def open_replay(page: Any, file: Path, run: Trace, baseline: Trace | None) -> None:
+    file.write_text(replay_html(run, baseline), encoding="utf-8")
+    page.goto(file.as_uri())
+    page.wait_for_selector(DRAWN, timeout=60_000)
+
+
+@pytest.fixture(scope="module")
+def replay(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, offline=True)
+    page = context.new_page()
+    file = tmp_path_factory.mktemp("replay") / "replay.html"
+    open_replay(page, file, RUN, gallery.baseline(NAME))
+    yield page
+    context.close()
+
+
+def step_shown(page: Any) -> int:
+    """The number of the step that the timeline names, counted from 0."""
+    return int(page.locator(".ouro-count").inner_text().split()[1]) - 1
+
+
+def test_a_replay_has_both_charts_and_rests_at_the_step_that_wrote_most(replay: Any) -> None:
+    assert step_shown(replay) == longest_step(RUN)
+    bars = replay.locator(".ouro-bars").evaluate("plot => plot.data.map(d => [...d.y])")
+    heights = [sum(height or 0 for height in column) for column in zip(*bars, strict=True)]
+    assert heights == [len(step.tokens) for step in RUN.steps]
+    method, plain = replay.locator(".ouro-curves").evaluate(
+        "plot => plot.data.map(d => [d.x.at(-1), d.y.at(-1)])"
+    )
+    assert method[1] == plain[1] == len(RUN.tokens) and method[0] < plain[0]
+
+
+def test_its_tree_shows_the_whole_accepted_path(replay: Any) -> None:
+    press_bar(replay, longest_step(RUN))
+    tree = replay.locator(".ouro-tree")
+    assert tree.evaluate("tree => tree.scrollWidth <= tree.clientWidth")
+    accepted = replay.locator('.ouro-tree .ouro-node[data-state="accepted"]').count()
+    assert accepted == len(RUN.steps[longest_step(RUN)].path)
+
+
+def test_a_bar_previews_its_step_under_the_pointer_and_a_click_goes_there(replay: Any) -> None:
+    press_bar(replay, 3)
+    replay.mouse.move(*bar_at(replay, 9))
+    assert replay.locator(".ouro-tree-note").inner_text().startswith("Step 10:")
+    assert step_shown(replay) == 3, "a preview does not move the run"
+    written = len(RUN.steps[9].tokens)
+    assert replay.locator(".ouro-bars-title").inner_text().startswith(f"Step 10: {written} tokens")
+    replay.mouse.move(5, 5)
+    assert replay.locator(".ouro-tree-note").inner_text().startswith("Step 4:")
+    press_bar(replay, 9)
+    assert step_shown(replay) == 9
+
+
+def test_a_drag_over_bars_highlights_the_tokens_of_its_steps(replay: Any) -> None:
+    replay.mouse.move(*bar_at(replay, 11))
+    replay.mouse.down()
+    replay.mouse.move(*bar_at(replay, 8))
+    replay.mouse.move(*bar_at(replay, 6))
+    replay.mouse.up()
+    picked = replay.eval_on_selector_all(
+        ".ouro-step[data-picked]", "steps => steps.map(s => Number(s.dataset.step))"
+    )
+    assert picked == [6, 7, 8, 9, 10, 11]
+    tokens = sum(len(step.tokens) for step in RUN.steps[6:12])
+    title = replay.locator(".ouro-bars-title").inner_text()
+    assert title == f"Steps 7 to 12: {tokens} tokens, {tokens / 6:.2f} per step"
+    press_bar(replay, 2)
+    assert replay.locator(".ouro-step[data-picked]").count() == 0
+
+
+def test_a_click_on_a_token_moves_the_run_to_its_step_and_opens_its_card(replay: Any) -> None:
+    press_bar(replay, 2)
+    press_at(replay, replay.locator('.ouro-step[data-step="7"] .ouro-token').first)
+    assert step_shown(replay) == 7
+    card = replay.locator(".ouro-card")
+    assert "step 8" in card.inner_text()
+    token = replay.locator('.ouro-step[data-step="7"] .ouro-token').first.bounding_box()
+    assert abs(card.bounding_box()["y"] - token["y"] - token["height"]) < 40, "beside the token"
+    replay.keyboard.press("Escape")
+
+
+def test_the_legend_names_three_sources_and_isolates_one(replay: Any) -> None:
+    press_bar(replay, len(RUN.steps) - 1)
+    counts = Counter(look for step in RUN.steps for look in step.looks)
+    main = {key: counts[key] for key in ("draft", "correction", "suffix")}
+    wanted = main | {"others": len(RUN.tokens) - sum(main.values())}
+
+    def named() -> dict[str, int]:
+        entries: list[tuple[str, str]] = replay.eval_on_selector_all(
+            ".ouro-legend .ouro-key",
+            "keys => keys.map(k => [k.dataset.look, k.querySelector('b').textContent])",
+        )
+        return {look: int(count) for look, count in entries}
+
+    assert named() == wanted
+    replay.locator(".ouro-legend-more").click()
+    assert named() == dict(counts), "each of the others, none with a zero"
+    replay.locator(".ouro-legend-more").click()
+    replay.locator(ONLY).click()
+    faded = replay.eval_on_selector_all(
+        ".ouro-token", "tokens => tokens.filter(t => getComputedStyle(t).opacity < 1).length"
+    )
+    assert faded == len(RUN.tokens) - counts["draft"]
+    bars = replay.locator(".ouro-bars").evaluate(
+        "plot => plot.data.filter(d => d.marker.opacity === 1).map(d => d.meta.look)"
+    )
+    assert bars == ["draft"]
+    replay.locator(ONLY).click()
+
+
+def test_every_token_of_a_character_has_a_mark_that_can_be_clicked(
+    replay: Any, tmp_path: Path
+) -> None:
+    """Three tokens make one character: the first two add no text."""
+    texts = ("", "", "🐍", *RUN.texts[3:])
+    page = replay.context.new_page()
+    open_replay(page, tmp_path / "pieces.html", replace(RUN, texts=texts), None)
+    widths = page.eval_on_selector_all(
+        ".ouro-token", "tokens => tokens.map(t => t.getBoundingClientRect().width)"
+    )
+    assert len(widths) == len(RUN.tokens) and min(widths[:3]) > 4
+    press_at(page, page.locator('.ouro-token[data-index="1"]'))
+    assert "position 2" in page.locator(".ouro-card").inner_text()
+    page.close()

@@ -1,0 +1,110 @@
+"""The tour of a recorded run: its first steps slowly, a halt at the step that wrote most, and the
+end of plain decoding, on one clock."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import asdict, dataclass, field
+from itertools import accumulate, pairwise
+from typing import Any
+
+from ouroboros_core.messages import counted, isolated
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.reasons import Piece
+from ouroboros_core.trace.summary import Summary
+from ouroboros_core.trace.trace import Step, Trace
+
+SLOW_STEPS = 3
+"""The first steps, each of which is shown for `SLOW` seconds."""
+SLOW, APPROACH, HALT, REST_OF_RUN, REST_OF_PLAIN = 2.0, 4.0, 4.0, 4.0, 5.0
+"""Seconds of the parts: a slow step, the way to the longest step, the halt there, the way to the
+run's end and to plain decoding's end."""
+
+
+@dataclass
+class Tour:
+    """The pace of a run that is played, and words beside it.
+
+    points    (second of playing, second of the run), from (0, 0) on; linear between them
+    captions  (second of playing, words from then on)
+    """
+
+    points: list[tuple[float, float]] = field(default_factory=lambda: [(0.0, 0.0)])
+    captions: list[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def length(self) -> float:
+        """Seconds of playing."""
+        return self.points[-1][0]
+
+    def go(self, second: float, within: float) -> None:
+        """Play up to a second of the run."""
+        self.points.append((self.length + within, second))
+
+    def say(self, words: str) -> None:
+        """Begin a caption here."""
+        self.captions.append((self.length, words))
+
+    def played(self, second: float) -> float:
+        """Return the second of playing at which a second of the run is reached."""
+        for (begun, before), (ended, after) in pairwise(self.points):
+            if before < second <= after:
+                return begun + (ended - begun) * (second - before) / (after - before)
+        return 0.0 if second <= 0 else self.length
+
+    @property
+    def view(self) -> dict[str, Any]:
+        """Return the tour as data for the browser."""
+        return asdict(self)
+
+
+def longest_step(trace: Trace) -> int:
+    """Return the index of the first of the steps that wrote most."""
+    lengths = [len(step.tokens) for step in trace.steps]
+    return lengths.index(max(lengths))
+
+
+def tour(summary: Summary, piece: Piece) -> Tour:
+    """Return the tour of a finished run with at least one step."""
+    trace, plain = summary.trace, summary.plain
+    # as the browser adds them up, in which a step must have ended
+    ends = [*accumulate(sum(step.seconds.phases) + 1e-5 for step in trace.steps)]
+    longest, made = longest_step(trace), Tour()
+    for index in sorted({*range(min(SLOW_STEPS, len(ends))), longest}):
+        step = trace.steps[index]
+        made.say(_step_in_words(step, piece) if index < SLOW_STEPS else "")
+        made.go(ends[index], SLOW if index < SLOW_STEPS else APPROACH)
+        if index == longest:
+            made.say(_halt_in_words(summary, ends[index], len(step.tokens)))
+            made.go(ends[index], HALT)
+    made.say("")
+    made.go(ends[-1], REST_OF_RUN)
+    if plain is not None and plain.seconds > ends[-1]:
+        made.say(
+            f"All {counted(summary.tokens, 'token')} after {ends[-1]:.1f} s. Plain decoding needs "
+            f"{plain.seconds - ends[-1]:.1f} s more."
+        )
+        made.go(plain.seconds, REST_OF_PLAIN)
+    made.say(_halt_in_words(summary, ends[longest], len(trace.steps[longest].tokens)))
+    return made
+
+
+def _step_in_words(step: Step, piece: Piece) -> str:
+    """Return what a step guessed, what the target kept of it and what it wrote."""
+    proposed, kept = len(step.tree) - 1, len(step.path)
+    written = ""
+    if step.target_token is not None:
+        written = f" The target writes ‘{isolated(piece(step.target_token))}’."
+    if not proposed:
+        return f"Step {step.index + 1}: nothing is guessed.{written}"
+    guessed = f"Step {step.index + 1}: {counted(proposed, 'token')} guessed, {kept} kept."
+    return f"{guessed}{written}"
+
+
+def _halt_in_words(summary: Summary, second: float, tokens: int) -> str:
+    """Return how many tokens the longest step wrote, and how far plain decoding is by then."""
+    words = f"{counted(tokens, 'token')} from one forward pass."
+    if summary.baseline is None:
+        return words
+    done = bisect_left(metrics.seconds_to_token(summary.baseline), second)
+    return f"{words} Plain decoding has written {counted(done, 'token')} by now."
