@@ -14,7 +14,6 @@ import httpx
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.messages import say
 from ouroboros_core.trace.file import read_trace
 from tests import ROOT
 from tests.visitor import (
@@ -38,7 +37,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
 OPEN = "document.querySelector('{} > .tab-wrapper [role=tab][aria-selected=true]')?.dataset.tabId"
 """The tab that is open; on a narrow screen it is among those that are seen."""
-PAGES = {"sweep": "Sweep", "drafts": "Drafts and models", "runs": "Recorded runs"}
+PAGES = {"results": "Results", "drafts": "Drafts and models", "runs": "Recorded runs"}
 """Pages of the Lab."""
 
 
@@ -168,30 +167,30 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
     def go_to(tab: str) -> None:
         open_tab(visitor, PAGES.get(tab, tab.capitalize()))
 
-    for name in ("race", "drafts", "learn"):
+    for name in ("compare", "drafts", "learn"):
         go_to(name)
         at(name, f"#{name}")
     for go, name in (
         ("go_back", "drafts"),
-        ("go_back", "sweep"),  # with which the Lab opens
-        ("go_back", "race"),
-        ("go_forward", "sweep"),
-        ("go_back", "race"),
+        ("go_back", "results"),  # with which the Lab opens
+        ("go_back", "compare"),
+        ("go_forward", "results"),
+        ("go_back", "compare"),
     ):
         getattr(visitor, go)()
         at(name, f"#{name}")
     visitor.go_back()
     at("watch", "")
     visitor.go_forward()
-    at("race", "#race")
+    at("compare", "#compare")
     for name in ("drafts", "learn"):
         go_to(name)
         at(name, f"#{name}")
     visitor.evaluate("history.back(); setTimeout(() => history.back(), 150)")  # the tab lags behind
-    at("sweep", "#sweep")
+    at("results", "#results")
     visitor.reload()
-    at("sweep", "#sweep")
-    visitor.locator("#sweep-view").wait_for()
+    at("results", "#results")
+    visitor.locator(".ouro-result-top").first.wait_for()
     go_to("drafts")
     at("drafts", "#drafts")
     open_tab(visitor, "Watch")
@@ -280,38 +279,15 @@ def test_leaving_in_mid_run_keeps_prompt_settings_and_what_was_written(
     visitor.close()
 
 
-def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: Any) -> None:
-    """The one in Traces in its own place; one that has none, of a cell that is gone, as a message
-    of the page's."""
-    open_tab(page, "Recorded runs")
-    page.click("#compare")
-    page.wait_for_selector("#diff-view .ouro-segment")
-    page.locator("#chart-diff").scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-diff .js-line", state="attached")
-    page.locator("#diff-second input").click()
-    page.get_by_role("option", name=say("gallery.sleep-eagle2.title")).click()
-    page.click("#compare")
-    page.get_by_text("compare runs of one prompt").wait_for()
-    place = page.locator("#diff-view .ouro-diff-problem").bounding_box()
-    assert 0 <= place["y"] < 1000, "in view"
-    assert page.locator("#diff-view .ouro-segment").count() == 0
-    page.wait_for_function("!document.querySelector('#chart-diff .js-line')")
-    page.locator("#diff-second input").click()
-    page.get_by_role("option", name=say("gallery.fibonacci-eagle2.title")).click()
-    page.click("#compare")
-    page.wait_for_selector("#diff-view .ouro-segment")
-    assert page.locator("#diff-view .ouro-diff-problem").is_hidden()
-    open_tab(page, "Sweep")
-    # the chart of a sweep is there once one has begun
-    page.locator("#sweep-view .ouro-sweep").evaluate("node => { node.dataset.begun = ''; }")
-    page.locator("#chart-sweep").scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-sweep .js-plotly-plot")
-    emit = (
-        "document.querySelector('#chart-sweep .ouro-plot').emit('plotly_click', "
-        "{points: [{x: 0, y: 2, customdata: 6}]})"
-    )
-    page.evaluate(emit)
-    page.get_by_text("The run of this cell is no longer there: sweep again.").wait_for()
+@pytest.mark.parametrize("address", ["#race", "#sweep"])
+def test_an_address_of_an_earlier_version_leads_to_its_place_now(
+    browser: Any, url: str, address: str
+) -> None:
+    visitor, faults = opened(browser, f"{url}/{address}", 1440)
+    visitor.wait_for_function(f"{OPEN.format('.ouro-places')} === 'compare'")
+    visitor.wait_for_selector("#compare-view .ouro-compare-row")
+    assert not faults
+    visitor.close()
 
 
 STOP = """() => {

@@ -120,7 +120,7 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, 
     page.locator("#generate").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == width
     tabs = page.get_by_role("tab").locator("visible=true")
-    assert tabs.all_inner_texts()[:5] == ["Watch", "Race", "Learn", "Play", "Lab"]
+    assert tabs.all_inner_texts()[:5] == ["Watch", "Compare", "Learn", "Play", "Lab"]
     inside = ["#generate", "#method-cards"]
     if width == 1440:
         inside += ["#token-view .ouro-text", ".ouro-tree", ".ouro-timeline", ".ouro-sentence"]

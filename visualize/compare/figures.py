@@ -1,16 +1,17 @@
-"""Plotly figures of a sweep: speed by one or two settings; plain data, and a separate page."""
+"""Plotly figures of settings compared: the trade-off of one setting, the heat map of two."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 
 from ouroboros_core.messages import counted
-from ouroboros_core.sources import LOOKS
 from ouroboros_core.sweeps.cells import GAMMA, best, interval
 from ouroboros_core.sweeps.grid import show
+from ouroboros_core.trace.metrics import expected_tokens
 from visualize.kit.labels import named
 from visualize.kit.plots import PLAIN, empty, layout, plain
 
@@ -21,70 +22,63 @@ if TYPE_CHECKING:
 
 SLOWER, AS_FAST, FASTER, INK = "#F1A340", "#F7F7F7", "#67A9CF", "#111111"
 """Colours of cells and of their numbers, the same on a light and on a dark page."""
+YIELD, COST, SPEEDUP = "#7C3AED", "#A16207", "#0F766E"
+"""Colours of the three lines of a trade-off; no token has them."""
 
 ASIDE = 0.35
 """Distance of a mark from its cell's middle, which has the numbers; cells are 1 wide and high."""
-
-SPEEDUP = "speedup"
+BETWEEN = 8
+"""Points of a curve of the theory between two values."""
 NOTHING = "Nothing is measured yet."
 
 
 def heatmap(
-    rows: Sequence[CellRow],
-    axes: Sequence[Axis],
-    ideals: Sequence[Ideal] = (),
-    quantity: str = SPEEDUP,
+    rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal] = ()
 ) -> dict[str, Any]:
-    """Return the heatmap of two axes: speedup as colour, with the mean acceptance length.
+    """Return the heat map of two axes: speedup as colour, with the mean acceptance length.
 
     The first axis runs down. The fastest cell has a star, the best draft length by theory a
     diamond, perhaps between two values. `customdata` of a cell is its index. Cells that are not
     measured yet are empty.
-
-    quantity  name of the speedup: measured or modelled
     """
-    return plain(_heatmap(rows, axes, ideals, quantity)) if rows else empty(NOTHING)
+    return plain(_heatmap(rows, axes, ideals)) if rows else empty(NOTHING)
 
 
-def line(
-    rows: Sequence[CellRow],
-    axes: Sequence[Axis],
-    ideals: Sequence[Ideal] = (),
-    quantity: str = SPEEDUP,
+def trade_off(
+    rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal] = ()
 ) -> dict[str, Any]:
-    """Return the speedup by the values of one axis, with 95% intervals; else as `heatmap`."""
-    return plain(_line(rows, axes[0], ideals, quantity)) if rows else empty(NOTHING)
+    """Return tokens per pass and cost of a step by the values of one axis, and their quotient, the
+    speedup, with its interval; else as `heatmap`.
 
-
-def parallel(rows: Sequence[CellRow], axes: Sequence[Axis]) -> dict[str, Any]:
-    """Return every cell as a line through its settings and results."""
-    if not rows:
-        return empty(NOTHING)
-    figure = go.Figure(_parallel(rows, axes))
-    figure.update_layout(
-        layout("", "", margin={"l": 60, "r": 40, "t": 50, "b": 20}, hovermode="closest")
-    )
-    return plain(figure)
+    A thin line is the theory: of a chain of gamma draft tokens, each accepted with chance alpha and
+    drafted for `cost` plain steps (Leviathan et al., arXiv 2211.17192).
+    """
+    return plain(_trade_off(rows, axes, ideals)) if rows else empty(NOTHING)
 
 
 def page(
     rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal], note: str
 ) -> go.Figure:
-    """Return both charts, one above the other, for a separate page."""
-    figure = _heatmap(rows, axes, ideals) if len(axes) == 2 else _line(rows, axes[0], ideals)
-    traces = _parallel(rows, axes)
-    traces.domain = {"x": [0.03, 0.97], "y": [0.0, 0.32]}
-    figure.add_trace(traces)
-    figure.update_yaxes(domain=[0.48, 1.0])
-    figure.update_traces(colorbar={"y": 0.74, "len": 0.52}, selector={"type": "heatmap"})
-    title = {"text": note, "font": {"size": 13}, "y": 0.99, "yanchor": "top"}
-    figure.update_layout(
-        template="plotly_white",
-        height=900,
-        margin={"l": 60, "r": 40, "t": 80, "b": 30},
-        title=title,
-    )
-    return figure
+    """Return the chart for a separate page."""
+    figure = (_heatmap if len(axes) == 2 else _trade_off)(rows, axes, ideals)
+    title = {"text": note, "font": {"size": 13}}
+    return figure.update_layout(template="plotly_white", height=600, title=title)
+
+
+def by_theory(ideals: Sequence[Ideal], axes: Sequence[Axis]) -> list[str]:
+    """Return the best draft lengths by theory in sentences."""
+    rest = [axis.name for axis in axes if axis.name != GAMMA]
+    sentences = []
+    for ideal in ideals:
+        others = zip(rest, ideal.others, strict=True)
+        at = "".join(f", at {named(name)} {show(value)}" for name, value in others)
+        slow = "" if ideal.speedup > 1 else ", so that none pays"
+        sentences.append(
+            f"By theory{at}, with acceptance {ideal.alpha:.2f} and draft passes that cost "
+            f"{ideal.cost:.2f} plain steps, the best draft length is {ideal.gamma}: "
+            f"{ideal.speedup:.2f}×{slow}."
+        )
+    return sentences
 
 
 def heat(largest: float) -> dict[str, Any]:
@@ -100,9 +94,7 @@ def heat(largest: float) -> dict[str, Any]:
     }
 
 
-def _heatmap(
-    rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal], quantity: str = SPEEDUP
-) -> go.Figure:
+def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal]) -> go.Figure:
     down, across = axes
     by_coordinates = {row.coordinates: row for row in rows}
     grid = [
@@ -119,7 +111,7 @@ def _heatmap(
         texttemplate="%{text}",
         hovertext=[[_hover(row, axes) if row else "" for row in line] for line in grid],
         hovertemplate="%{hovertext}<extra></extra>",
-        colorbar={"title": {"text": quantity}, "thickness": 12, "len": 0.9},
+        colorbar={"title": {"text": "speedup"}, "thickness": 12, "len": 0.9},
         showlegend=False,
         **heat(largest),
     )
@@ -131,7 +123,6 @@ def _heatmap(
             axes,
             across.values.index(second) - ASIDE,
             down.values.index(first),
-            quantity,
         )
     for ideal in ideals:
         if down.name == GAMMA:
@@ -149,94 +140,84 @@ def _heatmap(
     return figure
 
 
-def _line(
-    rows: Sequence[CellRow], axis: Axis, ideals: Sequence[Ideal], quantity: str = SPEEDUP
-) -> go.Figure:
+def _trade_off(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal]) -> go.Figure:
+    (axis,) = axes
     figure = go.Figure()
-    figure.add_scatter(
-        x=[axis.values.index(row.coordinates[0]) for row in rows],
-        y=[row.speedup for row in rows],
+    if axis.name == GAMMA and ideals:
+        _theory(figure, axis, ideals[0])
+    numbers = [row for row in rows if not isinstance(row.coordinates[0], str)]
+    words = [row for row in rows if isinstance(row.coordinates[0], str)]
+    points = [*numbers, *([None] if numbers and words else []), *words]  # only numbers are joined
+    lines: tuple[tuple[str, str, str, Callable[[CellRow], float]], ...] = (
+        ("tokens per pass", YIELD, "circle", lambda row: row.acceptance_length),
+        ("cost of a step, in plain steps", COST, "square", _cost),
+        ("speedup: their quotient", SPEEDUP, "diamond", lambda row: row.speedup),
+    )
+    for name, colour, symbol, number in lines:
+        figure.add_scatter(
+            x=[row and axis.values.index(row.coordinates[0]) for row in points],
+            y=[row and number(row) for row in points],
+            customdata=[row and row.cell for row in points],
+            hovertext=[_hover(row, axes) if row else "" for row in points],
+            hovertemplate="%{hovertext}<extra></extra>",
+            mode="lines+markers",
+            name=name,
+            line={"color": colour, "width": 2},
+            marker={"symbol": symbol, "size": 8},
+        )
+    figure.data[-1].update(
+        fill="tozeroy",
+        fillcolor="rgba(15, 118, 110, 0.12)",
         error_y={
             "type": "data",
             "symmetric": False,
-            "array": [max(0.0, row.ci95[1] - row.speedup) for row in rows],
-            "arrayminus": [max(0.0, row.speedup - row.ci95[0]) for row in rows],
+            "array": [row and row.bounds[1] - row.speedup for row in points],
+            "arrayminus": [row and row.speedup - row.bounds[0] for row in points],
         },
-        text=[_words(row) for row in rows],
-        customdata=[row.cell for row in rows],
-        hovertext=[_hover(row, [axis]) for row in rows],
-        hovertemplate="%{hovertext}<extra></extra>",
-        mode="lines+markers",
-        name=_series(rows, quantity),
-        line={"color": LOOKS["draft"].colour, "width": 2.5},
     )
     if fastest := best(rows):
-        _star(
-            figure,
-            fastest,
-            [axis],
-            axis.values.index(fastest.coordinates[0]),
-            fastest.speedup,
-            quantity,
-        )
-    for ideal in ideals if axis.name == GAMMA else ():
-        _diamond(figure, slot(axis, ideal.gamma), ideal.speedup, ideal)
-    figure.add_hline(
-        y=1,
-        line={"color": PLAIN, "dash": "dot", "width": 1.5},
-        annotation_text="as fast as plain decoding",
-    )
-    figure.update_layout(
-        layout(named(axis.name), f"{quantity} over plain decoding", hovermode="closest")
-    )
+        place = axis.values.index(fastest.coordinates[0])
+        _star(figure, fastest, axes, place, fastest.speedup)
+    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
+    figure.update_layout(layout(named(axis.name), "", hovermode="closest"))
     _label(figure.layout.xaxis, axis)
     figure.update_xaxes(range=[-0.5, len(axis.values) - 0.5])
     return figure
 
 
-def _parallel(rows: Sequence[CellRow], axes: Sequence[Axis]) -> go.Parcoords:
-    dimensions: list[dict[str, Any]] = [
-        {
-            "label": named(axis.name),
-            "values": [axis.values.index(row.coordinates[number]) for row in rows],
-            "tickvals": list(range(len(axis.values))),
-            "ticktext": labels(axis),
-            "range": [-0.2, len(axis.values) - 0.8],
-        }
-        for number, axis in enumerate(axes)
+def _cost(row: CellRow) -> float:
+    """Return the seconds of a step / those of a plain step: the yield by the speedup."""
+    return row.acceptance_length / row.speedup if row.speedup else 0.0
+
+
+def _theory(figure: go.Figure, axis: Axis, ideal: Ideal) -> None:
+    """Add the curves of the theory between the least and the largest draft length."""
+    lengths = sorted(float(value) for value in axis.values if not isinstance(value, str))
+    fine = [
+        low + (high - low) * part / BETWEEN
+        for low, high in pairwise(lengths)
+        for part in range(BETWEEN)
     ]
-    dimensions.append(
-        {
-            "label": "tokens per pass",
-            "values": [row.acceptance_length for row in rows],
-            "tickformat": ".2f",
-        }
-    )
-    if any(row.acceptance_rate is not None for row in rows):
-        rates = [row.acceptance_rate or 0.0 for row in rows]
-        dimensions.append({"label": "accepted", "values": rates, "tickformat": ".0%"})
-    dimensions.append(
-        {
-            "label": "tokens/s",
-            "values": [row.tokens_per_second for row in rows],
-            "tickformat": ".1f",
-        }
-    )
-    speedups = [row.speedup for row in rows]
-    dimensions.append({"label": "speedup", "values": speedups, "tickformat": ".2f"})
-    colours = {
-        "color": speedups,
-        "colorscale": [[0.0, "#B35806"], [0.5, "#8A8A8A"], [1.0, "#2166AC"]],
-        "cmid": 1.0,
-    }
-    return go.Parcoords(dimensions=dimensions, line=colours, customdata=[row.cell for row in rows])
+    fine += lengths[-1:]
+    tokens = [expected_tokens(ideal.alpha, gamma) for gamma in fine]
+    costs = [1 + gamma * ideal.cost for gamma in fine]
+    quotient = [a / b for a, b in zip(tokens, costs, strict=True)]
+    for numbers, colour in ((tokens, YIELD), (costs, COST), (quotient, SPEEDUP)):
+        figure.add_scatter(
+            x=[slot(axis, gamma) for gamma in fine],
+            y=numbers,
+            mode="lines",
+            name="theory",
+            legendgroup="theory",
+            showlegend=colour == SPEEDUP,
+            line={"color": colour, "width": 1, "dash": "dot"},
+            hoverinfo="skip",
+        )
 
 
-def _star(
-    figure: go.Figure, row: CellRow, axes: Sequence[Axis], x: float, y: float, quantity: str
-) -> None:
-    """Mark the cell that was fastest, or would be."""
-    name = "measured best" if quantity == SPEEDUP else "modelled best"
+def _star(figure: go.Figure, row: CellRow, axes: Sequence[Axis], x: float, y: float) -> None:
+    """Mark the cell that was fastest."""
+    name = "measured best"
     figure.add_scatter(
         x=[x],
         y=[y],
@@ -307,13 +288,6 @@ def labels(axis: Axis) -> list[str]:
 def _label(axis: Any, values: Axis) -> None:
     axis.tickvals = list(range(len(values.values)))
     axis.ticktext = labels(values)
-
-
-def _series(rows: Sequence[CellRow], quantity: str) -> str:
-    """Return the name of the line; a modelled one has no interval."""
-    if quantity != SPEEDUP:
-        return quantity
-    return "speedup, 95% interval" if any(map(interval, rows)) else "speedup, one prompt"
 
 
 def _words(row: CellRow) -> str:
