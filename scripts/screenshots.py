@@ -115,7 +115,8 @@ def main(names: Sequence[str]) -> None:
 
 def _small(page: Any, name: str, folder: Path) -> None:
     """Take the page from the top of one element to the bottom of another."""
-    first, last, *without = SUBJECTS[name]
+    subjects: tuple[str, ...] = SUBJECTS[name]
+    first, last, *without = subjects
     rules = [f"{selector} {{ display: none !important }}" for selector in without]
     sheet = page.add_style_tag(content="\n".join(["", *rules, STYLES.get(name, "")]))
     subject = page.locator(first).first

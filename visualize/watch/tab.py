@@ -239,8 +239,14 @@ class WatchPanel:
         """Show a run of this visit, which the browser kept."""
         with errors_on_page():
             run = visit.read(field(event, "run", dict))
-            about = {"speedup": run.speedup, "badge": views.LIVE, "key": run.key}
-            return self.show(session, run.trace, run.baseline, **about)
+            return self.show(
+                session,
+                run.trace,
+                run.baseline,
+                speedup=run.speedup,
+                badge=views.LIVE,
+                key=run.key,
+            )
 
     @staticmethod
     def _card(session: Session) -> Any:
