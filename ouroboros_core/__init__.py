@@ -19,32 +19,23 @@ from ouroboros_core.version import VERSION
 
 __version__ = VERSION
 
-_HOMES = {
-    "Generation": "decoding.generation",
-    "Task": "decoding.generation",
-    "Pair": "loading.pairs",
-    "load_pair": "loading.pairs",
-    "make_pair": "loading.pairs",
-    "decode": "decoding.loop",
-    "Step": "trace.trace",
-    "Trace": "trace.trace",
-    "read_trace": "trace.file",
-    "Sampling": "sampling",
-    "Sampler": "sampling",
-    "PhrasePool": "lookup.phrase_pool",
-    "Source": "sources",
-    "Provenance": "tree",
-    "TokenTree": "tree",
-    "TreeBuilder": "tree",
-    "verify": "rules.match",
-    "OuroborosError": "errors",
-    "generate": "integrations.transformers.generate",
-    "Comparison": "benchmark.comparison",
-    "Lane": "benchmark.comparison",
-    "compare": "benchmark.comparison",
-    "SweepResult": "sweeps.call",
-    "sweep": "sweeps.call",
+_NAMES = {
+    "decoding.generation": ("Generation", "Task"),
+    "loading.pairs": ("Pair", "load_pair", "make_pair"),
+    "decoding.loop": ("decode",),
+    "trace.trace": ("Step", "Trace"),
+    "trace.file": ("read_trace",),
+    "sampling": ("Sampling", "Sampler"),
+    "lookup.phrase_pool": ("PhrasePool",),
+    "sources": ("Source",),
+    "tree": ("Provenance", "TokenTree", "TreeBuilder"),
+    "rules.match": ("verify",),
+    "errors": ("OuroborosError",),
+    "integrations.transformers.generate": ("generate",),
+    "benchmark.comparison": ("Comparison", "Lane", "compare"),
+    "sweeps.call": ("SweepResult", "sweep"),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 __all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604
 
 if TYPE_CHECKING:

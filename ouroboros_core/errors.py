@@ -3,6 +3,14 @@ remedy."""
 
 from __future__ import annotations
 
+import zipfile
+
+UNREADABLE = (
+    *(OSError, ValueError, KeyError, TypeError, AttributeError, EOFError),
+    zipfile.BadZipFile,
+)
+"""What numpy raises for a file that holds no arrays, or others than it should."""
+
 
 class OuroborosError(Exception):
     """The base class of errors caused by the input, not by a bug. The text is for the user."""

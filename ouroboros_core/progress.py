@@ -69,21 +69,11 @@ def in_notebook() -> bool:
 
 def columns() -> tuple[ProgressColumn, ...]:
     """Return the columns of a terminal's bar: words, bar, count, time."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as rich
 
-    return (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
+    counted = rich.BarColumn(), rich.MofNCompleteColumn()
+    timed = rich.TimeElapsedColumn(), rich.TimeRemainingColumn()
+    return (rich.TextColumn("{task.description}"), *counted, *timed)
 
 
 @contextmanager

@@ -1,9 +1,11 @@
 """Record the runs that page, lessons and gallery show: python -m scripts.record [RUN ...]
 
-assets/traces/gallery.json lists the runs. Without names, all runs are recorded that are missing or
-differ from the list; an interrupted recording continues. Plain decoding and the method alternate,
-see `ouroboros_core.benchmark.protocol`. A run's file has the seconds of the repeat with the median
-speedup; its other contents are of an equal run that keeps the models' probabilities.
+assets/traces/gallery.json lists the runs. The name of a prompt stands for all its runs; `grid` in
+the list names prompts for Compare, which begins with the first one that is recorded. Without names,
+all runs are recorded that are missing or differ from the list; an interrupted recording continues.
+Plain decoding and the method alternate, see `ouroboros_core.benchmark.protocol`. A run's file has
+the seconds of the repeat with the median speedup; its other contents are of an equal run that keeps
+the models' probabilities.
 assets/traces/measured.json has all speedups, the seconds of the plain run beside that repeat, the
 seconds of passes timed around it, and the seconds of proposing without the drafter's passes.
 
@@ -76,15 +78,8 @@ def sampling_of(gallery: Facts, facts: Facts) -> Sampling:
 
 def _task(gallery: Facts, facts: Facts, count: int | None = None, observed: bool = True) -> Task:
     prompt = gallery["prompts"][facts["prompt"]]
-    return Task(
-        prompt["text"],
-        facts["method"],
-        settings_of(facts),
-        sampling_of(gallery, facts),
-        count or prompt["tokens"],
-        prompt.get("chat", True),
-        record=observed,
-    )
+    asked = (prompt["text"], facts["method"], settings_of(facts), sampling_of(gallery, facts))
+    return Task(*asked, count or prompt["tokens"], prompt.get("chat", True), record=observed)
 
 
 def record(pair: Pair, gallery: Facts, facts: Facts, clock: PassClock | None = None) -> Trace:
@@ -308,7 +303,8 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="RUN", help="record these anew")
+    help_of_names = "record these anew, or all of a prompt"
+    parser.add_argument("names", nargs="*", metavar="RUN", help=help_of_names)
     parser.add_argument(
         "--local",
         action="append",
@@ -329,7 +325,13 @@ def main() -> None:
         target, draft = folders.get(name, (entry.get("target"), entry.get("draft")))
         return load_pair(target, draft, dtype=entry["dtype"])
 
-    names = arguments.names or [name for name in gallery["runs"] if stale(gallery, name)]
+    chosen = [
+        name
+        for name, facts in gallery["runs"].items()
+        if {name, facts["prompt"]} & {*arguments.names}
+    ]
+    missing = [name for name in gallery["runs"] if stale(gallery, name)]
+    names = chosen if arguments.names else missing
     for name in names:
         pair = gallery["prompts"][gallery["runs"][name]["prompt"]].get("pair", "embedded")
         try:

@@ -48,13 +48,9 @@ TYPEFACE = """async () => {
 SUBJECTS = {
     "watch": ("#token-view .ouro-text", "#token-view .ouro-legend"),
     "card": (".ouro-card", ".ouro-card"),
-    "race": (
-        "#race-view .ouro-lane:nth-child(1)",
-        "#race-view .ouro-lane:nth-child(3)",
-        "#race-view .ouro-lane:nth-child(2)",
-    ),
+    "compare": (".ouro-compare-rows", ".ouro-compare-verdict"),
     "learn": (".ouro-learn-run .ouro-text", ".ouro-learn-run .ouro-legend"),
-    "sweep": ("#chart-recorded", "#chart-recorded"),
+    "trade-off": (".ouro-compare-below figure", ".ouro-compare-below figure"),
 }
 """Parts of phone pictures that the README shows small: first element, last, elements left out."""
 SMALL, SHARP = (300, 390), 2
@@ -228,16 +224,12 @@ def _frame(page: Any, moment: float) -> Any:
     return picture.resize(FRAME, Image.Resampling.LANCZOS)
 
 
-def _race(page: Any, shoot: Callable[..., None]) -> None:
-    open_tab(page, "Race")
-    page.wait_for_selector('#race-view .ouro-run[data-done="recorded"]')
-    shoot("race")
-
-
-def _sweep(page: Any, shoot: Callable[..., None]) -> None:
-    open_tab(page, "Sweep")
-    page.wait_for_selector("#chart-recorded .main-svg")
-    shoot("sweep")
+def _compare(page: Any, shoot: Callable[..., None]) -> None:
+    open_tab(page, "Compare")
+    page.wait_for_selector("#compare-view .main-svg")
+    shoot("compare")
+    page.locator(".ouro-compare-below").scroll_into_view_if_needed()
+    shoot("trade-off")
 
 
 def _learn(page: Any, shoot: Callable[..., None]) -> None:
@@ -256,8 +248,6 @@ def _learn(page: Any, shoot: Callable[..., None]) -> None:
 
 def _runs(page: Any, shoot: Callable[..., None]) -> None:
     open_tab(page, "Recorded runs")
-    page.get_by_role("button", name="Compare").click()
-    page.wait_for_selector("#diff-view .ouro-segment")
     shoot("runs")
 
 
@@ -269,8 +259,7 @@ def _results(page: Any, shoot: Callable[..., None]) -> None:
 
 PLACES = {
     "watch": _watch,
-    "race": _race,
-    "sweep": _sweep,
+    "compare": _compare,
     "results": _results,
     "runs": _runs,
     "learn": _learn,

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
+from ouroboros_core import methods
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.interfaces import MIXED, Mixture
+from ouroboros_core.methods.parts.base import Resources, TokenizedPrompt
 from ouroboros_core.rules.parts.base import Judgement, Target
 from ouroboros_core.rules.rejection import Rejection
 from ouroboros_core.sampling import Sampler, Sampling, softmax
 from ouroboros_core.sources import Source
+from ouroboros_core.trace.trace import Step
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree
 
 CHI_SQUARE = {1: 19.5, 2: 23.0, 3: 25.9, 4: 28.5, 5: 30.9, 8: 37.3, 29: 73.9}
@@ -208,19 +211,49 @@ class SeededDepths(SeededEvaluation):
         return self.model.after((self.context[-1], 100 + self.tree.depths[node]))
 
 
-def check_places(method: Any, sampling: Sampling, count: int = 8_000, size: int = 6) -> None:
+REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
+
+
+def started(
+    method: str,
+    settings: Mapping[str, Any],
+    sampling: Sampling | None = None,
+    size: int = 6,
+    text: Sequence[int] = (0, 1),
+    **resources: Any,
+) -> Any:
+    """A method that has read a text over `size` tokens; its draft model is a noisy SeededModel(5)
+    unless the resources name another."""
+    kind, sampler = methods.get(method), Sampler(sampling or Sampling(), size)
+    given = {"draft_model": SeededModel(5, size, noise=0.7), **resources}
+    made = kind(kind.Hyperparameters.parse(dict(settings)), Resources(sampler, **given))
+    made.start(TokenizedPrompt(tuple(text)), 50)
+    return made
+
+
+def place(step: Step, position: int) -> str:
+    """Which kind of token of its step a token is."""
+    return "bonus" if position >= step.tested else ("first", "later")[min(position, 1)]
+
+
+def check_places(
+    method: Any,
+    sampling: Sampling,
+    count: int = 8_000,
+    size: int = 6,
+    kinds: Sequence[str] = ("first", "later", "bonus"),
+    kind_of: Callable[[Step, int], str] = place,
+) -> None:
     """Compare counts of emitted tokens with the target's probabilities by a chi-square test.
 
-    Tokens are counted by their position in the step (first, later, bonus) and by the two tokens
-    before, on which alone the target's probabilities depend. The target is SeededModel(5) over
-    `size` tokens.
+    Tokens are counted by their kind and by the two tokens before, on which alone the target's
+    probabilities depend. The target is SeededModel(5) over `size` tokens.
     """
     target, sampler, text = SeededModel(5, size), Sampler(sampling, size), [0, 1]
     counts: dict[tuple[str, tuple[int, ...]], Counter[int]] = {}
-    steps = decode(target, method, text, max_new_tokens=count, sampler=sampler)
-    for step in steps:
+    for step in decode(target, method, text, max_new_tokens=count, sampler=sampler):
         for position, token in enumerate(step.tokens):
-            name = "bonus" if position >= step.tested else ("first", "later")[min(position, 1)]
+            name = kind_of(step, position)
             counts.setdefault((name, tuple(text[-2:])), Counter())[token] += 1
             text.append(token)
     checked: Counter[str] = Counter()
@@ -230,4 +263,4 @@ def check_places(method: Any, sampling: Sampling, count: int = 8_000, size: int 
         if drawn.total() * p.min() > 3:
             assert chi_square([drawn[t] for t in range(size)], list(drawn.total() * p)) < limit
             checked[name] += 1
-    assert min(checked[name] for name in ("first", "later", "bonus")) > 0, checked
+    assert min(checked[name] for name in kinds) > 0, checked

@@ -167,7 +167,7 @@ def choose(page: Any, name: str) -> None:
     )
 
 
-LAB = ("Sweep", "Results", "Proof", "Recorded runs", "Drafts and models")
+LAB = ("Results", "Proof", "Recorded runs", "Drafts and models")
 
 
 def open_tab(page: Any, name: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import gradio as gr
 
 from ouroboros_core.trace.summary import Summary
+from visualize.compare.tab import ComparePanel
 from visualize.draft_game.tab import DraftGamePanel
 from visualize.drafts.tab import DraftsPanel
 from visualize.gallery import runs as gallery
@@ -20,25 +21,30 @@ from visualize.kit.fonts import faces
 from visualize.kit.modules import preloaded
 from visualize.learn.tab import LearnPanel
 from visualize.proof.tab import ProofPanel
-from visualize.race.tab import RacePanel
 from visualize.results.tab import ResultsPanel
 from visualize.server.models import Models
 from visualize.server.runner import Runner
-from visualize.sweep.tab import SweepPanel
 from visualize.watch import opening as opening_page
 from visualize.watch.tab import RECORDED, WatchPanel, add_endpoint
 
-PLACES = {WATCH: "Watch", "race": "Race", "learn": "Learn", "play": "Play", "lab": "Lab"}
+PLACES = {
+    WATCH: "Watch",
+    "compare": "Compare",
+    "learn": "Learn",
+    "play": "Play",
+    "lab": "Lab",
+}
 """The labels of the places by their ids, which their addresses name, in their order."""
 LAB = {
-    "sweep": "Sweep",
     "results": "Results",
     "proof": "Proof",
     "runs": "Recorded runs",
     "drafts": "Drafts and models",
 }
 """The labels of the Lab's pages by their ids; each page has an address."""
-ADDRESSES = Addresses(tuple(PLACES), dict.fromkeys(LAB, "lab"))
+MOVED = {"race": "compare", "sweep": "compare"}
+"""Addresses of earlier versions, with the places that they lead to."""
+ADDRESSES = Addresses(tuple(PLACES), dict.fromkeys(LAB, "lab"), MOVED)
 FIRST = (
     "kit/address.js",
     "run/token_view.js",
@@ -89,36 +95,33 @@ def build(runner: Runner, max_queue: int) -> gr.Blocks:
             header = PageHeader(ADDRESSES)
             pair = choose_pair(runner.models)
         with gr.Tabs(elem_classes="ouro-places") as places:
-            watch, race, learn, play, lab = (gr.Tab(label, id=tab) for tab, label in PLACES.items())
+            watch, compare, learn, play, lab = (
+                gr.Tab(label, id=tab) for tab, label in PLACES.items()
+            )
             with watch:
                 panel = WatchPanel(runner, pair)
-            with race:
-                RacePanel(runner, pair)
+            with compare:
+                ComparePanel(runner, panel, places)
             with learn:
                 LearnPanel()
             with play:
                 DraftGamePanel(runner, pair)
             with lab, gr.Tabs(elem_classes="ouro-lab") as pages:
-                swept, results, proof, runs, drafts = (
-                    gr.Tab(label, id=tab) for tab, label in LAB.items()
-                )
-                with swept:
-                    sweep = SweepPanel(runner, panel, places)
+                results, proof, runs, drafts = (gr.Tab(label, id=tab) for tab, label in LAB.items())
                 with results:
                     ResultsPanel()
                 with proof:
                     ProofPanel(runner, pair)
                 with runs:
-                    TracesPanel(panel, places, runs)
+                    TracesPanel(panel, places)
                 with drafts:
                     DraftsPanel()
         gr.HTML(footer(), elem_classes="ouro-footer", padding=False)
         add_endpoint(runner)
-        tabs = (watch, race, learn, play, lab, swept, results, proof, runs, drafts)
+        tabs = (watch, compare, learn, play, lab, results, proof, runs, drafts)
         opened = dict(zip((*PLACES, *LAB), tabs, strict=True))
         address_tabs(page, header, (places, pages), opened)
         panel.attach_loading(page)
-        sweep.attach(page)
     return page.queue(max_size=max_queue)
 
 

@@ -184,14 +184,9 @@ def _lane(pair: Pair, entrant: entrants.MethodEntrant, number: int, measured: Me
     wrong = _wrong(pair, measured, number) if compared else ""
     middle = measured.middle(number)
     sign = metrics.busy(middle.traces[number], middle.plain)
-    return Lane(
-        entrant.label,
-        measured.traces(number),
-        measured.traces(0),
-        not wrong if compared else None,
-        wrong,
-        metrics.why_busy(*sign) if sign else "",
-    )
+    busy, equal = metrics.why_busy(*sign) if sign else "", not wrong if compared else None
+    times = measured.traces(number), measured.traces(0)
+    return Lane(entrant.label, *times, equal, wrong, busy)
 
 
 def _wrong(pair: Pair, measured: Measured, lane: int) -> str:

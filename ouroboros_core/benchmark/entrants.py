@@ -52,6 +52,11 @@ class Spec:
     sampling: Sampling
     warm: bool = False
 
+    @property
+    def asked(self) -> tuple[str, Hyperparameters, Sampling]:
+        """Return the fields of a task behind its prompt."""
+        return self.method, self.hyperparameters, self.sampling
+
 
 @dataclass(frozen=True)
 class Spent:
@@ -226,17 +231,10 @@ class MethodEntrant:
         from ouroboros_core.decoding.generation import Generation, Task
 
         spec, chat = self._spec, bool(self._pair.tokenizer.chat_template)
-        task = Task(
-            prompt,
-            spec.method,
-            spec.hyperparameters,
-            spec.sampling,
-            max_new_tokens,
-            chat,
-            tuple(history),
-            prediction if Need.PREDICTED_OUTPUT in methods.get(spec.method).uses else "",
-            generation_config=False,
-        )
+        uses = methods.get(spec.method).uses
+        expected = prediction if Need.PREDICTED_OUTPUT in uses else ""
+        asked = (prompt, *spec.asked, max_new_tokens, chat, tuple(history), expected)
+        task = Task(*asked, generation_config=False)
         return Generation(self._pair, task, self.memory).run()
 
 

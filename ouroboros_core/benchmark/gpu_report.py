@@ -42,13 +42,8 @@ def report(pair: Pair, *, quick: bool = False) -> Iterator[Finding]:
     yield from costs(pair, ROWS[:3] if quick else ROWS, 2 if quick else 24)
     peers = PEERS[:1] if quick or pair.draft is None else PEERS
     yield from speeds(pair, prompts[: 1 if quick else 4], tokens, able, peers)
-    yield Finding(
-        "memory",
-        "peak",
-        "ok",
-        f"{peak.megabytes():,.0f} MB",
-        "of the accelerator" if pair.target.device.type == "cuda" else "of this process",
-    )
+    whose = "of the accelerator" if pair.target.device.type == "cuda" else "of this process"
+    yield Finding("memory", "peak", "ok", f"{peak.megabytes():,.0f} MB", whose)
     yield zero()
 
 

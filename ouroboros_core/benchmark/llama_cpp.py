@@ -79,15 +79,9 @@ class LlamaCpp:
     ) -> Outcome:
         pair = self._pair
         tokens = prompt_ids(pair, prompt, history, max_new_tokens)
-        request = {
-            "prompt": tokens,
-            "n_predict": max_new_tokens,
-            "temperature": 0.0,
-            "ignore_eos": True,
-            "cache_prompt": False,
-            "stream": True,
-            "timings_per_token": True,
-        }
+        request = {"prompt": tokens, "n_predict": max_new_tokens, "temperature": 0.0}
+        request |= {"cache_prompt": False}
+        request |= dict.fromkeys(("ignore_eos", "stream", "timings_per_token"), True)
         chunks: list[Any] = []
         time.sleep(REST_S)
         self._server.handle_completions(request, chunks.append)

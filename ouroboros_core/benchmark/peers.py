@@ -26,18 +26,17 @@ if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.sampling import Sampling
 
+
+def _assisted(tokens: int, threshold: float) -> dict[str, Any]:
+    return {"num_assistant_tokens": tokens, "assistant_confidence_threshold": threshold}
+
+
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "hf-greedy": {"": {}},
     "hf-assisted": {
         "defaults": {},
-        "num_assistant_tokens=2, no threshold": {
-            "num_assistant_tokens": 2,
-            "assistant_confidence_threshold": 0.0,
-        },
-        "num_assistant_tokens=4, threshold 0.4": {
-            "num_assistant_tokens": 4,
-            "assistant_confidence_threshold": 0.4,
-        },
+        "num_assistant_tokens=2, no threshold": _assisted(2, 0.0),
+        "num_assistant_tokens=4, threshold 0.4": _assisted(4, 0.4),
     },
     "hf-prompt-lookup": {
         "defaults": {"prompt_lookup_num_tokens": 10},

@@ -24,14 +24,8 @@ from ouroboros_core.methods.parts.base import Method
 from ouroboros_core.methods.parts.needs import Need
 
 MT_BENCH = (
-    "writing",
-    "roleplay",
-    "reasoning",
-    "math",
-    "coding",
-    "extraction",
-    "stem",
-    "humanities",
+    *("writing", "roleplay", "reasoning", "math"),
+    *("coding", "extraction", "stem", "humanities"),
 )
 SPEC_BENCH = ("mt_bench", "translation", "summarization", "qa", "math_reasoning", "rag")
 GROUPS = (*SPEC_BENCH, "code", "edit", "similar")

@@ -25,18 +25,8 @@ if TYPE_CHECKING:
     from ouroboros_core.sampling import Sampling
 
 OVERALL_COLUMNS = (
-    "tokens/pass",
-    "rows/token",
-    "drafts/token",
-    "first token, s",
-    "tokens/s",
-    "decoding only",
-    "speedup [95%]",
-    "decoding only",
-    "over hf-greedy",
-    "decoding only",
-    "text",
-    "MB",
+    *("tokens/pass", "rows/token", "drafts/token", "first token, s", "tokens/s", "decoding only"),
+    *("speedup [95%]", "decoding only", "over hf-greedy", "decoding only", "text", "MB"),
 )
 """Of the table over all prompts, behind the method's name."""
 

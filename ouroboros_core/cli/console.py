@@ -95,20 +95,10 @@ class Session:
         if (self.target or self.compare) and BASELINE not in names:
             specs.append((read_spec(BASELINE, self.sampling), self.target))
         history = tuple(self.history) if self.chat else ()
+        limits = (self.length, self.chat, history)
+        config = self.generation_config
         return [
-            Answer(
-                Task(
-                    text,
-                    spec.method,
-                    spec.hyperparameters,
-                    spec.sampling,
-                    self.length,
-                    self.chat,
-                    history,
-                    generation_config=self.generation_config,
-                ),
-                is_shown,
-            )
+            Answer(Task(text, *spec.asked, *limits, generation_config=config), is_shown)
             for spec, is_shown in specs
         ]
 

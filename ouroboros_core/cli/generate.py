@@ -96,8 +96,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     free = not (arguments.method or arguments.memory or arguments.prediction)
     arguments.method = arguments.method or methods.DEFAULT
-    hyperparameters = options.read_method(arguments)
-    sampling = options.read_sampling(arguments)
+    hyperparameters, sampling = options.read_method(arguments), options.read_sampling(arguments)
     count = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 0)
     rounds = options.whole_number(arguments.repeats, "repeats", 1)
     prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
@@ -134,24 +133,13 @@ def run(arguments: argparse.Namespace) -> None:
         hyperparameters = options.read_method(arguments)
         notes.print(options.translates(pair))
     chat = bool(pair.tokenizer.chat_template) if arguments.chat is None else arguments.chat
-    task = Task(
-        prompt,
-        arguments.method,
-        hyperparameters,
-        sampling,
-        count,
-        chat,
-        prediction=prediction,
-        record=arguments.record,
-        generation_config=arguments.generation_config,
-    )
+    asked = (prompt, arguments.method, hyperparameters, sampling, count)
+    task = Task(*asked, chat, (), prediction, arguments.record, arguments.generation_config)
     memory = _open_memory(arguments.memory, pair, task)
     cold = copy.deepcopy(memory)
     if arguments.compare:
-        warm_up = replace(
-            task, max_new_tokens=min(count, WARM_UP_TOKENS), prediction="", record=False
-        )
-        Generation(pair, warm_up).run()
+        warm_up = replace(task, max_new_tokens=min(count, WARM_UP_TOKENS), prediction="")
+        Generation(pair, replace(warm_up, record=False)).run()
     generation = Generation(pair, task, memory)
     try:
         display.stream(generation, console, ends=generation.stop_tokens)

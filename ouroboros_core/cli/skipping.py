@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -95,19 +95,12 @@ def speed(pair: Pair, texts: Sequence[Sequence[int]], count: int, skips: Skips |
     kind = methods.get("autoregressive" if skips is None else "draft_verify")
     draft = None if skips is None else SelfDraft(pair.target, skips)
     sampler = Sampler(Sampling(), pair.target.vocabulary)
+    ends: dict[str, Any] = {"max_new_tokens": count, "stop_tokens": pair.stop_tokens}
     written, seconds = 0, 0.0
     for text in texts:
         resources = Resources(sampler, stop_tokens=pair.stop_tokens, self_draft=draft)
         method = methods.create(kind, kind.Hyperparameters.parse(kind.published), resources)
-        steps = decode(
-            pair.target,
-            method,
-            text,
-            max_new_tokens=count,
-            sampler=sampler,
-            stop_tokens=pair.stop_tokens,
-        )
-        for step in steps:
+        for step in decode(pair.target, method, text, sampler=sampler, **ends):
             written += len(step.tokens)
             seconds += step.seconds.decode
     return written / seconds

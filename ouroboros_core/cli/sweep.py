@@ -122,12 +122,10 @@ def _finish(
     if arguments.csv:
         arguments.csv.write_text(cells.to_csv(rows, grid.axes), encoding="utf-8")
     if arguments.figure:
+        from visualize.compare import figures
         from visualize.drafts import figures as record_figures
-        from visualize.sweep import figures as sweep_figures
 
-        page = sweep_figures.page(
-            rows, grid.axes, ideals, f"{grid.label}: {measuring.machine(header)}"
-        )
+        page = figures.page(rows, grid.axes, ideals, f"{grid.label}: {measuring.machine(header)}")
         record_figures.write_page(page, arguments.figure)
     if len(grid.axes) == 2:
         _print_grid(rows, grid)
@@ -152,15 +150,7 @@ def _print_list(rows: list[CellRow], grid: Grid) -> None:
         cost = f"{row.draft_cost:.2f}" if row.draft_cost is not None else "–"
         length = f"{row.acceptance_length:.2f}" if row.acceptance_length else "–"
         speedup = f"{row.speedup:.2f}x{cells.interval(row)}{row.between}"
-        texts = (
-            show(row.coordinates[0]),
-            length,
-            rate,
-            cost,
-            row.speeds,
-            speedup,
-            equality(row),
-        )
+        texts = (show(row.coordinates[0]), length, rate, cost, row.speeds, speedup, equality(row))
         table.add_row(*map(measuring.literal, texts))
     measuring.output().print(table)
 

@@ -261,13 +261,8 @@ def _train(arguments: argparse.Namespace) -> None:
     done = watch(trainer, stop)
     trainer.finish()
     if accelerator.is_main_process:
-        save(
-            student,
-            arguments.out,
-            recipe,
-            trainer.progress,
-            _circumstances(arguments, target.device),
-        )
+        circumstances = _circumstances(arguments, target.device)
+        save(student, arguments.out, recipe, trainer.progress, circumstances)
         last = trainer.progress.curve[-1]
         agreement = ", ".join(f"{a:.1%}" for a in last["agreement"])
         print(
@@ -306,28 +301,17 @@ def _circumstances(arguments: argparse.Namespace, device: torch.device) -> Circu
     from ouroboros_core.loading.machine import device_name, processor
     from ouroboros_core.training.folder import Circumstances, earlier
 
-    machine = (
-        device_name(device)
-        if device.type == "cuda"
-        else f"{processor()}, {torch.get_num_threads()} threads"
-    )
-    versions = (
-        f"torch {torch.__version__}, transformers {transformers.__version__}, Python "
-        f"{platform.python_version()}"
-    )
+    machine = f"{processor()}, {torch.get_num_threads()} threads"
+    if device.type == "cuda":
+        machine = device_name(device)
+    versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
+    versions += f", Python {platform.python_version()}"
     words = ["python", "-m", "ouroboros_core", *map(_bare, arguments.argv)]
     if "--note" in words:  # the card has the note
         del words[words.index("--note") : words.index("--note") + 2]
     note = arguments.note or ("plain texts, too" if arguments.texts else "")
-    return Circumstances(
-        words,
-        machine,
-        versions,
-        earlier(arguments.start),
-        note,
-        arguments.license,
-        getattr(arguments, "bits", 16),
-    )
+    before, bits = earlier(arguments.start), getattr(arguments, "bits", 16)
+    return Circumstances(words, machine, versions, before, note, arguments.license, bits)
 
 
 def _export(arguments: argparse.Namespace) -> None:

@@ -52,17 +52,9 @@ class Task:
 
     def plain(self) -> Task:
         """Return the task for the same text by plain decoding, the baseline."""
-        baseline = methods.get("autoregressive")
-        return Task(
-            self.prompt,
-            baseline.id,
-            baseline.Hyperparameters(),
-            self.sampling.plain(),
-            self.max_new_tokens,
-            self.chat,
-            self.history,
-            generation_config=self.generation_config,
-        )
+        plain = methods.get("autoregressive")
+        task = replace(self, method=plain.id, hyperparameters=plain.Hyperparameters())
+        return replace(task, sampling=self.sampling.plain(), prediction="", record=False)
 
 
 def _resources(pair: Pair, *, chat: bool, self_draft: bool) -> Resources:

@@ -23,26 +23,19 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-_HOMES = {
-    "CacheEngine": "thunlp",
-    "DraftModel": "samd",
-    "GreedyProcessor": "romsto",
-    "LogitsProcessor": "romsto",
-    "MultinomialProcessor": "romsto",
-    "NucleusProcessor": "romsto",
-    "Outputs": "samd",
-    "SamdConfig": "samd",
-    "SamdGenerationConfig": "samd",
-    "SamdModel": "samd",
-    "TopKNucleusProcessor": "romsto",
-    "TopKProcessor": "romsto",
-    "autoregressive_generate": "romsto",
-    "dualdec": "thunlp",
-    "load_sam": "samd",
-    "ouroboros": "thunlp",
-    "samd_generate": "samd",
-    "speculative_generate": "romsto",
+_NAMES = {
+    "thunlp": ("CacheEngine", "dualdec", "ouroboros"),
+    "samd": (
+        *("DraftModel", "Outputs", "SamdConfig", "SamdGenerationConfig", "SamdModel"),
+        *("load_sam", "samd_generate"),
+    ),
+    "romsto": (
+        *("GreedyProcessor", "LogitsProcessor", "MultinomialProcessor", "NucleusProcessor"),
+        *("TopKNucleusProcessor", "TopKProcessor"),
+        *("autoregressive_generate", "speculative_generate"),
+    ),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 __all__ = [*sorted(_HOMES)]  # noqa: PLE0604
 
 if TYPE_CHECKING:

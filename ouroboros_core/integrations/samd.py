@@ -73,17 +73,11 @@ class SamdConfig:
 
     def settings(self) -> Any:
         """Return the settings of the method sam."""
-        return settings_of(
-            "sam",
-            {"auxiliary": "tree_method"},
-            n_predicts=self.n_predicts,
-            len_threshold=self.len_threshold,
-            len_bias=self.len_bias,
-            alpha=16.0,
-            copy_from="first",
-            auxiliary=TREE_METHODS[self.tree_method],
-            auxiliary_size=60,
-        )
+        lengths = {"n_predicts": self.n_predicts, "len_threshold": self.len_threshold}
+        lengths |= {"len_bias": self.len_bias, "auxiliary_size": 60}
+        auxiliary = {"auxiliary": TREE_METHODS[self.tree_method]}
+        ways = {"alpha": 16.0, "copy_from": "first", **auxiliary}
+        return settings_of("sam", {"auxiliary": "tree_method"}, **lengths, **ways)
 
 
 @dataclass(frozen=True)
@@ -258,14 +252,8 @@ class SamdModel:
             sampler, stop_tokens=self.stops, heads=self._heads, corpus=self.draft.sam_static
         )
         method = methods.create(methods.get("sam"), self.config.settings(), resources)
-        steps = decode(
-            self._target,
-            method,
-            prompt,
-            max_new_tokens=count,
-            sampler=sampler,
-            stop_tokens=self.stops,
-        )
+        ends: dict[str, Any] = {"max_new_tokens": count, "stop_tokens": self.stops}
+        steps = decode(self._target, method, prompt, sampler=sampler, **ends)
         lengths: list[int] = []
         new: list[int] = []
         for step in islice(steps, settings.max_steps):

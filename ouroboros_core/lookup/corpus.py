@@ -15,7 +15,6 @@ synthetic: they follow Zipf's law, and a third of them are repeated passages.
 
 from __future__ import annotations
 
-import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ouroboros_core.errors import InvalidInput
+from ouroboros_core.errors import UNREADABLE, InvalidInput
 from ouroboros_core.locations import write_atomically
 from ouroboros_core.lookup.suffix_array import DEPTH, END, Ids, suffix_array
 from ouroboros_core.lookup.suffix_tree import Arrays, Cursor, RowMatch, SuffixTree
@@ -75,12 +74,8 @@ class Corpus:
             if path.suffix == MAPPED:
                 np.save(file, self._numbers())
             else:
-                np.savez_compressed(
-                    file,
-                    tokens=self.tokens,
-                    order=self.order,
-                    fingerprint=np.array(self.fingerprint),
-                )
+                name = np.array(self.fingerprint)
+                np.savez_compressed(file, tokens=self.tokens, order=self.order, fingerprint=name)
 
         write_atomically(path, write)
 
@@ -111,15 +106,7 @@ class Corpus:
             raise InvalidInput(
                 f"there is no corpus {path}: make one with sam build FILES --out {path}"
             ) from None
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            EOFError,
-            TypeError,
-            AttributeError,
-            zipfile.BadZipFile,
-        ):
+        except UNREADABLE:
             raise InvalidInput(
                 f"{path} is not a corpus: make one with sam build FILES --out corpus.npz"
             ) from None

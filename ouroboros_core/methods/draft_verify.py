@@ -25,17 +25,12 @@ from ouroboros_core.methods.parts.base import (
 )
 from ouroboros_core.methods.parts.drafting import drafted_chain
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.methods.parts.stopping import AcceptanceThreshold, LeastConfidence
 from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.tree import TokenTree
 
 LONGEST = 12
 """Draft tokens at most if their number is 'auto'; as published."""
-
-STEP = 0.01
-"""Change of the threshold by one step, before smoothing (epsilon)."""
-
-RATE_MEMORY, THRESHOLD_MEMORY = 0.5, 0.9
-"""Weights of the previous acceptance rate and threshold in their moving averages (beta)."""
 
 
 class DraftVerify(Method):
@@ -82,27 +77,20 @@ class DraftVerify(Method):
         self.gamma = upto(hyperparameters.gamma, LONGEST)
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        self.threshold, self.rate = self.settings.threshold, 0.0
+        self.moving = AcceptanceThreshold(self.settings.threshold, self.settings.acceptance_goal)
+
+    @property
+    def threshold(self) -> float:
+        """The probability below which the next draft ends."""
+        return self.moving.value
 
     def propose(self, context: Context) -> TokenTree:
         draft = self.resources.self_draft
         assert draft is not None
-        return drafted_chain(self.resources, draft, context, self.gamma, self.threshold)
+        stop = LeastConfidence(self.gamma, self.threshold)
+        return drafted_chain(self.resources, draft, context, stop)
 
     def learn(self, result: VerificationResult) -> None:
         drafted = len(result.tree.proposals)
-        if not (self.settings.adaptive and drafted):
-            return
-        share = len(result.path) / drafted
-        self.rate = RATE_MEMORY * self.rate + (1 - RATE_MEMORY) * share
-        self.threshold = self._next_threshold(drafted == self.gamma)
-
-    def _next_threshold(self, is_whole: bool) -> float:
-        """The threshold for the next step; where too much is accepted it falls, unless the draft
-        `is_whole`, as long as it may be, anyway."""
-        target = self.threshold
-        if self.rate < self.settings.acceptance_goal:
-            target += STEP
-        elif not is_whole:
-            target -= STEP
-        return THRESHOLD_MEMORY * self.threshold + (1 - THRESHOLD_MEMORY) * target
+        if self.settings.adaptive:
+            self.moving.learn(drafted, len(result.path), drafted == self.gamma)

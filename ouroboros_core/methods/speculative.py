@@ -10,20 +10,20 @@ from pydantic import Field
 
 from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
     Resources,
     Shape,
     TokenizedPrompt,
+    VerificationResult,
 )
 from ouroboros_core.methods.parts.drafting import DraftModel, drafted_chain
 from ouroboros_core.methods.parts.needs import Need
-from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
+from ouroboros_core.methods.parts.stopping import StopRule, new_stop
+from ouroboros_core.settings import AUTO, Auto, fixed_values
 from ouroboros_core.tree import TokenTree
-
-LONGEST = 16
-"""Draft tokens at most where that is 'auto'."""
 
 
 class Speculative(Method):
@@ -46,17 +46,25 @@ class Speculative(Method):
 
     class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
-            AUTO, examples=[2], description="Draft tokens per step."
+            AUTO, examples=[2], description="Draft tokens per step, at most if `stop` is not fixed."
         )
+        stop: StopRule = "fixed"
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.settings = hyperparameters
-        self.gamma = upto(hyperparameters.gamma, LONGEST)
-        self.draft = DraftModel(resources, adjustable=hyperparameters.gamma == AUTO)
+        self.draft = DraftModel(resources, adjustable=self.adjustable is not None)
+
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return super().adjustable if self.settings.stop == "fixed" else None
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
+        self.stop = new_stop(self.settings.stop, self.settings.gamma)
         self.draft.start(prompt, max_new_tokens)
 
     def propose(self, context: Context) -> TokenTree:
-        return drafted_chain(self.resources, self.draft, context, self.gamma)
+        return drafted_chain(self.resources, self.draft, context, self.stop)
+
+    def learn(self, result: VerificationResult) -> None:
+        self.stop.learn(len(result.tree.proposals), len(result.path))

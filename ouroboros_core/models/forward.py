@@ -336,16 +336,10 @@ class TorchEvaluation:
     ) -> TorchEvaluation:
         """Return the evaluation with the logits [len(nodes), columns] of further nodes; `tree`
         begins with this evaluation's tree."""
-        return TorchEvaluation(
-            torch.cat([self._logits, logits]),
-            [*self._row, *nodes],
-            tree,
-            self._outputs,
-            self._vocabulary,
-            self.context,
-            mixtures,
-            wants_confidence=self._wants_confidence,
-        )
+        every = torch.cat([self._logits, logits]), [*self._row, *nodes], tree
+        same = self._outputs, self._vocabulary, self.context
+        wants = self._wants_confidence
+        return TorchEvaluation(*every, *same, mixtures, wants_confidence=wants)
 
     def argmax(self) -> list[int]:
         if self._argmax is None:

@@ -31,16 +31,9 @@ STATEFUL = (
 )
 """Processors of transformers whose scores depend on earlier calls, or on a caller's function."""
 
-GREEDY: dict[str, Any] = {
-    "do_sample": False,
-    "num_beams": 1,
-    "num_return_sequences": 1,
-    "penalty_alpha": None,
-    "dola_layers": None,
-    "stop_strings": None,
-    "token_healing": False,
-    "use_cache": False,
-}
+GREEDY: dict[str, Any] = {"num_beams": 1, "num_return_sequences": 1}
+GREEDY |= dict.fromkeys(("do_sample", "token_healing", "use_cache"), False)
+GREEDY |= dict.fromkeys(("penalty_alpha", "dola_layers", "stop_strings"))
 """Arguments with which `generate` prepares one greedy text, for any checkpoint."""
 
 
@@ -98,17 +91,11 @@ def own_processors(
         processors.extend(logits_processor)
         return ids
 
-    ends = {"eos_token_id": sorted(stops) or None, "pad_token_id": min(stops, default=0)}
+    ends: dict[str, Any] = {"max_new_tokens": max(1, max_new_tokens)}
+    ends |= {"eos_token_id": sorted(stops) or None, "pad_token_id": min(stops, default=0)}
     call: Any = model.generate
     with _quiet():
-        call(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            max_new_tokens=max(1, max_new_tokens),
-            custom_generate=keep,
-            **ends,
-            **GREEDY,
-        )
+        call(ids, attention_mask=torch.ones_like(ids), custom_generate=keep, **ends, **GREEDY)
     return processors
 
 

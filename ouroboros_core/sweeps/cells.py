@@ -72,6 +72,11 @@ class CellRow:
         return f"{self.tokens_per_second:.1f} (plain {self.plain_tokens_per_second:.1f})"
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the largest repeat; of a single one the 95% interval."""
+        return Speedup(self.repeats).spread if len(self.repeats) > 1 else self.ci95
+
+    @property
     def between(self) -> str:
         """` (least–largest)` of the repeats; empty for a single one, which has no spread."""
         text = Speedup(self.repeats).between if self.repeats else ""

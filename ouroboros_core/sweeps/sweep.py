@@ -61,6 +61,33 @@ class Point:
     host: str = ""
     lossless: bool = True
 
+    @classmethod
+    def of(
+        cls, unit: tuple[int, int | str, int], trace: Trace, plain: Trace, **facts: Any
+    ) -> Point:
+        """Return the record of a run beside its plain run.
+
+        unit   repeat, question and cell
+        facts  compared, and perhaps difference, host and lossless
+        """
+        repeat, question, cell = unit
+        outcome, baseline = outcome_of(trace), outcome_of(plain)
+        return cls(
+            cell=cell,
+            question=question,
+            repeat=repeat,
+            tokens=outcome.count,
+            passes=outcome.passes,
+            draft_passes=outcome.draft_passes,
+            accepted=sum(len(step.path) for step in trace.steps),
+            tested=sum(step.tested for step in trace.steps),
+            depth_sum=sum(max(step.tree.depths) for step in trace.steps),
+            seconds=outcome.seconds,
+            plain_tokens=baseline.count,
+            plain_seconds=baseline.seconds,
+            **facts,
+        )
+
     @property
     def identical(self) -> bool | None:
         """Whether the text is that of plain decoding; None if it need not be."""
@@ -220,16 +247,9 @@ class Sweep:
 
     def _task(self, cell: Cell, question: Question) -> Task:
         chat, count = bool(self.pair.tokenizer.chat_template), self.max_new_tokens
-        return Task(
-            question.turns[0],
-            self.grid.method,
-            cell.hyperparameters,
-            cell.sampling,
-            count,
-            chat,
-            prediction=question.expected_by(self.grid.kind),
-            generation_config=False,
-        )
+        asked = (question.turns[0], self.grid.method, cell.hyperparameters, cell.sampling)
+        expected = question.expected_by(self.grid.kind)
+        return Task(*asked, count, chat, prediction=expected, generation_config=False)
 
     @property
     def total(self) -> int:
@@ -336,22 +356,12 @@ class Sweep:
     def _point(
         self, cell: Cell, question: Question, repeat: int, trace: Trace, plain: Trace
     ) -> Point:
-        outcome, baseline = outcome_of(trace), outcome_of(plain)
         checked = self.grid.kind.writer is Source.TARGET
         compared = checked and cell.sampling.repeats_plain_text
-        return Point(
-            cell=cell.index,
-            question=question.id,
-            repeat=repeat,
-            tokens=outcome.count,
-            passes=outcome.passes,
-            draft_passes=outcome.draft_passes,
-            accepted=sum(len(step.path) for step in trace.steps),
-            tested=sum(step.tested for step in trace.steps),
-            depth_sum=sum(max(step.tree.depths) for step in trace.steps),
-            seconds=outcome.seconds,
-            plain_tokens=baseline.count,
-            plain_seconds=baseline.seconds,
+        return Point.of(
+            (repeat, question.id, cell.index),
+            trace,
+            plain,
             compared=compared,
             difference=divergence(self.pair.target, trace, plain) if compared else None,
             host=self.host,

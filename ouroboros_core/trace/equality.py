@@ -132,15 +132,8 @@ def compare(
     best = int(scores.argmax())
     gap = float(scores[best] - scores[token]) * scale
     ulps = gap / ulp(float(logits[best]), dtype)
-    return Divergence(
-        position,
-        token,
-        other,
-        gap,
-        ulps,
-        dtype,
-        _moved(model, text, logits) if ulps > TIE_ULPS else 0.0,
-    )
+    moved = _moved(model, text, logits) if ulps > TIE_ULPS else 0.0
+    return Divergence(position, token, other, gap, ulps, dtype, moved)
 
 
 def _moved(model: LanguageModel, text: Sequence[int], logits: npt.NDArray[np.float64]) -> float:

@@ -105,14 +105,9 @@ def _object(data: Any) -> dict[str, Any]:
             "open it with the program "
             "that wrote it"
         )
-    for name, limit in (
-        ("pieces", MAX_TOKENS),
-        ("hyperparameters", MAX_SETTINGS),
-        ("sampling", MAX_SETTINGS),
-        ("generation_config", MAX_SETTINGS),
-    ):
+    for name in ("pieces", "hyperparameters", "sampling", "generation_config"):
         if isinstance(data.get(name), dict):
-            at_most(len(data[name]), name, limit)
+            at_most(len(data[name]), name, MAX_TOKENS if name == "pieces" else MAX_SETTINGS)
     return data
 
 

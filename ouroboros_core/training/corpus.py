@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from ouroboros_core.errors import InvalidInput
+from ouroboros_core.errors import UNREADABLE, InvalidInput
 from ouroboros_core.locations import write_atomically
 from ouroboros_core.messages import allowed, counted
 
@@ -36,23 +36,9 @@ class Conversations:
         for path in paths:
             try:
                 with np.load(path, allow_pickle=False) as file:
-                    collections.append(
-                        cls(
-                            *(
-                                file[name].astype(np.int64)
-                                for name in ("tokens", "offsets", "answer_start")
-                            )
-                        )
-                    )
-            except (
-                OSError,
-                ValueError,
-                KeyError,
-                TypeError,
-                AttributeError,
-                EOFError,
-                zipfile.BadZipFile,
-            ) as error:
+                    names = ("tokens", "offsets", "answer_start")
+                    collections.append(cls(*(file[name].astype(np.int64) for name in names)))
+            except UNREADABLE as error:
                 raise InvalidInput(
                     f"{path} is not a file of conversations (npz of tokens, offsets, "
                     f"answer_start): {error}"
@@ -65,12 +51,8 @@ class Conversations:
         """Write as npz, with ids in 16 bits if they fit."""
         kind = np.uint16 if self.tokens.max(initial=0) < 1 << 16 else np.uint32
         tokens, start = self.tokens.astype(kind), self.answer_start.astype(np.int32)
-        write_atomically(
-            path,
-            lambda file: np.savez_compressed(
-                file, tokens=tokens, offsets=self.offsets, answer_start=start
-            ),
-        )
+        arrays: dict[str, Any] = {"tokens": tokens, "offsets": self.offsets, "answer_start": start}
+        write_atomically(path, lambda file: np.savez_compressed(file, **arrays))
 
     @property
     def digest(self) -> str:

@@ -84,13 +84,8 @@ class Trainer:
         accelerator: Accelerator,
     ) -> None:
         """work: folder of the checkpoint."""
-        self.student, self.data, self.recipe, self.work, self.accelerator = (
-            student,
-            data,
-            recipe,
-            work,
-            accelerator,
-        )
+        self.student, self.data, self.recipe = student, data, recipe
+        self.work, self.accelerator = work, accelerator
         self.parameters = [p for p in student.module.parameters() if p.requires_grad]
         self.optimiser = torch.optim.AdamW(
             self.parameters, lr=recipe.learning_rate, betas=(0.9, 0.95), weight_decay=0.01

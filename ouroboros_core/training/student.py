@@ -251,19 +251,13 @@ def one_layer_sizes(target: PreTrainedModel) -> dict[str, Any]:
 def begin_as(head: OneLayer, attention: Any, mlp: Any, last_norm: Any) -> None:
     """Copy the self-attention of one Llama layer, the MLP of another, and the norm after the last
     layer."""
-    for name, module in {
-        "query": attention.self_attn.q_proj,
-        "key": attention.self_attn.k_proj,
-        "value": attention.self_attn.v_proj,
-        "out": attention.self_attn.o_proj,
-        "norm_own": attention.input_layernorm,
-        "gate": mlp.mlp.gate_proj,
-        "up": mlp.mlp.up_proj,
-        "down": mlp.mlp.down_proj,
-        "norm_middle": mlp.post_attention_layernorm,
-        "norm_last": last_norm,
-    }.items():
-        copy_weight(head, name, module)
+    for name in ("query", "key", "value", "out"):
+        copy_weight(head, name, getattr(attention.self_attn, f"{name[0]}_proj"))
+    for name in ("gate", "up", "down"):
+        copy_weight(head, name, getattr(mlp.mlp, f"{name}_proj"))
+    copy_weight(head, "norm_own", attention.input_layernorm)
+    copy_weight(head, "norm_middle", mlp.post_attention_layernorm)
+    copy_weight(head, "norm_last", last_norm)
 
 
 def copy_weight(head: OneLayer, name: str, module: Any) -> None:

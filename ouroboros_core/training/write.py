@@ -47,6 +47,10 @@ class Kind:
     weight: int
 
 
+QUESTIONS = (
+    *("What is said about {}?", "What is {}?", "Why {}?", "Who or what is {}?"),
+    "How does {} matter?",
+)
 KINDS = (
     Kind("free", ("",), 60, 3),
     Kind("writing", ("Write a short story about ", "Write an email to ", "Draft a ", "Compose a ", "Help me "), 80, 2),
@@ -230,16 +234,8 @@ class Author:
         words = rng.choice(passages).split()
         start = rng.randrange(max(1, len(words) - 5))
         about = " ".join(words[start : start + rng.randrange(2, 6)]).strip(".,:;*#")
-        question = rng.choice(
-            (
-                "What is said about {}?",
-                "What is {}?",
-                "Why {}?",
-                "Who or what is {}?",
-                "How does {} matter?",
-            )
-        )
-        return "\n\n".join(passages) + "\n" + question.format(about)
+        question = rng.choice(QUESTIONS).format(about)
+        return "\n\n".join(passages) + "\n" + question
 
 
 def _shortened(text: str, rng: random.Random) -> str:

@@ -106,21 +106,13 @@ class Writer:
         ended: set[int] = set()
         positions = (real[:, :width].cumsum(1) - 1).clamp_(min=0)
         causal = torch.ones(width, width, dtype=torch.bool, device=device).tril()
-        sees = causal & real[:, None, None, :width] | torch.eye(
-            width, dtype=torch.bool, device=device
-        )
+        itself = torch.eye(width, dtype=torch.bool, device=device)
+        sees = causal & real[:, None, None, :width] | itself
+        kept = {"past_key_values": cache, "use_cache": True, "logits_to_keep": 1}
         for count in range(longest):
-            mask = torch.zeros(sees.shape, dtype=self.model.dtype, device=device).masked_fill_(
-                ~sees, lowest
-            )
-            logits = self.model(
-                input_ids=ids,
-                attention_mask=mask,
-                position_ids=positions,
-                past_key_values=cache,
-                use_cache=True,
-                logits_to_keep=1,
-            ).logits[:, -1]
+            mask = torch.zeros(sees.shape, dtype=self.model.dtype, device=device)
+            rows = {"attention_mask": mask.masked_fill_(~sees, lowest), "position_ids": positions}
+            logits = self.model(input_ids=ids, **rows, **kept).logits[:, -1]
             tokens = _choose(logits, choice, generator)
             for row, token in zip(alive, tokens.tolist(), strict=True):
                 texts[row].append(token)

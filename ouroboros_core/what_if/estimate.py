@@ -88,22 +88,16 @@ class ModelSize:
     def head(self) -> ModelSize:
         """Return the size of a head like EAGLE's: one layer of the model and its output matrix."""
         layer = (self.parameters - self.output_parameters) / self.layers
-        return replace(
-            self,
-            name=f"head of {self.name}"[:80],
-            parameters=layer + self.output_parameters,
-            layers=1,
-        )
+        small = replace(self, parameters=layer + self.output_parameters, layers=1)
+        return replace(small, name=f"head of {self.name}"[:80])
 
     def part(self, share: float) -> ModelSize:
         """Return the size of the model with a share of its layers, at least one."""
-        body = (self.parameters - self.output_parameters) * share
-        return replace(
-            self,
-            name=f"part of {self.name}"[:80],
-            parameters=body + self.output_parameters,
-            layers=max(1, round(self.layers * share)),
+        body, layers = (self.parameters - self.output_parameters) * share, self.layers * share
+        small = replace(
+            self, parameters=body + self.output_parameters, layers=max(1, round(layers))
         )
+        return replace(small, name=f"part of {self.name}"[:80])
 
 
 class PassPrice(Protocol):

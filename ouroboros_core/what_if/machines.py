@@ -94,16 +94,9 @@ class ModelSheet(_Strict):
 
     @property
     def size(self) -> ModelSize:
-        output = self.vocabulary * self.hidden
-        return ModelSize(
-            self.name,
-            self.body + output,
-            self.layers,
-            self.kv_heads,
-            self.head_size,
-            output,
-            self.bytes_per_parameter,
-        )
+        output, cached = self.vocabulary * self.hidden, (self.kv_heads, self.head_size)
+        sizes = (self.body + output, self.layers, *cached, output, self.bytes_per_parameter)
+        return ModelSize(self.name, *sizes)
 
 
 class Sheets(_Strict):

@@ -1,8 +1,9 @@
 """Measurements that are repeated: python -m scripts.measure NAME
 
-steps     the milliseconds of a step in passes of target and draft, and beside them
-passes    the milliseconds of a forward pass of the embedded pair by rows
-ablation  what each piece of the adaptive policy earns
+steps         the milliseconds of a step in passes of target and draft, and beside them
+passes        the milliseconds of a forward pass of the embedded pair by rows
+ablation      what each piece of the adaptive policy earns
+draft_length  predicted speedups of draft lengths beside measured ones
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-NAMES = ("steps", "passes", "ablation")
+NAMES = ("steps", "passes", "ablation", "draft_length")
 
 
 def main() -> None:

@@ -74,14 +74,9 @@ def profile(
     method, chat = methods.get(name), bool(pair.tokenizer.chat_template)
     seconds = target_seconds = draft_seconds = rows = tokens = steps = 0.0
     for question in questions:
-        task = Task(
-            question.turns[0],
-            name,
-            method.Hyperparameters(),
-            max_new_tokens=max_new_tokens,
-            chat=chat,
-            prediction=question.expected_by(method),
-        )
+        task = Task(question.turns[0], name, method.Hyperparameters(), chat=chat)
+        expected = question.expected_by(method)
+        task = replace(task, max_new_tokens=max_new_tokens, prediction=expected)
         for step in Generation(clocked_pair, task):
             if step.index == 0:  # prefill and the first step end here
                 target_seconds -= target.seconds

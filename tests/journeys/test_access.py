@@ -41,7 +41,7 @@ PICTURES = {
 """Where each picture that a reader can change stands: chapter and step, from 0."""
 OURS = (
     ".ouro-run, .ouro-figure, .ouro-header, .ouro-learn, .ouro-gallery, .ouro-save, .ouro-open, "
-    ".ouro-diff, .ouro-methods, .ouro-details, .ouro-motto, .ouro-what-if, .ouro-proof, .ouro-draft-game"
+    ".ouro-compare, .ouro-methods, .ouro-details, .ouro-motto, .ouro-what-if, .ouro-proof, .ouro-draft-game"
 )
 
 
@@ -112,11 +112,9 @@ def visit_tabs(page: Any) -> Iterator[str]:
     yield "Watch, another machine"
     page.locator(".ouro-what-if-fold > summary").click()
     fold.locator("summary").click()
-    open_tab(page, "Race")
-    yield "Race"
-    open_tab(page, "Sweep")
-    page.get_by_text("of plain decoding: about").wait_for(timeout=60_000)
-    yield "Sweep"
+    open_tab(page, "Compare")
+    page.wait_for_selector("#compare-view .main-svg", timeout=60_000)
+    yield "Compare"
     open_tab(page, "Learn")
     page.wait_for_selector("#learn-view .ouro-token")
     page.locator(".ouro-learn-chapter").nth(3).click()
@@ -204,11 +202,4 @@ def test_on_a_phone_nothing_is_wider_than_the_screen_and_nothing_moves_by_itself
     for tab in visit_tabs(page):
         page.wait_for_timeout(800)
         assert page.evaluate("document.scrollingElement.scrollWidth") <= 390, tab
-    open_tab(page, "Race")
-    page.get_by_label("number input for Maximum new tokens of each lane").fill("8")
-    page.click("#race")
-    page.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
-    assert (
-        page.locator("#race-view .ouro-step-button").nth(2).get_attribute("title") == "Play (Space)"
-    ), "it does not play"
     page.close()

@@ -27,9 +27,8 @@ from visualize.kit.markup import Markup, template
 from visualize.kit.modules import carried
 from visualize.kit.palette import style
 from visualize.kit.plot_view import plot_markup
-from visualize.race.components import RACE_VIEW
 from visualize.run import view as views
-from visualize.run.components import DIFF_VIEW, TOKEN_VIEW
+from visualize.run.components import TOKEN_VIEW
 
 pytestmark = pytest.mark.browser
 
@@ -318,15 +317,8 @@ def mounted(page: Any, markup: Markup, value: dict[str, Any], folder: Path) -> N
 
 
 @turned
-def test_a_lane_of_a_race_and_the_game_show_the_same_order(
-    reader: Any, tmp_path: Path, name: str
-) -> None:
+def test_the_game_shows_the_same_order(reader: Any, tmp_path: Path, name: str) -> None:
     trace = written(TEXTS[name])
-    lane = views.lane_view("A lane", Summary(trace, trace))
-    race = {"race": "r", "names": ["A lane"], "length": 9, "lanes": [lane], "done": True}
-    mounted(reader, RACE_VIEW, race, tmp_path)
-    text = reader.locator(".ouro-lane-text")
-    assert (order(text), direction(text)) == plain(text, trace.text)
     parts = [{"text": part, "look": "draft"} for part in trace.texts]
     game = {"text": parts, "done": False, "round": 1, "status": "", "said": ""}
     struck = [{"text": one, "look": "struck"} for one in TEXTS[name][0][1] * 2]
@@ -343,15 +335,21 @@ def test_a_lane_of_a_race_and_the_game_show_the_same_order(
 
 @turned
 def test_two_runs_compared_show_the_same_order(reader: Any, tmp_path: Path, name: str) -> None:
-    trace = written(TEXTS[name])
-    told = {"tokens": 1, "a": 1, "b": 2, "saved": -1}
-    facts: dict[str, Any] = {"title": "", "status": "", "lanes": [], "lines": [], "head": []}
-    segments = [{"text": part, **told} for part in trace.texts]
-    mounted(reader, DIFF_VIEW, {**facts, "segments": segments, "rows": []}, tmp_path)
-    text = reader.locator(".ouro-diff-text")
-    assert text.locator("small").count() > len(segments) / 2
+    parts = list(written(TEXTS[name]).texts)
+    runs = [{"texts": parts, "lengths": of} for of in ([1] * len(parts), [len(parts)])]
+    file = tmp_path / "two.html"
+    file.write_text(
+        f"<!doctype html><meta charset=utf-8><style>{style()}</style><div id=view></div><script>"
+        f"const ready = {carried('compare/two_texts.js')}.then((two) => two.drawTexts("
+        f"document.getElementById('view'), ...{json.dumps(runs)}));</script>",
+        encoding="utf-8",
+    )
+    reader.goto(file.as_uri())
+    reader.evaluate("() => ready")
+    text = reader.locator(".ouro-two-text")
+    assert text.locator("small").count() == 1
     text.evaluate("node => { node.style.fontSize = '4px'; }")
-    assert (order(text, ".ouro-segment"), direction(text)) == plain(text, trace.text)
+    assert (order(text, ".ouro-segment"), direction(text)) == plain(text, "".join(parts))
 
 
 @turned

@@ -68,13 +68,6 @@ def test_where_two_texts_are_equal_or_need_not_be_nothing_is_marked() -> None:
     assert views.parting_view(Summary(short, replace(plain, steps=plain.steps[:30]), tie)) is None
 
 
-def test_a_lane_of_a_race_has_the_same_mark() -> None:
-    run, plain, tie = parted()
-    lane = views.lane_view("Speculative decoding", Summary(run, plain, tie))
-    assert lane["parts"] == view(tie)["parts"]
-    assert "parts" not in views.lane_view("Plain decoding", Summary(plain, plain))
-
-
 @pytest.mark.browser
 def test_a_saved_replay_marks_the_tie_in_its_text_and_the_card_says_why(
     browser: Any, tmp_path: Path

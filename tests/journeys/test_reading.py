@@ -287,8 +287,7 @@ POSITIONS = """(view) => {
 def assert_controls_stay(
     page: Any, view: str, moments: int, sizes: Sequence[tuple[int, int]] = (DESK, PHONE)
 ) -> None:
-    """Whatever the label says, at all moments, in every granularity (or by every clock of a
-    race)."""
+    """Whatever the label says, at all moments, in every granularity."""
     for size in sizes:
         resize(page, size)
         page.locator(view).locator(".ouro-timeline").scroll_into_view_if_needed()
@@ -315,11 +314,6 @@ def test_the_controls_stay_where_they_are_whatever_the_label_says(
     reader.locator(".ouro-learn-chapter").nth(1).click()
     reader.wait_for_selector("#learn-view .ouro-rejected", state="attached")
     assert_controls_stay(reader, "#learn-view", moments("fibonacci-speculative"), [DESK])
-    open_wide_tab(reader, "Race")
-    reader.get_by_label("number input for Maximum new tokens of each lane").fill("8")
-    reader.click("#race")
-    reader.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
-    assert_controls_stay(reader, "#race-view", 8)
 
 
 TOGETHER = """() => {
@@ -437,11 +431,10 @@ def test_in_forced_colours_controls_are_seen_and_what_is_chosen_can_be_told(
     page.wait_for_selector("#token-view .ouro-token")
     page.get_by_role("button", name="Ouroboros paper's colours").click()
     open_settings(page)
-    for tab in ("Watch", "Race", "Learn"):
+    for tab in ("Watch", "Learn"):
         open_tab(page, tab)
         there = {
             "Watch": "#token-view .ouro-step-button",
-            "Race": "#race",
             "Learn": "#learn-view .ouro-step-button",
         }
         page.locator(there[tab]).first.wait_for()

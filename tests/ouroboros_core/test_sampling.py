@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,19 +37,15 @@ def test_filters_are_hugging_faces_in_its_order(
     seed: int, temperature: float, k: int, p: float, size: int, ties: bool
 ) -> None:
     logits = np.random.default_rng(seed).normal(0, 3, size)
-    if ties:
-        logits = logits.round()
-    expected = torch.from_numpy(logits)[None]
-    expected = TemperatureLogitsWarper(temperature)(None, expected)
-    if k:
-        expected = TopKLogitsWarper(k)(None, expected)
-    if p < 1.0:
-        expected = TopPLogitsWarper(p)(None, expected)
+    logits = logits.round() if ties else logits
+    scores = TemperatureLogitsWarper(temperature)(None, torch.from_numpy(logits)[None])
+    scores = TopKLogitsWarper(k)(None, scores) if k else scores
+    scores = TopPLogitsWarper(p)(None, scores) if p < 1.0 else scores
     mine = process(logits, Sampling(temperature=temperature, top_k=k, top_p=p))
-    if ties:  # equal tokens at the edge of top-p may be kept in either order: as many, of the same probability
-        np.testing.assert_allclose(np.sort(mine), np.sort(expected[0].numpy()))
-    else:
-        np.testing.assert_allclose(mine, expected[0].numpy())
+    expected = scores[0].numpy()
+    if ties:  # of equal tokens at the edge of top-p as many are kept, but maybe others
+        mine, expected = np.sort(mine), np.sort(expected)
+    np.testing.assert_allclose(mine, expected)
 
 
 @pytest.mark.parametrize("size", [3, 300])
@@ -92,13 +90,10 @@ def test_choices_follow_the_distribution() -> None:
     """Chi-square over 20,000 positions; 99.9% of the time below 24.3 for 7 degrees of freedom.
     Deterministic under the seed."""
     logits = np.array([0.0, 1.0, -1.0, 2.0, 0.5, 0.3, -2.0, 1.5])
-    scores = process(logits, Sampling(temperature=0.8))
-    p = softmax(scores)
-    draws = 20_000
-    counts = np.bincount(
-        [int(np.argmax(scores + gumbel(3, n, 8))) for n in range(draws)], minlength=8
-    )
-    assert ((counts - draws * p) ** 2 / (draws * p)).sum() < 24.3
+    scores, draws = process(logits, Sampling(temperature=0.8)), 20_000
+    chosen = [int(np.argmax(scores + gumbel(3, n, 8))) for n in range(draws)]
+    wanted = draws * softmax(scores)
+    assert ((np.bincount(chosen, minlength=8) - wanted) ** 2 / wanted).sum() < 24.3
 
 
 def test_noise_is_a_function_of_seed_and_position() -> None:
@@ -129,14 +124,10 @@ def test_equal_chances_agree_for_two_prompts_under_one_seed_as_often_as_by_chanc
     for last in range(12):
         sampler = Sampler(Sampling(temperature=1, seed=3, acceptance="rejection"), 8)
         sampler.begin([5, 6, last])
-        texts.append(
-            [
-                int(sampler.noise(n).argmax())
-                if draw == "noise"
-                else int(sampler.generator(n).integers(8))
-                for n in range(3, 3 + places)
-            ]
-        )
+        if draw == "noise":
+            texts.append([int(sampler.noise(n).argmax()) for n in range(3, 3 + places)])
+        else:
+            texts.append([int(sampler.generator(n).integers(8)) for n in range(3, 3 + places)])
     count = 66 * places
     deviation = abs(sum(agreement(texts)) - count / 8) / math.sqrt(count / 8 * 7 / 8)
     assert deviation < 4.42
@@ -145,15 +136,16 @@ def test_equal_chances_agree_for_two_prompts_under_one_seed_as_often_as_by_chanc
 def test_samples_of_prompts_under_one_seed_agree_as_those_of_many_seeds_do() -> None:
     """Twelve prompts of one length at temperature 2: how often two texts agree at a place, under
     one seed and with a seed each, by Welch's test over the places (a false alarm in 100,000)."""
-    places, found, model = 16, {}, tiny.pair("llama")[0]
-    prompts = [tiny.prompt(9, seed=seed) for seed in range(12)]
-    for name, seeds in (("one", [4] * 12), ("many", [*range(20, 32)])):
-        texts = [
-            written("autoregressive", prompt, places, Sampling(temperature=2.0, seed=seed), model)
-            for prompt, seed in zip(prompts, seeds, strict=True)
-        ]
-        found[name] = np.array(agreement(texts))
-    one, many = found["one"], found["many"]
+    places, model = 16, tiny.pair("llama")[0]
+
+    def agreeing(seeds: Iterable[int]) -> np.ndarray:
+        texts = []
+        for number, seed in enumerate(seeds):
+            prompt, drawn = tiny.prompt(9, seed=number), Sampling(temperature=2.0, seed=seed)
+            texts.append(written("autoregressive", prompt, places, drawn, model))
+        return np.array(agreement(texts))
+
+    one, many = agreeing([4] * 12), agreeing(range(20, 32))
     error = math.sqrt(one.var(ddof=1) / places + many.var(ddof=1) / places)
     assert abs(one.mean() - many.mean()) < 4.42 * error
 
@@ -171,9 +163,8 @@ def test_methods_draw_the_noise_of_the_prompt_as_plain_sampling_does(method: str
 def written(
     method: str, prompt: list[int], count: int, sampling: Sampling, model: CausalLM
 ) -> list[int]:
-    return tiny.emitted(
-        tiny.run((model, tiny.pair("llama")[1]), method, prompt, count, sampling, retrieve=False)
-    )
+    models = model, tiny.pair("llama")[1]
+    return tiny.emitted(tiny.run(models, method, prompt, count, sampling, retrieve=False))
 
 
 def test_the_same_prompt_has_the_same_noise_in_every_run() -> None:
@@ -187,6 +178,9 @@ def test_the_same_prompt_has_the_same_noise_in_every_run() -> None:
     np.testing.assert_array_equal(second.noise(7), alone)
 
 
+KNOWN = "the settings are temperature, top_k, top_p, seed, acceptance"
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -195,10 +189,7 @@ def test_the_same_prompt_has_the_same_noise_in_every_run() -> None:
         ({"top_p": 0}, "top_p must be above 0 and at most 1, got 0"),
         ({"top_k": 1.5}, "top_k must be between 0 and 1000000, got 1.5"),
         ({"seed": "x"}, "seed must be between 0 and 4294967295, got x"),
-        (
-            {"heat": 1},
-            "heat is not a setting here; the settings are temperature, top_k, top_p, seed, acceptance",
-        ),
+        ({"heat": 1}, f"heat is not a setting here; {KNOWN}"),
     ],
 )
 def test_bad_values_are_refused_with_what_is_allowed(
@@ -220,30 +211,22 @@ def test_drawing_is_timed_without_the_model(monkeypatch: pytest.MonkeyPatch) -> 
     """By a clock that a pass moves by 100 and noise by 1."""
     now = 0.0
 
-    class Slow:
-        def logits(self, node: int) -> np.ndarray:
-            nonlocal now
-            now += 100
-            return np.zeros(4)
-
-    def noisy(*given: int, **more: int) -> np.ndarray:
+    def moved(by: float) -> np.ndarray:
         nonlocal now
-        now += 1
+        now += by
         return np.zeros(4)
 
     monkeypatch.setattr(time, "perf_counter", lambda: now)
-    monkeypatch.setattr(sampling, "gumbel", noisy)
-    evaluation: Any = Slow()
-    sampler, tree = (
-        Sampler(Sampling(temperature=1.0), 4),
-        chain(1, [2, 3], Provenance(Source.DRAFT)),
-    )
+    monkeypatch.setattr(sampling, "gumbel", lambda *_, **__: moved(1))
+    evaluation: Any = SimpleNamespace(logits=lambda _: moved(100))
+    sampler = Sampler(Sampling(temperature=1.0), 4)
+    tree = chain(1, [2, 3], Provenance(Source.DRAFT))
     with sampler.drawing.running():  # as a rule does, which looks at two nodes and adds 5 itself
         sampler.probabilities(evaluation, 0)
         sampler.ranker(evaluation, tree, 0, 2)(1)
-        now += 5
+        moved(5)
     assert (now, sampler.drawing.seconds) == (206, 6)
     sampler.chooser(evaluation, tree, 10)(0)
     assert (now, sampler.drawing.seconds) == (307, 7)
-    now += 1000  # nothing is drawn
+    moved(1000)  # nothing is drawn
     assert sampler.drawing.seconds == 7

@@ -1,8 +1,8 @@
-"""Jobs for tests: runs and races with tiny models."""
+"""Jobs for tests: runs with tiny models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -15,7 +15,6 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.generation import Task
 from ouroboros_core.loading.pairs import Pair
 from tests import tiny
-from visualize.race.job import RaceJob
 from visualize.server.jobs import Update, Waiting
 from visualize.server.runner import Runner
 from visualize.watch.job import Finished, RunJob
@@ -48,10 +47,6 @@ def run(
     visitor: str = "",
 ) -> Generator[Update, None, None]:
     return runner.submit(RunJob(task, compare, find_memory=memory), visitor=visitor)
-
-
-def race(runner: Runner, lanes: Sequence[tuple[str, Task]]) -> Generator[Update, None, None]:
-    return runner.submit(RaceJob(lanes))
 
 
 def ending(updates: Iterable[Update]) -> Finished:

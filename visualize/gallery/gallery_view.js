@@ -2,25 +2,8 @@
 // The recorded runs, each with a sentence about it. A choice triggers `open_recorded`, or calls
 // `props.open`.
 import { make } from "../kit/dom.js";
+import { looksOf, originStrip } from "../kit/origin_strip.js";
 /** @import { Props, Mount } from "../kit/types" */
-
-/**
- * Return the writers of the tokens as a strip: "a12b3" is twelve tokens of the first look and three
- * of the second.
- * @param {{ looks: { run: string, keys: string[] }, told: string }} run
- */
-function strip({ looks, told }) {
-  const bar = make("div", "ouro-strip");
-  bar.setAttribute("role", "img");
-  bar.setAttribute("aria-label", told);
-  for (const [, letter, count] of looks.run.matchAll(/([a-z])(\d+)/g)) {
-    const part = make("i");
-    part.dataset.look = looks.keys[letter.charCodeAt(0) - 97];
-    part.style.flexGrow = count;
-    bar.append(part);
-  }
-  return bar;
-}
 
 /**
  * Name the colours that occur in the strips.
@@ -29,7 +12,9 @@ function strip({ looks, told }) {
  */
 function drawKey(list, props) {
   const { entries } = JSON.parse(props.value);
-  const occurring = new Set(entries.flatMap((/** @type {any} */ entry) => entry.strip.looks.keys));
+  const occurring = new Set(
+    entries.flatMap((/** @type {any} */ { strip }) => looksOf(strip, props.looks)),
+  );
   for (const { look, glyph, label } of props.looks) {
     if (!occurring.has(look)) continue;
     const item = make("li", "ouro-key"),
@@ -58,7 +43,7 @@ export function mount(element, props, watch, trigger) {
     if (entry.pair !== pair) list.append(make("li", "ouro-gallery-pair", (pair = entry.pair)));
     item.append(
       make("h2", "", entry.title),
-      strip(entry.strip),
+      originStrip(entry.strip, props.looks),
       make("p", "", entry.words),
       make("p", "ouro-small", entry.numbers),
       button,

@@ -4,23 +4,21 @@ replay."""
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import groupby
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from ouroboros_core.messages import say, table
-from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Trace
 from visualize.run import view as views
+from visualize.run.strip import strip
 
 PLAIN = "autoregressive"
 EMBEDDED = "embedded"
@@ -41,6 +39,11 @@ def runs() -> dict[str, dict[str, Any]]:
         for name, facts in plan()["runs"].items()
         if (assets() / "traces" / f"{name}.json").exists()
     }
+
+
+def recorded_prompts() -> set[str]:
+    """Return the names of the prompts whose plain run is recorded."""
+    return {of["prompt"] for of in runs().values() if of["method"] == PLAIN}
 
 
 @cache
@@ -199,28 +202,6 @@ def facts(name: str) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def strip(name: str) -> dict[str, Any]:
-    """Who wrote a run's tokens, in their order: {looks: {keys, run}, told}.
-
-    keys  the looks that occur; run: "a12b3" is twelve tokens of the first and three of the second;
-    told  the same as counts, in words
-    """
-    written = [token["look"] for token in _written(name)]
-    counts = Counter(written)
-    keys = list(counts)
-    run = "".join(f"{chr(97 + keys.index(look))}{len([*of])}" for look, of in groupby(written))
-    told = ", ".join(f"{count} {LOOKS[look].label}" for look, count in counts.most_common())
-    return {"looks": {"keys": keys, "run": run}, "told": f"Who wrote the tokens: {told}"}
-
-
-def _written(name: str) -> Iterator[dict[str, Any]]:
-    """The tokens of a run, each with its look."""
-    for step in view(name)["steps"]:
-        for token in step["tokens"]:
-            node = token.get("node")
-            yield token if node is None else step["nodes"][node - 1]
-
-
 def pace(speedup: float) -> str:
     """Whether a run was faster or slower than plain decoding, in a word."""
     return "slower" if speedup < 1 else "faster"
@@ -243,7 +224,7 @@ def entries() -> list[dict[str, Any]]:
                     "title": say(f"gallery.{name}.title"),
                     "words": words,
                     "numbers": headline,
-                    "strip": strip(name),
+                    "strip": strip(trace(name)),
                     "pair": _recorded_with(name),
                 }
             )

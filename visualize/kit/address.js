@@ -26,7 +26,8 @@ export function changed(inputs) {
 }
 
 /**
- * Facts: `pages`, the place of each page; `first`, the first page of each place that has pages.
+ * Facts: `pages`, the place of each page; `first`, the first page of each place that has pages;
+ * `moved`, the tabs of earlier addresses.
  * @type {Mount}
  */
 export function mount(element, props, watch, trigger) {
@@ -41,8 +42,10 @@ export function mount(element, props, watch, trigger) {
    * Return the tab in the address; something that is open in it may follow.
    * @returns {string}
    */
-  const said = () =>
-    props.tabs.find((/** @type {string} */ tab) => location.hash.split("/")[0] === "#" + tab);
+  const said = () => {
+    const name = location.hash.split("/")[0].slice(1);
+    return props.tabs.find((/** @type {string} */ tab) => tab === (props.moved[name] || name));
+  };
   const named = () => exact(said() || props.tabs[0]);
   let awaited = said() ? named() : ""; // the page begins with the first tab
 

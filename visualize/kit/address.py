@@ -1,7 +1,7 @@
 """The page's header, with the script of the page's address.
 
-Each tab has an address: the page's own with #race, #learn or #lab, #watch for the first. Each page
-of the Lab also has one, such as #sweep. It is behind the # because that part never reaches the
+Each tab has an address: the page's own with #compare, #learn or #lab, #watch for the first. Each
+page of the Lab also has one, such as #results. It is behind the # because that part never reaches the
 server and makes the browser load nothing. The query before it belongs to links that describe a
 run's inputs (`visualize.run.permalink`); both work together. Gradio's tabs know no address, so the
 script writes one into the browser's history when a tab is opened, and opens the tab when the
@@ -14,7 +14,7 @@ to it; none of it is sent.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from visualize.kit.json_html import JsonHTML
@@ -30,10 +30,12 @@ KEY = "ouroboros"
 class Addresses:
     """places  ids of the outer tabs, the first one first
     pages   ids of the inner tabs, with the outer tab that contains each
+    moved   addresses of earlier versions, with the tab that has their content now
     """
 
     places: tuple[str, ...]
     pages: dict[str, str]
+    moved: dict[str, str] = field(default_factory=dict)
 
     def opened(self, tab: str) -> str:
         """Return a function in the browser that reports an opened tab to the script."""
@@ -44,8 +46,9 @@ class Addresses:
         """Return a function in the browser that turns the address into updates of the outer and the
         inner tabs; an address without a tab names the first place."""
         tabs = json.dumps([*self.places, *self.pages])
-        match = f"{tabs}.find((tab) => '#' + tab === location.hash.split('/')[0])"
-        tab = f"const tab = {match} || {json.dumps(self.places[0])};"
+        name = "const name = location.hash.split('/')[0].slice(1);"
+        match = f"{tabs}.find((tab) => tab === ({json.dumps(self.moved)}[name] || name))"
+        tab = f"{name} const tab = {match} || {json.dumps(self.places[0])};"
         outer = f"const place = {json.dumps(self.pages)}[tab];"
         update = "(selected) => ({ __type__: 'update', ...(selected ? { selected } : {}) })"
         inner = f"place ? tab : {json.dumps(self.first)}[tab]"
@@ -67,6 +70,7 @@ class PageHeader(JsonHTML):
         facts: dict[str, Any] = {
             "tabs": [*addresses.places, *addresses.pages],
             "pages": addresses.pages,
+            "moved": addresses.moved,
         }
         super().__init__(
             None, ADDRESS, **facts, first=addresses.first, store=KEY, padding=False, **options

@@ -27,13 +27,13 @@ among all components: 43 ms an update, on the processor that the run needs.
 """
 
 
-def pressable_from(starts: Sequence[Any], button: Any, *, can: bool = True) -> None:
-    """Let a button, such as Stop, be pressed from these events on, or no longer.
+def pressable_from(starts: Sequence[Any], button: Any) -> None:
+    """Let a button, such as Stop, be pressed from these events on.
 
     Call it before the events start anything: Gradio's script runs one handler after the other.
     """
     for start in starts:
-        start(None, js=_pressable(can), outputs=button, **PRIVATE)
+        start(None, js=_pressable(True), outputs=button, **PRIVATE)
 
 
 def pressable_until_the_end(running: Any, button: Any) -> None:

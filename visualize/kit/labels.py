@@ -7,7 +7,6 @@ from typing import Any
 
 from ouroboros_core import methods, rules
 from ouroboros_core.settings import AUTO
-from ouroboros_core.settings import read_settings as read_given
 
 SETTINGS = {
     "gamma": "draft length",
@@ -70,13 +69,6 @@ def run(name: str, settings: Mapping[str, Any]) -> str:
         key: value for key, value in settings.items() if value not in (AUTO, defaults.get(key))
     }
     return ", ".join([*parts, *_listed(changed)])
-
-
-def lane(name: str, written: str) -> str:
-    """Return a method with the settings that a visitor wrote: `published, gamma=2`."""
-    preset, given = methods.split_preset(written)
-    parts = [method(name), PUBLISHED] if preset == "published" else [method(name)]
-    return ", ".join([*parts, *_listed(read_given(given))])
 
 
 def _listed(settings: Mapping[str, Any]) -> list[str]:

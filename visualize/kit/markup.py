@@ -1,7 +1,7 @@
 """What a view in the browser consists of: fixed markup, and a module that mounts it.
 
 The page, a saved replay and the static site mount the same views. The markup of a view is the
-.html file beside its module, such as race/race_view.html and race/race_view.js.
+.html file beside its module, such as run/token_view.html and run/token_view.js.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Markup:
 
 
 def template(view: str, **parts: str) -> str:
-    """Return the HTML of a view by its path, such as "race/race_view", with the views inside it.
+    """Return the HTML of a view by its path, such as "run/token_view", with the views inside it.
 
     parts  HTML by the name that stands for it, such as $buttons; $logo and $rules are known
     """
@@ -59,7 +59,7 @@ def template(view: str, **parts: str) -> str:
 
 
 def markup(view: str, *events: str, **parts: str) -> Markup:
-    """Return a view whose module and HTML have the same path, such as "race/race_view"."""
+    """Return a view whose module and HTML have the same path, such as "run/token_view"."""
     return Markup(template(view, **parts), f"{view}.js", events)
 
 

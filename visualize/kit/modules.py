@@ -32,7 +32,7 @@ imports the addresses of the modules that they name."""
 
 @cache
 def modules() -> dict[str, str]:
-    """Return every module's text by its path below `visualize`, such as "race/race_view.js"."""
+    """Return every module's text by its path below `visualize`, such as "run/token_view.js"."""
     paths = sorted(VISUALIZE.glob("*/*.js"))
     return {path.relative_to(VISUALIZE).as_posix(): path.read_text("utf-8") for path in paths}
 

@@ -22,20 +22,13 @@ def library() -> FileResponse:
     return FileResponse(PLOTLY_JS, media_type="text/javascript", headers=FOREVER)
 
 
-def plot_markup(label: str, height: int, *, scrolls: bool = False) -> Markup:
-    """Return a chart with a caption, `height` pixels high.
-
-    scrolls  whether the chart keeps the width that it needs, in a box that scrolls
-    """
+def plot_markup(label: str, height: int) -> Markup:
+    """Return a chart with a caption, `height` pixels high."""
     text = safe(label)
     plot = (
         f'<div class="ouro-plot" translate="no" role="group" aria-label="Chart: {text}" '
         f'data-label="{text}" style="height:{height}px"></div>'
     )
-    if scrolls:
-        plot = (
-            f'<div class="ouro-scroll" tabindex="0" role="group" aria-label="{text}">{plot}</div>'
-        )
     return Markup(
         f'<figure class="ouro-figure ouro-box"><figcaption>{text}</figcaption>{plot}</figure>',
         "kit/plot_view.js",
@@ -55,17 +48,15 @@ class PlotView(JsonHTML):
         height: int = 280,
         axis: str | None = None,
         later: dict[str, Any] | None = None,
-        scrolls: bool = False,
         **options: Any,
     ) -> None:
-        """axis     the unit of the x axis, 'step', 'token' or 'seconds', if the chart shares the
-                 cursor of a run
-        later    the figure during a run, if the chart is drawn at its end
-        scrolls  whether a wide chart scrolls in a box on a narrow screen
+        """axis   the unit of the x axis, 'step', 'token' or 'seconds', if the chart shares the
+               cursor of a run
+        later  the figure during a run, if the chart is drawn at its end
         """
         super().__init__(
             value,
-            plot_markup(label, height, scrolls=scrolls),
+            plot_markup(label, height),
             plotly=PLOTLY,
             looks=legend(),
             axis=axis,

@@ -111,7 +111,9 @@ def declaration(kind: type[Method]) -> dict[str, Any]:
     the defaults."""
     settings = kind.Hyperparameters.settings()
     fixed = kind.Hyperparameters.fixed()
-    presets = [{"id": "auto", "label": "Automatic" if fixed else "Defaults", "values": {}}]
+    presets: list[dict[str, Any]] = [
+        {"id": "auto", "label": "Automatic" if fixed else "Defaults", "values": {}}
+    ]
     if fixed:
         presets.append({"id": "fixed", "label": "Fixed amounts", "values": fixed})
     if kind.published:

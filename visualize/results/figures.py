@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 import plotly.graph_objects as go
 
-from ouroboros_core import methods
 from ouroboros_core.benchmark.report import Row
 from ouroboros_core.sources import LOOKS
-from visualize.kit.plots import INK, PLAIN, layout, plain, words_only
-from visualize.results.data import WORDS, Bar, Family, Over, equality, parts
+from visualize.kit.plots import INK, layout, plain, words_only
+from visualize.results.data import WORDS, Bar, Family, Over, equality
 
 LOOK = {
     Family.UNION: ("#7C3AED", "✦"),
@@ -102,58 +100,6 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
     figure.update_xaxes(range=[0, most * 1.02], rangemode=None)
     _methods_down(figure, bars)
     return plain(figure)
-
-
-def by_gamma(bars: Sequence[Bar]) -> dict[str, Any]:
-    """Draw the speedup of speculative decoding by draft length, with 95% intervals."""
-    by_length = {length: bar for bar in bars if (length := _draft_length(bar))}
-    lengths = sorted(by_length)
-    groups = [([str(length) for length in lengths], [by_length[length] for length in lengths])]
-    groups += [(["auto"], [bar]) for bar in bars if bar.row.method == "speculative"]
-    figure = go.Figure()
-    for names, points in groups:
-        figure.add_scatter(
-            x=names,
-            y=[round(bar.speedup, 3) for bar in points],
-            mode="lines+markers+text",
-            text=[f"{bar.speedup:.2f}×" for bar in points],
-            textposition=_beside_the_line([bar.speedup for bar in points]),
-            cliponaxis=False,
-            line={"color": LOOK[Family.DRAFT][0], "width": 2.5},
-            marker={"size": 9},
-            error_y={
-                "type": "data",
-                "symmetric": False,
-                "array": [round(bar.high - bar.speedup, 3) for bar in points],
-                "arrayminus": [round(bar.speedup - bar.low, 3) for bar in points],
-            },
-            hovertext=[_hover(bar, Over.PLAIN) for bar in points],
-            hovertemplate="%{hovertext}<extra></extra>",
-        )
-    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
-    shape = layout("draft length (gamma)", "speedup over plain decoding", showlegend=False)
-    figure.update_layout({**shape, "hovermode": "closest"})
-    figure.update_xaxes(type="category")
-    return plain(figure)
-
-
-def _beside_the_line(heights: Sequence[float]) -> list[str]:
-    """Return the position of each point's label beside the line: right of the point, left of the
-    last point."""
-    rises = [after > before for before, after in pairwise(heights)]
-    last = "top left" if not rises or rises[-1] else "bottom left"
-    return [*("bottom right" if up else "top right" for up in rises), last]
-
-
-def _draft_length(bar: Bar) -> int | None:
-    """Return the draft length of speculative decoding without other settings, else None."""
-    name, settings = parts(bar.row.method)
-    if name != "speculative":
-        return None
-    if settings == ["published"]:
-        return int(methods.get(name).published["gamma"])
-    is_fixed = len(settings) == 1 and settings[0].startswith("gamma=")
-    return int(settings[0].removeprefix("gamma=")) if is_fixed else None
 
 
 def _methods_down(figure: go.Figure, bars: Sequence[Bar]) -> None:

@@ -1,4 +1,4 @@
-"""Components that show a run: its text, charts, files, link, and a comparison of two runs."""
+"""Components that show a run: its text, charts, files and link."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from visualize.run.view import legend
 TOKEN_VIEW = markup("run/token_view", "select", "step", "run_again")
 DETAILS_VIEW = markup("run/details_view")
 LINK_VIEW = markup("run/link_view", "open_link")
-DIFF_VIEW = markup("run/diff_view")
 SAVING = {
     "json": "JSON",
     "html": "replay (HTML)",
@@ -78,10 +77,3 @@ class LinkView(JsonHTML):
     def __init__(self, button: str, **options: Any) -> None:
         """button: the id of the button that starts the run."""
         super().__init__(None, LINK_VIEW, button=button, **options)
-
-
-class DiffView(JsonHTML):
-    """Value: {seq, ...}, see `visualize.run.diff.view`, or {seq, problem}."""
-
-    def __init__(self, value: dict[str, Any] | None = None, **options: Any) -> None:
-        super().__init__(value, DIFF_VIEW, **options)

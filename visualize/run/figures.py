@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.base import Decision
 from ouroboros_core.sources import LOOKS, Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Step, Trace
+from ouroboros_core.what_if import draft_length
 from visualize.kit.plots import INK, PLAIN, Figure, empty, layout, plain, words_only
 
 
@@ -262,6 +264,53 @@ def break_even(summary: Summary) -> Figure:
     return plain(figure)
 
 
+def draft_lengths(summary: Summary) -> Figure:
+    """Predicted speedup by draft length, with this run as it was measured, the best length, and the
+    most that any choice in every step could have reached."""
+    if summary.baseline is None or not draft_length.applies(summary.trace):
+        return empty("Drawn for speculative decoding, compared with plain decoding.")
+    try:
+        known = draft_length.DraftLengths(summary.trace, summary.baseline)
+    except InvalidInput as error:
+        return empty(str(error))
+    lengths = range(1, draft_length.LONGEST + 1)
+    predicted = [known.of(length) for length in lengths]
+    best = max(predicted, key=lambda one: one.speedup)
+    figure = go.Figure()
+    figure.add_scatter(
+        x=list(lengths),
+        y=[one.speedup for one in predicted],
+        customdata=[one.tokens_per_pass for one in predicted],
+        mode="lines+markers",
+        name="predicted",
+        line={"color": PLAIN, "width": 2.5},
+        hovertemplate="%{y:.2f}×, %{customdata:.2f} tokens per pass<extra></extra>",
+    )
+    marks = (
+        ("this run, measured", summary.proposal_depth, summary.speedup, "diamond"),
+        ("best", lengths[predicted.index(best)], best.speedup, "star"),
+    )
+    for name, length, speedup, symbol in marks:
+        figure.add_scatter(
+            x=[length],
+            y=[speedup],
+            mode="markers",
+            name=name,
+            marker={"color": INK, "size": 12, "symbol": symbol},
+            hovertemplate=f"{name}: %{{y:.2f}}×<extra></extra>",
+        )
+    most = known.oracle.speedup
+    figure.add_hline(
+        y=most,
+        line={"color": PLAIN, "dash": "dash", "width": 1.5},
+        annotation_text=f"the best length in every step: {most:.2f}×",
+    )
+    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
+    figure.update_layout(layout("draft length (gamma)", "speedup over plain decoding"))
+    figure.update_xaxes(dtick=1)
+    return plain(figure)
+
+
 def pool_growth(steps: Sequence[Step]) -> Figure:
     """Phrases in the pool after each step, and where some of them were accepted."""
     sizes = [(step.index + 1, step.pool_size) for step in steps if step.pool_size is not None]
@@ -352,6 +401,14 @@ MORE_CHARTS = [
         None,
         break_even,
         applies=_proposes,
+    ),
+    Chart(
+        "lengths",
+        "Other draft lengths",
+        "What another draft length would have done",
+        None,
+        draft_lengths,
+        applies=draft_length.applies,
     ),
     Chart(
         "choices",

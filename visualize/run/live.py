@@ -1,4 +1,4 @@
-"""Parts of runs and races while they compute: pace, time, silent runs and their comparison."""
+"""Parts of runs while they compute: pace, time, silent runs and their comparison."""
 
 from __future__ import annotations
 

@@ -51,10 +51,9 @@ class RunRequest:
             settings = kind.Hyperparameters.parse(dict(self.settings))
         with _noting(faults):
             count = whole_number("max_new_tokens", self.max_new_tokens, most)
-        switches = {}
         for name in ("chat", "record", "generation_config"):
             with _noting(faults):
-                switches[name] = flag(name, getattr(self, name))
+                flag(name, getattr(self, name))
         if faults:
             raise InvalidInput("; ".join(faults))
         return Task(
@@ -63,8 +62,10 @@ class RunRequest:
             settings,
             sampling,
             count,
+            chat=self.chat,
             prediction=self.prediction,
-            **switches,
+            record=self.record,
+            generation_config=self.generation_config,
         )
 
 

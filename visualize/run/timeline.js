@@ -132,6 +132,20 @@ export class Timeline extends Player {
   }
 
   /**
+   * Take the seconds of the same steps, measured again; the cursor stays.
+   * @param {Step[]} steps
+   */
+  retime(steps) {
+    const { at } = this;
+    this.steps = [];
+    this.frames = [];
+    this.ends = [0];
+    this.append(steps);
+    this.at = at;
+    this.update();
+  }
+
+  /**
    * Choose another granularity: the cursor stays, or moves to the next commit.
    * @param {string} grain
    */

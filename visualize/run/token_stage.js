@@ -161,6 +161,15 @@ export class TokenStage {
   }
 
   /**
+   * Take the seconds of the same steps, measured again.
+   * @param {Step[]} steps
+   */
+  retime(steps) {
+    steps.forEach(({ seconds }, n) => (this.text.steps[n].seconds = seconds));
+    this.timeline.retime(this.text.steps);
+  }
+
+  /**
    * Begin the same run again with other steps of the same text, and stay at the same token.
    * @param {() => void} begin
    * @param {Step[]} steps

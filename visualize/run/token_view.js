@@ -57,7 +57,9 @@ export function mount(element, props, watch, trigger) {
     if (asking && value.run === before && value.timing !== undefined) return; // its late timing
     if (status.old) status.renew();
     if (value.run !== stage.run) start(value);
-    else if (value.replaces) stage.replace(() => start(value), value.steps);
+    else if (value.again === "other steps") stage.replace(() => start(value), value.steps);
+    else if (value.again === "same steps" && value.steps.length === stage.text.steps.length)
+      stage.retime(value.steps);
     const known = stage.text.steps.length - value.from;
     kept = { ...(value.prompt === undefined ? kept : {}), ...value };
     if (known >= 0) {

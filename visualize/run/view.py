@@ -120,7 +120,7 @@ def tiles(summary: Summary) -> list[View]:
             "measured on the same machine."
         )
     )
-    marks = {"spread": summary.rounds.remark} if summary.rounds else {}
+    marks: View = {"spread": summary.rounds.remark} if summary.rounds else {}
     if summary.busy and speedup is not None:
         fewer = f"count passes instead: {summary.tokens_per_pass:.2f}× fewer"
         marks |= {"mark": f"measured on a busy machine; {fewer}", "doubtful": True}
@@ -417,33 +417,4 @@ def theory_view(summary: Summary) -> View | None:
         "gamma": round(summary.proposal_depth, 2),
         "tokens": round(summary.tokens_per_pass, 3),
         "speedup": round(summary.speedup, 3),
-    }
-
-
-def lane_view(name: str, summary: Summary) -> View:
-    """A lane of a race: its steps, and its row of the table. After the comma behind a speedup
-    stands a remark."""
-    trace, speedup = summary.trace, summary.speedup
-    plain = trace is summary.baseline
-    busy = not plain and summary.busy is not None
-    factor = "–" if speedup is None else f"{speedup:.2f}×"
-    if summary.rounds and not plain:
-        factor += f", {summary.rounds.remark}"
-    if busy and speedup is not None:
-        factor += ", measured on a busy machine"
-    parting = parting_view(summary)
-    return {
-        "name": name,
-        "busy": busy,
-        "steps": steps_view(trace.steps, trace.texts, summary.sampling, piece_of(trace)),
-        **({"parts": parting} if parting else {}),
-        "row": [
-            str(summary.tokens),
-            str(summary.steps),
-            f"{summary.tokens_per_pass:.2f}",
-            f"{summary.seconds:.2f}",
-            f"{summary.tokens_per_second:.1f}",
-            factor,
-            "the reference" if plain else _identical(summary)[0],
-        ],
     }

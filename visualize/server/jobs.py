@@ -69,7 +69,7 @@ class Turn:
 
 
 class Job(ABC):
-    """One thing to compute for a visitor: a run, a race, a sweep, ..."""
+    """One thing to compute for a visitor: a run, a comparison, ..."""
 
     kind: ClassVar[str]
     """Its name in the log and in messages."""

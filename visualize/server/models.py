@@ -170,26 +170,6 @@ class Models:
             return f"{words}, a small model ({size / 1e6:.0f}M): simple answers, with mistakes."
         return f"{words}, on {pair.environment.where}."
 
-    def check_draft(self, pair: str, draft: str) -> None:
-        """Raise InvalidInput for a draft, by path or Hub id, that may not be loaded with a pair."""
-        target = self.choice(pair).target
-        offered = {
-            "none",
-            *(
-                choice.draft
-                for choice in self.choices.values()
-                if choice.target == target and choice.draft
-            ),
-        }
-        loaded = self.if_loaded(pair)
-        if loaded is not None and loaded.draft_name is not None:
-            offered.add(loaded.draft_name)
-        if not self.own and draft not in offered:
-            raise InvalidInput(
-                f"the draft {draft[:80]} is not offered here; choose one of: "
-                + ", ".join(sorted(offered))
-            )
-
 
 _IMPORTING = threading.Lock()
 

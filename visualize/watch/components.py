@@ -35,8 +35,8 @@ class MethodCards(JsonHTML):
         families  {title, line, methods} of each family of the sheet
         recorded  the methods with a recorded run by prompt
         """
-        facts = {"cards": list(cards), "families": list(families), "recorded": dict(recorded)}
-        super().__init__({"lacking": {}}, METHOD_CARDS, **facts, padding=False, **options)
+        options |= {"cards": list(cards), "families": list(families), "recorded": dict(recorded)}
+        super().__init__({"lacking": {}}, METHOD_CARDS, padding=False, **options)
 
 
 class ExampleChips(JsonHTML):

@@ -240,7 +240,7 @@ class Live:
     def written(self, memory: Memory | None) -> Written:
         trace = self.generation.trace()
         summary = Summary(trace)
-        view = self._view(summary)
+        view = self._view(summary, start=self._sent)
         compared = trace.method != "autoregressive"
         doing = "Timing it against plain decoding" if compared else "Timing it"
         view |= {"status": f"{view['status']}. {doing} …", "timing": True}
@@ -254,10 +254,11 @@ class Live:
         assert baseline is not None
         speedup = rounds.speedup(METHOD)
         summary = Summary(trace, baseline, difference, speedup)
-        view = self._view(summary, start=len(trace.steps))
+        view = self._view(summary)
         doing = f"{rounds.doing[0].upper()}{rounds.doing[1:]}"
         view |= {"status": f"{view['status']}. {doing} …", "notices": [], "timing": True}
-        return Compared(trace, baseline, difference, speedup, view=view)
+        charts = figures.all_charts(summary) if self._charts else {}
+        return Compared(trace, baseline, difference, speedup, view=view, charts=charts)
 
     def finished(
         self, rounds: Measured | None, memory: Memory | None, timed: Trace | None = None
@@ -287,19 +288,22 @@ class Live:
         )
 
     def _view(self, summary: Summary, start: int = 0) -> View:
-        """Return a complete run from a step on, or from 0 if the page shows other steps of it."""
+        """Return a complete run from a step on; with its seconds if the page shows it already, or
+        with other steps."""
         shown, self._shown = self._shown, summary.trace
-        replaces = shown is not None and not live.same_steps(shown, summary.trace)
         self._seq += 1
         view = views.run_view(
             summary,
             run=self._name,
             seq=self._seq,
             badge_text=views.LIVE,
-            start=0 if replaces else start,
+            start=start,
             can_rerun=True,
         )
-        return view | {"replaces": replaces}
+        if shown is not None:
+            same = live.same_steps(shown, summary.trace)
+            view |= {"again": "same steps" if same else "other steps"}
+        return view
 
     def _median_runs(
         self, rounds: Measured | None

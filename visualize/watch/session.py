@@ -10,7 +10,6 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.memory import of_kind
 from ouroboros_core.trace.trace import Trace
-from visualize.run import view as views
 from visualize.server.jobs import Update, Waiting
 from visualize.watch.job import Compared, Finished, Progress, Started, Written
 
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from ouroboros_core.trace.speedup import Speedup
     from ouroboros_core.trace.trace import Step
 
-MOST_RUNS = 8
-"""Finished runs that are remembered for comparison."""
-
 
 @dataclass
 class Order:
@@ -32,7 +28,6 @@ class Order:
 
     warm    whether it starts with what earlier runs have left
     run     name of the run on the screen; empty until it is there
-    kept    name under which the run is remembered; empty until it is complete
     failed  whether an error ended it
     """
 
@@ -40,7 +35,6 @@ class Order:
     pair: str = ""
     warm: bool = False
     run: str = ""
-    kept: str = ""
     failed: bool = False
 
 
@@ -49,7 +43,6 @@ class Session:
     """The runs of one visitor.
 
     memories    for a warm start, by method, shape and tokenizer
-    runs        finished runs by their names, for comparison
     order       the run under way
     timing      the updates that are still to come of the run that is shown
     last_order  the last run that began
@@ -61,7 +54,6 @@ class Session:
     """
 
     memories: dict[Any, Memory] = field(default_factory=dict)
-    runs: dict[str, Trace] = field(default_factory=dict)
     order: Order | None = None
     last_order: Order | None = None
     begun: Trace | None = None
@@ -107,15 +99,12 @@ class Session:
                 self.grow(update.new_steps, update.new_texts, update.pieces)
             case Written():
                 self.show(update.trace, None)
-                order.kept = self.keep(update.trace)
                 self._learn(update.trace.method, update.memory)
             case Compared():
                 self.show(update.trace, update.baseline, update.difference, update.speedup)
             case Finished():
                 self.order = self.timing = None
                 self.show(update.trace, update.baseline, update.difference, update.speedup)
-                self.runs.pop(order.kept, None)
-                self.keep(update.trace)
                 self._learn(update.trace.method, update.memory)
 
     def _learn(self, method: str, memory: Memory | None) -> None:
@@ -189,15 +178,6 @@ class Session:
         self.show(trace, baseline, recorded=name)
         self.previewing = True
         return True
-
-    def keep(self, trace: Trace) -> str:
-        """Remember a run for comparison, and return its name; the oldest runs are forgotten."""
-        described = views.describe(trace.method, trace.hyperparameters, trace.target)
-        name = f"{trace.created[11:19]} · {described}"
-        self.runs[name] = trace
-        while len(self.runs) > MOST_RUNS:
-            del self.runs[next(iter(self.runs))]
-        return name
 
     @property
     def shown(self) -> tuple[Trace, Trace | None] | None:

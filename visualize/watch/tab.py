@@ -34,15 +34,17 @@ from visualize.server.errors import describe
 from visualize.server.jobs import Update, Waiting
 from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
-from visualize.watch import endpoint, warm_start
+from visualize.watch import endpoint, visit, warm_start
 from visualize.watch.job import Finished, RunJob, RunUpdate, Written
 from visualize.watch.session import Order, Session
+from visualize.watch.visit import VisitRun
 from visualize.what_if import view as what_if_view
 from visualize.what_if.components import WhatIfView
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.trace.speedup import Speedup
     from ouroboros_core.trace.trace import Trace
 
 WHAT_IF = "what_if"
@@ -84,6 +86,7 @@ class WatchPanel:
                 # may hold only some keys, and the steps from its `from` on.
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
                 self.saving = SaveView((*saving.TYPES, "link"), elem_id="save-view")
+                self.visit = visit.VisitView(elem_id="visit")
                 named = [{"id": chart.id, "label": chart.label} for chart in MORE_CHARTS]
                 named.append({"id": WHAT_IF, "label": "Another machine"})
                 self.details = DetailsView(named, has_charts(trace), elem_id="details")
@@ -139,6 +142,8 @@ class WatchPanel:
                 **PRIVATE,
             )
             timing.success(self._rest, *ended, **PRIVATE)
+            for end in (running.then, running.failure, timing.then):
+                end(self._card, self.session, self.visit, queue=False, **PRIVATE)
             runs.append(running)
         previewed = [self.view, self.details, *self.charts.values()]
         self.inputs.cards.choose_method(
@@ -159,7 +164,10 @@ class WatchPanel:
         )
 
     def _wire_files(self) -> None:
-        """Files of the run, and of what its method remembers."""
+        """Files of the run, runs of this visit, and what the method remembers."""
+        self.visit.show_run(
+            self._show_run, self.session, self.outputs, concurrency_limit=None, **PRIVATE
+        )
         memory, inputs = self.inputs.learned, [self.session, self.pair, self.inputs.ask]
         self.saving.save_run(self._save, inputs, self.saving, queue=False, **PRIVATE)
         linked = [self.inputs.fault, *self.outputs]
@@ -187,17 +195,27 @@ class WatchPanel:
         return [models.state(pair), {"lacking": models.lacking(pair)}]
 
     def show(
-        self, session: Session, trace: Trace, baseline: Trace | None, recorded: str = ""
+        self,
+        session: Session,
+        trace: Trace,
+        baseline: Trace | None,
+        recorded: str = "",
+        *,
+        speedup: Speedup | None = None,
+        badge: str = "",
+        key: str = "",
     ) -> list[Any]:
         """Return the values of `outputs` that show a finished run with its inputs.
 
-        recorded: the name of a recorded run, for a link to it
+        recorded  the name of a recorded run, for a link to it
+        badge     of a run that is not recorded
+        key       of its card
         """
         session.timing = None
-        session.show(trace, baseline, recorded=recorded)
+        session.show(trace, baseline, speedup=speedup, recorded=recorded)
         run, seq = uuid.uuid4().hex, time.time_ns()
-        summary = Summary(trace, baseline)
-        view = views.run_view(summary, run=run, seq=seq, badge_text=views.badge(trace))
+        summary = Summary(trace, baseline, rounds=speedup)
+        view = views.run_view(summary, run=run, seq=seq, badge_text=badge or views.badge(trace))
         inputs = permalink.of(trace)
         written = [gr.skip() for _ in self.inputs.components]
         if inputs:
@@ -206,6 +224,7 @@ class WatchPanel:
         return [
             view | {"rests": True},
             {"has": has_charts(trace)},
+            visit.card(VisitRun(trace, baseline, speedup, key)),
             *_chart_values(seq, run, more_charts(summary)),
             *written,
         ]
@@ -213,7 +232,23 @@ class WatchPanel:
     @property
     def outputs(self) -> list[Any]:
         """Return the components that `show` changes."""
-        return [self.view, self.details, *self.charts.values(), *self.inputs.components]
+        shown = [self.view, self.details, self.visit, *self.charts.values()]
+        return [*shown, *self.inputs.components]
+
+    def _show_run(self, event: gr.EventData, session: Session) -> list[Any]:
+        """Show a run of this visit, which the browser kept."""
+        with errors_on_page():
+            run = visit.read(field(event, "run", dict))
+            about = {"speedup": run.speedup, "badge": views.LIVE, "key": run.key}
+            return self.show(session, run.trace, run.baseline, **about)
+
+    @staticmethod
+    def _card(session: Session) -> Any:
+        """Return the card of the run that has ended."""
+        trace, order = session.trace, session.last_order
+        if trace is None or order is None or not trace.steps:
+            return gr.skip()
+        return visit.card(VisitRun(trace, session.baseline, session.speedup, order.run))
 
     def _generate(
         self,
@@ -295,7 +330,7 @@ class WatchPanel:
                 now = waits if isinstance(update, Waiting) else status
                 timing = {"timing": not isinstance(update, Finished)}
                 yield _changing(view | timing | {"status": now}, drawn)
-                view = view | {"replaces": False}  # once is enough
+                view = view | {"again": None}  # once is enough
         except Exception as error:
             reason = str(error) if isinstance(error, OuroborosError) else describe(error)
             status = f"{complete}. The timing failed: {reason}"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import floor, log10
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import plotly.graph_objects as go
 
@@ -18,10 +17,6 @@ from ouroboros_core.what_if.machines import Quoted, Sheets
 from visualize.kit.plots import PLAIN, layout, plain, words_only
 from visualize.run.diagnosis import adding_up
 from visualize.run.view import View
-
-if TYPE_CHECKING:
-    from ouroboros_core.sweeps.cells import CellRow
-    from ouroboros_core.sweeps.grid import Grid
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 MACHINE, TARGET, BATCH = "h100", "llama-3-70b", 1
@@ -234,9 +229,7 @@ CLOCKS = {
     "h100": ("h100", 1),
     "h100-32": ("h100", 32),
 }
-"""Modelled clocks of a race: machine, and number of texts at once."""
-MEAN_STEPS = 100
-"""Number of equal steps that a mean step stands for, so that their tokens are nearly whole."""
+"""Modelled clocks of a comparison: machine, and number of texts at once."""
 RACED = "llama-3-8b"
 """The target on these clocks; the model that usually drafts for it is its draft."""
 
@@ -258,53 +251,3 @@ def clocks(trace: Trace) -> dict[str, list[float]]:
         for name, (machine, batch) in CLOCKS.items()
         for quote in [machines.quote(trace, machines.machine(machine), RACED, batch=batch)]
     }
-
-
-ModelledTime = tuple[float, float, int]
-"""Modelled seconds of a run, of plain decoding of as many tokens, and tokens."""
-
-
-def modelled_times(trace: Trace) -> dict[str, ModelledTime]:
-    """Return the modelled times of a run on every clock."""
-    times = {}
-    for name, (machine, batch) in CLOCKS.items():
-        priced = machines.quote(trace, machines.machine(machine), RACED, batch=batch).priced
-        times[name] = priced.seconds, priced.plain_seconds, len(trace.tokens)
-    return times
-
-
-def modelled_rows(
-    rows: Sequence[CellRow], runs: Mapping[int, Sequence[Mapping[str, ModelledTime]]], clock: str
-) -> list[CellRow]:
-    """Return the rows of a sweep with the modelled speedup of a clock, over each cell's measured
-    runs. Cells without runs are left out."""
-    modelled = []
-    for row in rows:
-        if times := [run[clock] for run in runs.get(row.cell, ())]:
-            seconds, plain_seconds, tokens = (sum(column) for column in zip(*times, strict=True))
-            speed = plain_seconds / seconds
-            changes = {
-                "speedup": speed,
-                "ci95": (speed, speed),
-                "tokens_per_second": tokens / seconds,
-            }
-            modelled.append(replace(row, runs=len(times), repeats=(), **changes))
-    return modelled
-
-
-def best_elsewhere(
-    rows: Sequence[CellRow], measured_rows: Sequence[CellRow], grid: Grid, clock: str
-) -> str:
-    """Return a sentence with the best modelled and the best measured cell."""
-    from ouroboros_core.sweeps.cells import best
-
-    modelled, measured = best(rows), best(measured_rows)
-    if modelled is None or measured is None:
-        return "Nothing is measured yet."
-    where = dict(clock_names())[clock].removeprefix("modelled: ")
-    return (
-        f"Modelled on {where}: best is {grid.describe(modelled.coordinates)}, "
-        f"{modelled.speedup:.2f}×. "
-        f"Measured here: best is {grid.describe(measured.coordinates)}, {measured.speedup:.2f}×. "
-        "Acceptance is taken as it was here."
-    )

@@ -182,17 +182,10 @@ class Request:
         self.running_method = method
         self.drafter = method.drafter.name if method.drafter is not None else None
         self.writer = model.name
-        room = int(self.config.max_length) - self.input_ids.shape[1]
-        stops = pair.stop_tokens
-        steps = decode(
-            model,
-            method,
-            prompt,
-            max_new_tokens=room,
-            sampler=sampler,
-            stop_tokens=stops,
-            recorder=Recorder(sampler) if self.keep_trace else None,
-        )
+        room, stops = int(self.config.max_length) - self.input_ids.shape[1], pair.stop_tokens
+        limits: dict[str, Any] = {"max_new_tokens": room, "stop_tokens": stops}
+        limits["recorder"] = Recorder(sampler) if self.keep_trace else None
+        steps = decode(model, method, prompt, sampler=sampler, **limits)
         ids = self.input_ids
         for step in steps:
             count = 0

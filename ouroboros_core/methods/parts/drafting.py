@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ouroboros_core.interfaces import Drafter, LanguageModel
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.methods.parts.stopping import Stop
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
 
@@ -83,27 +84,24 @@ def _grown(
 
 
 def drafted_chain(
-    resources: Resources,
-    drafter: Drafter | DraftModel,
-    context: Context,
-    longest: int,
-    least: float = 0.0,
+    resources: Resources, drafter: Drafter | DraftModel, context: Context, stop: Stop
 ) -> TokenTree:
-    """Return a chain of at most `longest` draft tokens, by one pass for each.
+    """Return a chain of draft tokens, by one pass for each.
 
-    The chain ends after a stop token, after a token whose probability in the draft is below
-    `least`, where the text ends (the target adds the last token), and if another pass is not worth
-    its time.
+    The chain ends where `stop` says, after a stop token, where the text ends (the target adds the
+    last token), and if another pass is not worth its time.
     """
     builder, reach = TreeBuilder(context.root), 1.0
     evaluation: Evaluation | None = None
     # The node number of a chain's last node is its depth.
-    for tip in range(min(longest, context.deepest)):
+    for tip in range(min(stop.length(), context.deepest)):
         # No limit if the length is fixed; otherwise the controller's `PricedBudget`.
         if not context.budget.allows_pass(reach):
             break
         tree = builder.build()
         evaluation = _grown(drafter, evaluation, context.tokens, tree)
+        if stop.before(evaluation, tip):
+            break
         root_position = len(context.tokens) - 1
         # Greedy: the most probable token. Sampled: chosen with the target's noise, or with other
         # noise if the acceptance rule rejects (`Resources.chooser`).
@@ -113,6 +111,6 @@ def drafted_chain(
         builder.note_output(tip, (evaluation, tip))
         builder.add(token, tip, origin, resources.drawn_from(evaluation, tip))
         reach *= confidence
-        if token in resources.stop_tokens or confidence < least:
+        if token in resources.stop_tokens or stop.behind(evaluation, tip, confidence):
             break
     return builder.build()

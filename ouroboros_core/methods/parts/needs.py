@@ -37,19 +37,12 @@ class Need(StrEnum):
 
 
 _FLAGS = {
-    Need.DRAFT_MODEL: "--draft",
-    Need.EAGLE: "--head",
-    Need.MEDUSA: "--head",
-    Need.GLIDE: "--head",
-    Need.PARALLEL: "--head",
+    **dict.fromkeys((Need.DRAFT_MODEL, Need.HF_DRAFT, Need.TRANSLATED), "--draft"),
+    **dict.fromkeys((Need.EAGLE, Need.MEDUSA, Need.GLIDE, Need.PARALLEL), "--head"),
+    **dict.fromkeys((Need.SELF_DRAFT, Need.GENERATE, Need.EARLY_EXIT), "--target"),
     Need.CORPUS: "--corpus",
     Need.MEMORY: "--memory",
     Need.PREDICTED_OUTPUT: "--prediction",
-    Need.SELF_DRAFT: "--target",
-    Need.GENERATE: "--target",
-    Need.HF_DRAFT: "--draft",
-    Need.EARLY_EXIT: "--target",
-    Need.TRANSLATED: "--draft",
     Need.CANDIDATES: "candidate_generator=, in Python",
 }
 REMEDIES = {

@@ -126,15 +126,8 @@ class GlideDrafter(HeadDrafter):
             self._append(self._embedded(read[first:]), torch.arange(first, len(read)))
         self._tokens = read
         nodes, logits = self._pass(context, tree, 0)
-        self._latest = TorchEvaluation(
-            logits,
-            nodes,
-            tree,
-            self._outputs,
-            self.vocabulary,
-            context,
-            wants_confidence=True,
-        )
+        where = (nodes, tree, self._outputs, self.vocabulary, context)
+        self._latest = TorchEvaluation(logits, *where, wants_confidence=True)
         return self._latest
 
     @torch.inference_mode()

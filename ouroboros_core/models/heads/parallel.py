@@ -33,13 +33,8 @@ class ParallelConfig(LayerConfig):
 
 _LAYER = "body.layers.0."
 EAGLE_NAMES = {
-    "query": _LAYER + "self_attn.q_proj",
-    "key": _LAYER + "self_attn.k_proj",
-    "value": _LAYER + "self_attn.v_proj",
-    "out": _LAYER + "self_attn.o_proj",
-    "gate": _LAYER + "mlp.gate_proj",
-    "up": _LAYER + "mlp.up_proj",
-    "down": _LAYER + "mlp.down_proj",
+    **{name: f"{_LAYER}self_attn.{name[0]}_proj" for name in ("query", "key", "value", "out")},
+    **{name: f"{_LAYER}mlp.{name}_proj" for name in ("gate", "up", "down")},
     "norm_own": _LAYER + "input_layernorm",
     "norm_middle": _LAYER + "post_attention_layernorm",
     "norm_last": "body.norm",

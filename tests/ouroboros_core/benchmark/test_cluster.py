@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,10 @@ def cluster() -> Iterator[tuple[str, psutil.Process]]:
     start += ["--port", str(port), "--temp-dir", folder]
     start += ["--include-dashboard=false", "--disable-usage-stats"]
     log = Path(folder, "log")
-    with running(
-        ["sh", "-c", f"exec {shlex.join(start)} > {log} 2>&1"], env=environment()
-    ) as process:
-        wait_until(
-            lambda: log.exists() and "Ray runtime started" in log.read_text("utf-8"), process
-        )
+    command = ["sh", "-c", f"exec {shlex.join(start)} > {log} 2>&1"]
+    with running(command, env=environment()) as process:
+        said = "Ray runtime started"
+        wait_until(lambda: log.exists() and said in log.read_text("utf-8"), process)
         yield f"127.0.0.1:{port}", psutil.Process(process.pid)
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -80,12 +79,12 @@ def busy_workers(cluster: psutil.Process) -> list[psutil.Process]:
     """Return the workers that are within a task, whose title Ray sets."""
     found = []
     for process in cluster.children(recursive=True):
-        try:
-            if process.cmdline()[:1] == ["ray::Worker.measure"]:
-                found.append(process)
-        except psutil.Error:
-            continue
+        with suppress(psutil.Error):
+            found += [process] if process.cmdline()[:1] == ["ray::Worker.measure"] else []
     return found
+
+
+COMMAND = [sys.executable, "-m", "ouroboros_core"]
 
 
 def units(path: Path) -> int:
@@ -105,24 +104,32 @@ def test_where_one_of_two_workers_is_killed_the_other_one_does_the_rest(
     address, process = cluster
     prompts = str(write_prompts(tmp_path / "p.jsonl", QUESTIONS))
     common = options(pair_on_disk, "--prompts", prompts, "--methods", "prompt_lookup[num_tokens=3]")
-    path = tmp_path / "b.json"
-    command = [sys.executable, "-m", "ouroboros_core", *common, "--json", str(path)]
-    with running([*command, "--cluster", address], env=environment()) as bench:
-        workers = wait_until(lambda: busy_workers(process), bench)
-        workers[0].kill()
+    path, alone = tmp_path / "b.json", tmp_path / "a.json"
+    command = [*COMMAND, *common, "--json", str(path), "--cluster", address]
+    with running(command, env=environment()) as bench:
+        wait_until(lambda: busy_workers(process), bench)[0].kill()
         done = units(path)
         out, err = bench.communicate(timeout=400)
     assert bench.returncode == 0, err
     assert done < QUESTIONS - 1, "killed in the middle"
     assert "prompt_lookup" in out
-    single = ouroboros(*common, "--json", str(tmp_path / "a.json"))
+    single = ouroboros(*common, "--json", str(alone))
     assert single.returncode == 0, single.stderr
-    assert facts(path) == facts(tmp_path / "a.json")
+    assert facts(path) == facts(alone)
     data = json.loads(path.read_text(encoding="utf-8"))
     keys = [(run["method"], run["question"]) for run in data["runs"]]
     assert len(keys) == len(set(keys)) == 2 * QUESTIONS
     host = os.uname().nodename
     assert data["environment"]["processes"] == 2 and data["environment"]["hosts"] == [host]
+
+
+def points(path: Path) -> list[dict[str, Any]]:
+    """Return the points of a sweep in a certain order, without clocks and hosts."""
+    found = json.loads(path.read_text(encoding="utf-8"))["points"]
+    for point in found:
+        for name in ("seconds", "plain_seconds", "host"):
+            point.pop(name, None)
+    return sorted(found, key=str)
 
 
 @pytest.mark.slow
@@ -135,13 +142,12 @@ def test_a_sweep_that_lost_all_workers_is_resumed(
 ) -> None:
     """The oracle is a sweep in one process."""
     address, process = cluster
-    path = tmp_path / "b.json"
+    path, alone = tmp_path / "b.json", tmp_path / "a.json"
     common = ["sweep", "--target", pair_on_disk[0], "--draft", pair_on_disk[1]]
     common += ["--dtype", "float32", "--device", "cpu", "--max-new-tokens", "24"]
     common += ["--method", "speculative", "--grid", "gamma=1,4", "--repeats", "1", "--prompts"]
     common += [str(write_prompts(tmp_path / "p.jsonl", QUESTIONS))]
-    command = [sys.executable, "-m", "ouroboros_core", *common, "--json", str(path)]
-    command += ["--cluster", address]
+    command = [*COMMAND, *common, "--json", str(path), "--cluster", address]
     with running(command, env=environment()) as first:
         wait_until(lambda: units(path) > 1, first)
         while first.poll() is None:
@@ -153,17 +159,10 @@ def test_a_sweep_that_lost_all_workers_is_resumed(
     with running([*command, "--resume"], env=environment()) as second:
         _, err = second.communicate(timeout=400)
     assert second.returncode == 0, err
-    single = ouroboros(*common, "--json", str(tmp_path / "a.json"))
+    single = ouroboros(*common, "--json", str(alone))
     assert single.returncode == 0, single.stderr
-    resumed, expected = (
-        [
-            {k: v for k, v in point.items() if k not in ("seconds", "plain_seconds", "host")}
-            for point in json.loads(file.read_text(encoding="utf-8"))["points"]
-        ]
-        for file in (path, tmp_path / "a.json")
-    )
-    assert sorted(resumed, key=str) == sorted(expected, key=str)
-    assert len(resumed) == 2 * QUESTIONS
+    assert points(path) == points(alone)
+    assert len(points(path)) == 2 * QUESTIONS
 
 
 def opened(host: str, processor: str) -> Opened[Measurement]:
@@ -174,10 +173,8 @@ def opened(host: str, processor: str) -> Opened[Measurement]:
 def test_machines_of_different_kinds_are_refused() -> None:
     first, other = opened("a", "a Xeon"), opened("b", "an Epyc")
     check_alike(first, opened("c", "a Xeon"))
-    with pytest.raises(
-        InvalidInput,
-        match="worker on b has processor an Epyc, the one on a has a Xeon: numbers of different",
-    ):
+    said = "worker on b has processor an Epyc, the one on a has a Xeon: numbers of different"
+    with pytest.raises(InvalidInput, match=said):
         check_alike(first, other)
 
 

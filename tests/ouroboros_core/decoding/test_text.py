@@ -241,5 +241,5 @@ def test_every_front_end_shows_what_the_end_of_a_run_leaves() -> None:
     assert written == display.safe(trace.text).replace("\n", "⏎").replace("\t", " ")
     page = Live(Generation(pair, task), "a run", charts=False)
     steps = [step for update in page.progress() for step in update.view["steps"]]
-    steps += page.written().view["steps"]
+    steps += page.written(None).view["steps"]
     assert "".join(token["text"] for step in steps for token in step["tokens"]) == trace.text

@@ -25,7 +25,7 @@ from ouroboros_core.models.engines.native import build
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
-from ouroboros_core.trace.trace import Step
+from ouroboros_core.trace.equality import divergence
 from ouroboros_core.tree import Learned
 from scripts import record
 from tests import tiny
@@ -40,15 +40,13 @@ ABLE = tuple(
     if Need.CANDIDATES not in method.needs
     and all(embedded.head_folder(HEAD_KINDS[n]).exists() for n in method.needs if n in HEAD_KINDS)
 )
-"""The methods that can run with what ships; a candidate generator comes from a script of one's own."""
-TEXTS = tuple(
-    sorted((q.turns[0] for q in own_prompts()), key=len)
-)  # the short ones first: the oracle has no cache
-REPEAT = "Say three times: the cat sat on the mat, and the dog sat on the log."  # and who copies the prompt finds what to copy
-SAMPLINGS = (
-    Sampling(),
-    *(Sampling(temperature=0.6, top_k=40, top_p=0.9, seed=seed) for seed in tiny.SEEDS),
-)
+"""The methods that can run with what ships; candidate generators come from one's own script."""
+TEXTS = tuple(sorted((question.turns[0] for question in own_prompts()), key=len))
+"""The short ones first: the oracle has no cache."""
+REPEAT = "Say three times: the cat sat on the mat, and the dog sat on the log."
+"""Who copies the prompt finds what to copy."""
+DRAWN: dict[str, Any] = {"temperature": 0.6, "top_k": 40, "top_p": 0.9}
+SAMPLINGS = (Sampling(), *(Sampling(**DRAWN, seed=seed) for seed in tiny.SEEDS))
 
 
 @cache
@@ -79,11 +77,9 @@ def _alone(draft: CausalLM) -> Any:
 
 
 def _writer(pair: Pair, method: str) -> Any:
-    return (
-        _alone(pair.draft)
-        if pair.draft and methods.get(method).writer is Source.DRAFT
-        else pair.target.model
-    )
+    if pair.draft and methods.get(method).writer is Source.DRAFT:
+        return _alone(pair.draft)
+    return pair.target.model
 
 
 SHORT_DRAFTS: dict[str, dict[str, Any]] = {
@@ -102,23 +98,18 @@ def check_equal(
     settings = kind.Hyperparameters.fixed() | SHORT_DRAFTS.get(method, {})
     if "gamma" in kind.Hyperparameters.settings():
         settings |= {"gamma": 2}
-    steps: list[Step] = []
+    model, stop = _writer(pair, method), pair.stop_tokens
+    shown: set[str] = set()
     for question in questions:
         task = Task(question, method, kind.Hyperparameters.parse(settings), sampling, count)
         trace = Generation(pair, task).run()
-        assert trace.tokens == _oracle(
-            _writer(pair, method), trace.prompt.tokens, count, sampling, pair.stop_tokens
-        )
-        steps += trace.steps
-        accepted = any(s.path for s in steps)
-        rejected = any(s.kind == "correction" for s in steps)
-        if method in ALONE or (
-            accepted and rejected and any(s.kind == "bonus" and s.path for s in steps)
-        ):
+        assert trace.tokens == _oracle(model, trace.prompt.tokens, count, sampling, stop)
+        for step in trace.steps:
+            shown |= {"rejected"} if step.kind == "correction" else set()
+            shown |= {"accepted", str(step.kind)} if step.path else set()
+        if method in ALONE or {"accepted", "rejected", "bonus"} <= shown:
             return
-    raise AssertionError(
-        "no accepted, rejected and bonus step among these prompts: the case proves too little"
-    )
+    raise AssertionError(f"these prompts show {sorted(shown)} steps: the case proves too little")
 
 
 @pytest.mark.parametrize("method", [m for m in ABLE if m not in ALONE])
@@ -139,15 +130,12 @@ def test_the_text_is_that_of_transformers_alone_everywhere(
 
 @pytest.mark.parametrize("method", ["speculative", "ouroboros", "lookahead"])
 def test_greedy_text_is_that_of_generate(embedded_pair: Pair, method: str) -> None:
-    kind = methods.get(method)
-    trace = Generation(
-        embedded_pair, Task(TEXTS[6], method, kind.Hyperparameters(), max_new_tokens=48)
-    ).run()
+    task = Task(TEXTS[6], method, methods.get(method).Hyperparameters(), max_new_tokens=48)
+    trace = Generation(embedded_pair, task).run()
     ids = torch.tensor([trace.prompt.tokens])
-    mask = torch.ones_like(ids)
-    expected = embedded_pair.target.model.generate(
-        ids, attention_mask=mask, do_sample=False, max_new_tokens=48
-    )
+    options: dict[str, Any] = {"do_sample": False, "max_new_tokens": 48}
+    options["attention_mask"] = torch.ones_like(ids)
+    expected = embedded_pair.target.model.generate(ids, **options)
     assert trace.tokens == tuple(expected[0, ids.shape[1] :].tolist())
     assert trace.text == embedded_pair.tokenizer.decode(list(trace.tokens))
 
@@ -187,50 +175,33 @@ def test_phrases_from_every_source_are_accepted_and_make_drafting_cheaper(fast_p
 
 def test_the_papers_example_shows_all_three_origins(fast_pair: Pair) -> None:
     kind = methods.get("ouroboros")
-    trace = Generation(
-        fast_pair,
-        Task(
-            "Write a Java program to implement a heap\nclass Heap {",
-            kind.id,
-            kind.Hyperparameters(**kind.Hyperparameters.fixed()),
-            chat=False,
-        ),
-    ).run()
-    assert {"draft", "suffix", "target"} <= {
-        source.value for source in metrics.token_sources(trace)
-    }
+    settings = kind.Hyperparameters(**kind.Hyperparameters.fixed())
+    prompt = "Write a Java program to implement a heap\nclass Heap {"
+    trace = Generation(fast_pair, Task(prompt, kind.id, settings, chat=False)).run()
+    assert {Source.DRAFT, Source.SUFFIX, Source.TARGET} <= {*metrics.token_sources(trace)}
     assert any(step.kind == "correction" for step in trace.steps)
 
 
 def test_in_half_precision_a_difference_from_plain_decoding_is_a_tie(fast_pair: Pair) -> None:
-    from ouroboros_core.trace.equality import divergence
-
     kind = methods.get("ouroboros")
     for text in TEXTS[:4]:
         task = Task(text, kind.id, kind.Hyperparameters(), max_new_tokens=48)
-        trace = Generation(fast_pair, task).run()
-        plain = Generation(fast_pair, task.plain()).run()
+        trace, plain = (Generation(fast_pair, one).run() for one in (task, task.plain()))
         found = divergence(fast_pair.target, trace, plain)
         assert found is None or found.tie, found
 
 
 def test_a_pool_of_another_tokenizer_is_refused(embedded_pair: Pair) -> None:
-    kind = methods.get("ouroboros")
+    task = Task("Hi", "ouroboros", methods.get("ouroboros").Hyperparameters())
     with pytest.raises(InvalidInput, match="belongs to another tokenizer"):
-        Generation(
-            embedded_pair,
-            Task("Hi", kind.id, kind.Hyperparameters()),
-            PhrasePool(3, 4, fingerprint="other"),
-        )
+        Generation(embedded_pair, task, PhrasePool(3, 4, fingerprint="other"))
 
 
 def test_the_draft_shares_the_targets_embeddings(embedded_pair: Pair) -> None:
-    assert embedded_pair.draft is not None
-    mine, theirs = (
-        p.model.get_input_embeddings().weight for p in (embedded_pair.draft, embedded_pair.target)
-    )
+    draft, target = embedded_pair.draft, embedded_pair.target
+    assert draft is not None and draft.drafts and not target.drafts, "who is asked how sure"
+    mine, theirs = (one.model.get_input_embeddings().weight for one in (draft, target))
     assert mine.data_ptr() == theirs.data_ptr()
-    assert embedded_pair.draft.drafts and not embedded_pair.target.drafts, "who is asked how sure"
 
 
 @pytest.fixture(scope="module")
@@ -242,9 +213,10 @@ def recorded_pair() -> Pair:
     return load_pair(dtype="bfloat16", device="cpu")
 
 
-@pytest.mark.parametrize(
-    "name", ["fibonacci-speculative", "story-speculative-8", "sampled-rejection"]
-)
+RECORDED = ("fibonacci-speculative", "story-speculative-8", "sampled-rejection")
+
+
+@pytest.mark.parametrize("name", RECORDED)
 def test_a_recorded_run_of_the_gallery_repeats(
     recorded_pair: Pair, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,5 +228,5 @@ def test_a_recorded_run_of_the_gallery_repeats(
     assert kept.environment.dtype == recorded_pair.environment.dtype
     plan = json.loads((record.folder() / "gallery.json").read_text(encoding="utf-8"))
     again = record.record(recorded_pair, plan, plan["runs"][name])
-    assert [step.tokens for step in again.steps] == [step.tokens for step in kept.steps]
-    assert [step.tree for step in again.steps] == [step.tree for step in kept.steps]
+    for mine, recorded in zip(again.steps, kept.steps, strict=True):
+        assert (mine.tokens, mine.tree) == (recorded.tokens, recorded.tree)

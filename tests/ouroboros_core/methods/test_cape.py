@@ -10,9 +10,9 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.methods.cape import BINS, PUBLISHED, candidates
-from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
-from ouroboros_core.sampling import Sampler, Sampling, softmax
-from tests.seeded_models import SeededModel
+from ouroboros_core.methods.parts.base import Context
+from ouroboros_core.sampling import Sampling, softmax
+from tests.seeded_models import started
 
 KIND = methods.get("cape")
 TEXT = (0, 1)
@@ -20,10 +20,7 @@ SIZE = 12
 
 
 def method(sampling: Sampling, **settings: Any) -> Any:
-    resources = Resources(Sampler(sampling, SIZE), SeededModel(5, SIZE, noise=0.7))
-    made = KIND(KIND.Hyperparameters.parse({"gamma": 4, **settings}), resources)
-    made.start(TokenizedPrompt(TEXT), 50)
-    return made
+    return started("cape", {"gamma": 4, **settings}, sampling, SIZE)
 
 
 @pytest.mark.parametrize(
@@ -65,10 +62,7 @@ def test_the_chain_is_the_drafts_greedy_text_and_siblings_are_its_next_choices(
 
 def test_with_one_candidate_it_is_a_greedy_chain() -> None:
     """The oracle is speculative decoding."""
-    kind = methods.get("speculative")
-    resources = Resources(draft_model=SeededModel(5, SIZE, noise=0.7))
-    other = kind(kind.Hyperparameters.parse({"gamma": 4}), resources)
-    other.start(TokenizedPrompt(TEXT), 50)
+    other = started("speculative", {"gamma": 4}, size=SIZE)
     made = method(Sampling(), max_candidates=1)
     trees = [one.propose(Context(TEXT, 50, 0)) for one in (made, other)]
     assert trees[0].tokens == trees[1].tokens and trees[0].parents == trees[1].parents

@@ -12,12 +12,12 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.ngrams import Occurrences
 from ouroboros_core.methods.cascade import LONGEST_MATCH, PUBLISHED
-from ouroboros_core.methods.parts.base import Context, Resources, StepBudget, TokenizedPrompt
-from ouroboros_core.sampling import Sampler, Sampling, softmax
+from ouroboros_core.methods.parts.base import Context, StepBudget
+from ouroboros_core.sampling import Sampling, softmax
 from ouroboros_core.settings import read_settings
 from ouroboros_core.sources import Source
 from tests import tiny
-from tests.seeded_models import SeededModel, check_places
+from tests.seeded_models import check_places, started
 
 KIND = methods.get("cascade")
 TEXT = (0, 1, 2, 3, 0, 1)
@@ -34,12 +34,9 @@ def method(
     size: int = 6,
     corpus: Corpus | None = None,
 ) -> Any:
-    draft = SeededModel(5, size, noise=0.7)
-    resources = Resources(Sampler(sampling, size), draft, stop, corpus=corpus)
     settings = {"k_matrix": matrix, "leniency": leniency}
-    made = KIND(KIND.Hyperparameters.parse(settings), resources)
-    made.start(TokenizedPrompt(TEXT[:2] if size < 6 else TEXT), 50)
-    return made
+    text = TEXT[:2] if size < 6 else TEXT
+    return started("cascade", settings, sampling, size, text, stop_tokens=stop, corpus=corpus)
 
 
 def sources(tree: Any) -> list[Source]:
@@ -51,10 +48,7 @@ def test_the_draft_model_writes_the_first_tokens_and_the_text_the_later_ones(
     sampling: Sampling,
 ) -> None:
     """With a strict review they are what speculative decoding drafts, in fewer passes."""
-    kind = methods.get("speculative")
-    resources = Resources(Sampler(sampling, 6), SeededModel(5, noise=0.7))
-    plain = kind(kind.Hyperparameters.parse({"gamma": 16}), resources)
-    plain.start(TokenizedPrompt(TEXT), 50)
+    plain = started("speculative", {"gamma": 16}, sampling, text=TEXT)
     passes = 0
     for step in range(20):
         text = (*TEXT, step % 6, step // 6)

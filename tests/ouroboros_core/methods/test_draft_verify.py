@@ -13,10 +13,10 @@ from ouroboros_core.decoding.generation import Generation, Task, lacking
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.base import Context, Resources, StepBudget, TokenizedPrompt
 from ouroboros_core.methods.parts.needs import Need
-from ouroboros_core.sampling import Sampler, Sampling, softmax
+from ouroboros_core.sampling import Sampling, softmax
 from tests import tiny
 from tests.folders import small_pair
-from tests.seeded_models import SeededModel, check_places
+from tests.seeded_models import SeededModel, check_places, started
 
 KIND = methods.get("draft_verify")
 TEXT = (0, 1)
@@ -29,10 +29,8 @@ def method(
 ) -> Any:
     draft: Any = SeededModel(5, size, noise=0.7)
     draft.share = 0.5
-    resources = Resources(Sampler(sampling, size), stop_tokens=stop, self_draft=draft)
-    made = KIND(KIND.Hyperparameters.parse({"gamma": 12, **settings}), resources)
-    made.start(TokenizedPrompt(TEXT), 50)
-    return made
+    chosen = {"gamma": 12, **settings}
+    return started("draft_verify", chosen, sampling, size, stop_tokens=stop, self_draft=draft)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +90,9 @@ def test_the_threshold_moves_as_the_paper_says() -> None:
         moved = 0.01 if rate < 0.9 else 0.0 if drafted == 12 else -0.01
         seen.add(moved)
         threshold = 0.9 * threshold + 0.1 * (threshold + moved)
-        assert made.threshold == pytest.approx(threshold) and made.rate == pytest.approx(rate)
+        assert made.threshold == pytest.approx(threshold) and made.moving.rate == pytest.approx(
+            rate
+        )
     assert len(seen) == 3
     made.learn(Outcome(0, 0))
     assert made.threshold == pytest.approx(threshold), "a step without a draft teaches nothing"

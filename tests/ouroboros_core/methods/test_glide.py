@@ -7,33 +7,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ouroboros_core import methods
-from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
-from ouroboros_core.sampling import Sampler, Sampling, process, softmax
-from tests.seeded_models import SeededModel, check_places
+from ouroboros_core.methods.parts.base import Context
+from ouroboros_core.sampling import Sampling, process, softmax
+from tests.seeded_models import REJECTING, SeededModel, check_places, started
 
-KIND = methods.get("glide")
 TEXT = (0, 1)
-REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
 RULES = [Sampling(), Sampling(temperature=0.8, seed=3), REJECTING]
 
 
 def method(sampling: Sampling, stop: frozenset[int] = frozenset(), gamma: int = 4) -> Any:
-    resources = Resources(
-        Sampler(sampling, 6), stop_tokens=stop, heads={"glide": SeededModel(5, noise=0.7)}
-    )
-    made = KIND(KIND.Hyperparameters.parse({"gamma": gamma}), resources)
-    made.start(TokenizedPrompt(TEXT), 50)
-    return made
+    heads = {"glide": SeededModel(5, noise=0.7)}
+    return started("glide", {"gamma": gamma}, sampling, stop_tokens=stop, heads=heads)
 
 
 @pytest.mark.parametrize("sampling", RULES)
 def test_it_writes_what_speculative_decoding_would_with_the_same_draft(sampling: Sampling) -> None:
     """The oracle asks about each longer text anew; q is the draft's at every place."""
-    made, kind = method(sampling), methods.get("speculative")
-    draft = SeededModel(5, noise=0.7)
-    other = kind(kind.Hyperparameters.parse({"gamma": 4}), Resources(Sampler(sampling, 6), draft))
-    other.start(TokenizedPrompt(TEXT), 50)
+    made, draft = method(sampling), SeededModel(5, noise=0.7)
+    other = started("speculative", {"gamma": 4}, sampling)
     for step in range(12):
         context = Context((*TEXT, step % 6), 50, step)
         tree, wanted = (one.propose(context) for one in (made, other))

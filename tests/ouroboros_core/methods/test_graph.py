@@ -11,21 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ouroboros_core import methods
-from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
-from ouroboros_core.sampling import Sampler, Sampling, likely, softmax, without
+from ouroboros_core.methods.parts.base import Context
+from ouroboros_core.sampling import Sampling, likely, softmax, without
 from ouroboros_core.trace.file import read_trace
+from ouroboros_core.trace.trace import Step
 from ouroboros_core.tree import TokenTree
 from tests import tiny
-from tests.seeded_models import CHI_SQUARE, SeededModel, chi_square
+from tests.seeded_models import REJECTING, SeededModel, check_places, chi_square, started
 from tests.traces import make_trace
 
-KIND = methods.get("graph")
 TEXT = (0, 1)
 EVERYTHING = {"sibling_threshold": 0.0, "prob_threshold": 0.0, "tree_size": 128}
-REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
 
 
 class Counted(SeededModel):
@@ -44,12 +41,8 @@ class Counted(SeededModel):
 
 def method(sampling: Sampling, vocabulary: int = 6, **settings: Any) -> Any:
     draft = Counted(5, vocabulary, noise=0.7)
-    made = KIND(
-        KIND.Hyperparameters.parse({"tree_depth": 4, "candidates": 2, **settings}),
-        Resources(Sampler(sampling, vocabulary), draft),
-    )
-    made.start(TokenizedPrompt(TEXT), 50)
-    return made
+    sizes = {"tree_depth": 4, "candidates": 2, **settings}
+    return started("graph", sizes, sampling, vocabulary, draft_model=draft)
 
 
 def texts(tree: TokenTree) -> dict[int, tuple[int, ...]]:
@@ -170,27 +163,15 @@ def test_drafted_corrected_and_bonus_tokens_follow_the_target(rule: str, merged:
     """Counts by place in the step and by the two tokens before, which are all that the target's
     probabilities depend on; copies are counted by themselves."""
     sampling = REJECTING.model_copy(update={"acceptance": rule})
-    target, sampler = SeededModel(5, 4), Sampler(sampling, 4)
-    counts: dict[tuple[str, tuple[int, ...]], Counter[int]] = {}
-    text = list(TEXT)
-    made = method(
-        sampling, 4, merge_tokens=merged, **EVERYTHING | {"tree_size": 20, "tree_depth": 3}
-    )
-    for step in decode(target, made, text, max_new_tokens=10_000, sampler=sampler):
-        for place, token in enumerate(step.tokens):
-            name = "bonus" if place >= step.tested else "drafted"
-            above = step.path[place - 1] if place else 0
-            if name == "drafted" and any(match(step.tree, n) for n in step.tree.children(above)):
-                name = "copied"
-            counts.setdefault((name, tuple(text[-2:])), Counter())[token] += 1
-            text.append(token)
-    held: Counter[str] = Counter()
-    for (name, last), seen in counts.items():
-        p = softmax(target.after(last))
-        if seen.total() * p.min() > 5:
-            assert chi_square([seen[t] for t in range(4)], list(seen.total() * p)) < CHI_SQUARE[3]
-            held[name] += 1
-    assert min(held[name] for name in ("drafted", "copied", "bonus")) > 0
+    sizes = EVERYTHING | {"tree_size": 20, "tree_depth": 3}
+
+    def kind_of(step: Step, position: int) -> str:
+        above = step.path[position - 1] if position else 0
+        copied = any(match(step.tree, node) for node in step.tree.children(above))
+        return "bonus" if position >= step.tested else "copied" if copied else "drafted"
+
+    made = method(sampling, 4, merge_tokens=merged, **sizes)
+    check_places(made, sampling, 10_000, 4, ("drafted", "copied", "bonus"), kind_of)
 
 
 def test_what_merging_saved_is_in_the_trace_and_older_files_are_read() -> None:

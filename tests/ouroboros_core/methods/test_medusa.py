@@ -8,24 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ouroboros_core import methods
 from ouroboros_core.methods.medusa import Ranks, sparse_tree
-from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
-from ouroboros_core.sampling import Sampler, Sampling
-from tests.seeded_models import SeededHeads, check_places
+from ouroboros_core.methods.parts.base import Context
+from ouroboros_core.sampling import Sampling
+from tests.seeded_models import REJECTING, SeededHeads, check_places, started
 
-KIND = methods.get("medusa")
 TEXT = (0, 1)
-REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
 
 
 def method(sampling: Sampling, stop: frozenset[int] = frozenset(), **settings: Any) -> Any:
-    resources = Resources(
-        Sampler(sampling, 6), stop_tokens=stop, heads={"medusa": SeededHeads(5, noise=0.7)}
-    )
-    made = KIND(KIND.Hyperparameters.parse({"tree_size": 8, **settings}), resources)
-    made.start(TokenizedPrompt(TEXT), 50)
-    return made
+    heads = {"medusa": SeededHeads(5, noise=0.7)}
+    sizes = {"tree_size": 8, **settings}
+    return started("medusa", sizes, sampling, stop_tokens=stop, heads=heads)
 
 
 def expected_length(paths: Any, accuracies: Any) -> float:

@@ -12,30 +12,27 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.multi_candidate import PUBLISHED
-from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
-from ouroboros_core.sampling import Sampler, Sampling, softmax, without
+from ouroboros_core.methods.parts.base import Context
+from ouroboros_core.sampling import Sampling, softmax, without
 from ouroboros_core.settings import read_settings
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TreeBuilder
 from tests.seeded_models import (
     CHI_SQUARE,
-    SeededModel,
+    REJECTING,
     check_places,
     chi_square,
     distribution,
     law_of_first,
+    started,
 )
 
 KIND = methods.get("multi_candidate")
 TEXT = (0, 1)
-REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
 
 
 def method(sampling: Sampling, config: str, stop: frozenset[int] = frozenset()) -> Any:
-    resources = Resources(Sampler(sampling, 6), SeededModel(5, noise=0.7), stop)
-    made = KIND(KIND.Hyperparameters.parse({"k_config": config}), resources)
-    made.start(TokenizedPrompt(TEXT), 50)
-    return made
+    return started("multi_candidate", {"k_config": config}, sampling, stop_tokens=stop)
 
 
 @pytest.mark.parametrize("rule", ["greedy", "match", "rejection"])

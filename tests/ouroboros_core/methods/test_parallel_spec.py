@@ -7,24 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ouroboros_core import methods
-from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.methods.parts.base import Context
 from ouroboros_core.sampling import Sampler, Sampling, process, softmax
-from tests.seeded_models import SeededHeads, check_places
+from tests.seeded_models import REJECTING, SeededHeads, check_places, started
 
-KIND = methods.get("parallel_spec")
 TEXT = (0, 1)
-REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
 RULES = [Sampling(), Sampling(temperature=0.8, seed=3), REJECTING]
 
 
 def method(sampling: Sampling, stop: frozenset[int] = frozenset(), gamma: int = 3) -> Any:
-    resources = Resources(
-        Sampler(sampling, 6), stop_tokens=stop, heads={"parallel": SeededHeads(5, noise=0.7)}
-    )
-    made = KIND(KIND.Hyperparameters.parse({"gamma": gamma}), resources)
-    made.start(TokenizedPrompt(TEXT), 50)
-    return made
+    heads = {"parallel": SeededHeads(5, noise=0.7)}
+    return started("parallel_spec", {"gamma": gamma}, sampling, stop_tokens=stop, heads=heads)
 
 
 @pytest.mark.parametrize("sampling", RULES)

@@ -21,40 +21,27 @@ from ouroboros_core.tree import Learned
 from tests import tiny
 
 PUBLISHED = {m.id: dict(m.published) for m in methods.available().values() if m.published}
+DRAFTING = (
+    *("speculative", "draft_verify", "hf_assisted", "hf_candidates", "hf_early_exit"),
+    *("hf_universal", "multi_candidate", "spectr", "cape", "graph", "superposed", "eagle2"),
+    *("medusa", "glide", "parallel_spec"),
+)
+LEARNED = (Learned.LOOKAHEAD, Learned.VERIFICATION, Learned.HISTORY)
 MECHANISMS: dict[str, set[tuple[Source, Learned | None]]] = {
+    **{method: {(Source.DRAFT, None)} for method in DRAFTING},
+    **{method: {(Source.COPY, None)} for method in ("prompt_lookup", "hf_prompt_lookup")},
+    **{
+        m: {(Source.COPY, None), (Source.COPY, Learned.HISTORY)} for m in ("suffix", "ngram_tables")
+    },
     "autoregressive": set(),
     "draft_only": set(),
     "ngram": {(Source.NGRAM, None)},
-    "speculative": {(Source.DRAFT, None)},
-    "draft_verify": {(Source.DRAFT, None)},
-    "hf_assisted": {(Source.DRAFT, None)},
-    "hf_candidates": {(Source.DRAFT, None)},
-    "hf_early_exit": {(Source.DRAFT, None)},
-    "hf_universal": {(Source.DRAFT, None)},
-    "hf_prompt_lookup": {(Source.COPY, None)},
     "cascade": {(Source.DRAFT, None), (Source.COPY, None), (Source.CORPUS, None)},
-    "multi_candidate": {(Source.DRAFT, None)},
-    "spectr": {(Source.DRAFT, None)},
-    "cape": {(Source.DRAFT, None)},
-    "graph": {(Source.DRAFT, None)},
-    "superposed": {(Source.DRAFT, None)},
-    "prompt_lookup": {(Source.COPY, None)},
-    "suffix": {(Source.COPY, None), (Source.COPY, Learned.HISTORY)},
-    "ngram_tables": {(Source.COPY, None), (Source.COPY, Learned.HISTORY)},
     "jacobi": {(Source.PHRASE, Learned.JACOBI)},
     "rest": {(Source.CORPUS, None)},
     "token_recycling": {(Source.RECYCLED, None)},
-    "eagle2": {(Source.DRAFT, None)},
-    "medusa": {(Source.DRAFT, None)},
-    "glide": {(Source.DRAFT, None)},
-    "parallel_spec": {(Source.DRAFT, None)},
     "lookahead": {(Source.PHRASE, Learned.LOOKAHEAD)},
-    "ouroboros": {
-        (Source.DRAFT, None),
-        (Source.SUFFIX, Learned.LOOKAHEAD),
-        (Source.SUFFIX, Learned.VERIFICATION),
-        (Source.SUFFIX, Learned.HISTORY),
-    },
+    "ouroboros": {(Source.DRAFT, None), *((Source.SUFFIX, learned) for learned in LEARNED)},
     "sam": {(Source.COPY, None), (Source.CORPUS, None), (Source.RECYCLED, None)},
 }
 """What each paper proposes tokens by, and where its phrases are learned; of every method but
@@ -72,14 +59,13 @@ def beyond(method: str, steps: list[Step]) -> set[Any]:
     found: set[Any] = set()
     for step in steps:
         tree = step.tree
-        nodes = tree.proposals
-        sources = {tree.provenance[node].source for node in nodes}
-        found |= {(tree.provenance[node].source, tree.provenance[node].learned) for node in nodes}
+        origins = [tree.provenance[node] for node in tree.proposals]
+        sources = {origin.source for origin in origins}
+        found |= {(origin.source, origin.learned) for origin in origins}
         if method in CHAIN and list(tree.parents) != list(range(-1, len(tree.proposals))):
             found.add("a branch")
-        if method == "ouroboros" and Source.SUFFIX in {
-            tree.provenance[node].source for node in tree.children(0)
-        }:
+        first = {tree.provenance[node].source for node in tree.children(0)}
+        if method == "ouroboros" and Source.SUFFIX in first:
             found.add("a phrase that is not behind a draft")
         if method == "token_recycling" and step.index == 0 and sources:
             found.add("candidates before the first pass")
@@ -162,10 +148,8 @@ def test_what_goes_beyond_a_paper_is_one_switch_that_is_off(method: str) -> None
 def test_settings_can_follow_a_preset() -> None:
     spec = read_spec("lookahead[published, window_size=7]", Sampling())
     assert spec.hyperparameters.model_dump() == PUBLISHED["lookahead"] | {"window_size": 7}
-    assert [one.text for one in parse("autoregressive,lookahead[published]", Sampling())] == [
-        "autoregressive",
-        "lookahead[published]",
-    ]
+    both = "autoregressive,lookahead[published]"
+    assert [one.text for one in parse(both, Sampling())] == both.split(",")
     assert methods.label("lookahead", PUBLISHED["lookahead"]) == "lookahead[published]"
     changed = PUBLISHED["lookahead"] | {"extended": True}
     assert methods.label("lookahead", changed) == "lookahead[extended=true]"
@@ -179,21 +163,14 @@ def test_settings_can_follow_a_preset() -> None:
 
 def test_the_first_full_occurrence_is_that_of_the_function_it_is_taken_from() -> None:
     """The oracle slides a window over the text, as the description of prompt lookup says."""
-    text = tiny.prompt(60, seed=3)
-    text = [token % 4 for token in text]
+    text = [token % 4 for token in tiny.prompt(60, seed=3)]
     for end in range(8, 60):
         known = Occurrences(3)
         known.extend(text[:end])
         for following in (1, 4, 10):
-            wanted = []
+            wanted: list[tuple[int, int]] = []
             for n in (3, 2, 1):
-                starts = (
-                    start
-                    for start in range(end - n)
-                    if text[start : start + n] == text[end - n : end]
-                    and start + n + following <= end
-                )
-                wanted = [(n, start + n) for start in list(starts)[:1]]
-                if wanted:
-                    break
+                last = text[end - n : end]
+                starts = range(min(end - n, end - n - following + 1))
+                wanted = wanted or [(n, s + n) for s in starts if text[s : s + n] == last][:1]
             assert known.first_full(1, following) == wanted

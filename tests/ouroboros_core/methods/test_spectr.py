@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ouroboros_core import methods
-from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.methods.parts.base import Context
 from ouroboros_core.rules.parts.candidates import k_seq_residual, k_seq_rho
 from ouroboros_core.rules.rejection import Rejection
-from ouroboros_core.sampling import Sampler, Sampling
+from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Notes, Provenance, TokenTree, TreeBuilder
-from tests.seeded_models import SeededModel, check_places, distribution, law_of_first, target
+from tests.seeded_models import check_places, distribution, law_of_first, started, target
 
 DRAFT = Provenance(Source.DRAFT)
 PAIRS = [(seed, draws) for seed in range(8) for draws in (2, 3, 4)]
@@ -86,15 +85,12 @@ def test_more_draws_are_accepted_at_least_as_often_as_one() -> None:
 
 
 def method(sampling: Sampling, **settings: Any) -> Any:
-    kind = methods.get("spectr")
-    resources = Resources(Sampler(sampling, 6), SeededModel(5, noise=0.7))
-    return kind(kind.Hyperparameters.parse({"gamma": 3, **settings}), resources)
+    return started("spectr", {"gamma": 3, **settings}, sampling)
 
 
 def test_chains_with_equal_beginnings_share_their_nodes_and_every_draw_is_noted() -> None:
     """Of K chains K draws reach every depth, and siblings differ."""
     one = method(Sampling(temperature=1.0, acceptance="rejection"), chains=6)
-    one.start(TokenizedPrompt((0, 1)), 50)
     shared = 0
     for step in range(20):
         tree = one.propose(Context((0, 1), 50, step))
@@ -128,14 +124,8 @@ def test_what_was_drawn_survives_cutting_and_merging_a_tree() -> None:
 
 def test_greedy_all_chains_are_one() -> None:
     """The oracle is speculative decoding."""
-    kind = methods.get("speculative")
-    other = kind(
-        kind.Hyperparameters.parse({"gamma": 3}), Resources(draft_model=SeededModel(5, noise=0.7))
-    )
-    one = method(Sampling())
-    for drafter in (one, other):
-        drafter.start(TokenizedPrompt((0, 1)), 50)
-    trees = [drafter.propose(Context((0, 1), 50, 0)) for drafter in (one, other)]
+    drafters = (method(Sampling()), started("speculative", {"gamma": 3}))
+    trees = [drafter.propose(Context((0, 1), 50, 0)) for drafter in drafters]
     assert trees[0].tokens == trees[1].tokens and trees[0].parents == trees[1].parents
 
 

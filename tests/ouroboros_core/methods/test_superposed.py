@@ -11,27 +11,21 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.interpolation import Interpolation
-from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.methods.parts.base import Context, Resources
 from ouroboros_core.methods.superposed import WEIGHTS
-from ouroboros_core.sampling import Sampler, Sampling, softmax
+from ouroboros_core.sampling import softmax
 from ouroboros_core.tree import TokenTree
-from tests.seeded_models import SeededModel, check_places
+from tests.seeded_models import REJECTING, SeededModel, check_places, started
 
 KIND = methods.get("superposed")
 TEXT = (0, 1, 3, 0, 1, 2, 3, 0, 1)
-REJECTING = Sampling(temperature=1.0, seed=4, acceptance="rejection")
 
 
 def method(
     vocabulary: int = 6, stop: frozenset[int] = frozenset(), sampling: Any = None, **settings: Any
 ) -> Any:
-    draft = SeededModel(5, vocabulary, noise=0.7)
-    made = KIND(
-        KIND.Hyperparameters.parse({"gamma": 4, **settings}),
-        Resources(Sampler(sampling or Sampling(), vocabulary), draft, stop),
-    )
-    made.start(TokenizedPrompt(TEXT), 50)
-    return made
+    chosen = {"gamma": 4, **settings}
+    return started("superposed", chosen, sampling, vocabulary, TEXT, stop_tokens=stop)
 
 
 def leaves(tree: TokenTree) -> list[list[int]]:
@@ -82,12 +76,7 @@ def test_the_drafts_are_the_best_of_a_beam_that_reads_their_mean(
 
 def test_one_draft_without_ngrams_is_the_drafts_greedy_text() -> None:
     """The oracle is speculative decoding."""
-    kind = methods.get("speculative")
-    other = kind(
-        kind.Hyperparameters.parse({"gamma": 4}),
-        Resources(draft_model=SeededModel(5, 6, noise=0.7)),
-    )
-    other.start(TokenizedPrompt(TEXT), 50)
+    other = started("speculative", {"gamma": 4}, text=TEXT)
     trees = [one.propose(Context(TEXT, 50, 0)) for one in (method(drafts=1, alpha=0.0), other)]
     assert trees[0].tokens == trees[1].tokens
     confident = [[origin.confidence for origin in tree.provenance] for tree in trees]
@@ -105,16 +94,15 @@ def test_ngrams_lift_what_the_text_has_said_before() -> None:
 
 
 def test_a_draft_that_has_ended_keeps_its_place() -> None:
+    lengths = []
     for stop in range(6):
-        tree = method(6, frozenset({stop}), draft_temperature=1.0).propose(Context(TEXT, 50, 0))
-        assert all(stop not in tokens[:-1] for tokens in leaves(tree))
-        assert all(len(tokens) == 4 or tokens[-1] == stop for tokens in leaves(tree))
-        assert len(leaves(tree)) <= 3
-    ends = [
-        method(6, frozenset({stop}), draft_temperature=1.0).propose(Context(TEXT, 50, 0))
-        for stop in range(6)
-    ]
-    assert any(len(set(map(len, leaves(tree)))) > 1 for tree in ends)
+        made = method(6, frozenset({stop}), draft_temperature=1.0)
+        found = leaves(made.propose(Context(TEXT, 50, 0)))
+        assert all(stop not in tokens[:-1] for tokens in found)
+        assert all(len(tokens) == 4 or tokens[-1] == stop for tokens in found)
+        assert len(found) <= 3
+        lengths.append({*map(len, found)})
+    assert any(len(one) > 1 for one in lengths)
 
 
 def test_no_draft_goes_beyond_the_text() -> None:

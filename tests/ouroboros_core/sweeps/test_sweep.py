@@ -33,7 +33,7 @@ from tests import tiny
 from tests.commands import Ask, words
 from tests.folders import save
 from tests.ouroboros_core.benchmark.test_benchmark import write_prompts
-from visualize.sweep import figures as sweep_figures
+from visualize.compare import figures
 
 TEXTS = ("the cat", "the cat sat", "def f(x):")
 QUESTIONS = [Question(n, "qa", (text,)) for n, text in enumerate(TEXTS)]
@@ -479,13 +479,13 @@ def grid_values(figure: dict[str, Any], name: str = "z") -> list[list[Any]]:
 
 def test_the_heatmap_shows_every_row_in_its_place_and_leaves_the_others_empty() -> None:
     ideal = [Ideal(("a/b/two",), 3, 1.28, 0.62, 0.17), Ideal(("a/b/one",), 9, 1.0, 0.5, 0.1)]
-    figure = sweep_figures.heatmap(ROWS, AXES, ideal)
+    figure = figures.heatmap(ROWS, AXES, ideal)
     assert grid_values(figure) == [[0.8, 1.0], [None, 1.34], [None, None]]
     assert grid_values(figure, "customdata") == [[0, 1], [None, 3], [None, None]]
     drawn, layout = figure["data"][0], figure["layout"]
     assert drawn["text"][1][1] == "1.34×<br>2.10 tokens"
     share, colour = drawn["colorscale"][1]
-    assert share * drawn["zmax"] + drawn["zmin"] == 1.0 and colour == sweep_figures.AS_FAST
+    assert share * drawn["zmax"] + drawn["zmin"] == 1.0 and colour == figures.AS_FAST
     assert layout["yaxis"]["ticktext"] == ["2", "4", "auto"]
     assert layout["xaxis"]["ticktext"] == ["one", "two"]
     (star,) = named(figure, "measured best")
@@ -495,50 +495,60 @@ def test_the_heatmap_shows_every_row_in_its_place_and_leaves_the_others_empty() 
     assert places == [(1, 0.5), (0, 1.4)], "between 2 and 4; beyond 4"
     assert [d["showlegend"] for d in diamonds] == [True, False]
     turned = [replace(row, coordinates=row.coordinates[::-1]) for row in ROWS]
-    other = sweep_figures.heatmap(turned, AXES[::-1], [Ideal(("a/b/two",), 4, 1.28, 0.62, 0.17)])
+    other = figures.heatmap(turned, AXES[::-1], [Ideal(("a/b/two",), 4, 1.28, 0.62, 0.17)])
     (diamond,) = named(other, "best draft length by theory")
     assert (diamond["x"][0], round(diamond["y"][0])) == (1, 1)
     assert grid_values(other) == [[0.8, None, None], [1.0, 1.34, None]]
     json.dumps(figure)
 
 
-def test_the_line_has_its_intervals_and_both_marks() -> None:
-    rows = [replace(row, coordinates=row.coordinates[:1]) for row in (ROWS[0], ROWS[2])]
-    figure = sweep_figures.line(rows, [AXES[0]], [Ideal((), 2, 1.5, 0.62, 0.17)])
-    curve = figure["data"][0]
-    assert (list(curve["x"]), list(curve["y"])) == ([0, 1], [0.8, 1.34])
-    assert list(curve["customdata"]) == [0, 3]
-    assert list(curve["error_y"]["array"]) == pytest.approx([0.2, 0.2])
-    assert list(curve["error_y"]["arrayminus"]) == pytest.approx([0.1, 0.1])
-    (star,), (diamond,) = named(figure, "measured best"), named(figure, "by theory: draft length 2")
+def test_a_trade_off_has_yield_cost_and_their_quotient_with_its_interval() -> None:
+    axis = Axis("gamma", (2, 4, "auto"))
+    places = zip((ROWS[0], ROWS[2], ROWS[1]), axis.values, strict=True)
+    rows = [replace(row, coordinates=(value,)) for row, value in places]
+    figure = figures.trade_off(rows, [axis], [Ideal((), 2, 1.5, 0.62, 0.17)])
+    gains, costs, speedups = (
+        named(figure, name)[0] for name in ("tokens per pass", "cost of a step", "speedup")
+    )
+    for line in (gains, costs, speedups):
+        assert list(line["x"]) == [0, 1, None, 2], "what is chosen step by step is no number"
+        assert list(line["customdata"]) == [0, 3, None, 1]
+    assert list(speedups["y"]) == [0.8, 1.34, None, 1.0]
+    for at in (0, 1, 3):
+        assert gains["y"][at] / costs["y"][at] == pytest.approx(speedups["y"][at])
+    errors = speedups["error_y"]
+    assert errors["array"][1] == pytest.approx(0.2) and errors["arrayminus"][1] == pytest.approx(
+        0.1
+    )
+    (star,) = named(figure, "measured best")
     assert (star["x"][0], star["y"][0]) == (1, 1.34)
-    assert (diamond["x"][0], diamond["y"][0]) == (0, 1.5)
     assert figure["layout"]["shapes"][0]["y0"] == 1
-    ideal = [Ideal((5,), 2, 1.5, 0.62, 0.17)]
-    seeds = sweep_figures.line([row_of(0, (5,), 1.1)], [Axis("seed", (5,))], ideal)
-    assert not named(seeds, "by theory"), "gamma is not on the axis"
+    seeds = figures.trade_off(
+        [row_of(0, (5,), 1.1)], [Axis("seed", (5,))], [Ideal((5,), 2, 1.5, 0.62, 0.17)]
+    )
+    assert not named(seeds, "theory"), "gamma is not on the axis"
+    assert "Nothing is measured yet" in str(figures.trade_off([], [axis]))
+    assert "Nothing is measured yet" in str(figures.heatmap([], AXES))
 
 
-def test_parallel_coordinates_have_a_line_for_every_row() -> None:
-    figure = sweep_figures.parallel(ROWS, AXES)
-    dimensions = {d["label"]: list(d["values"]) for d in figure["data"][0]["dimensions"]}
-    assert dimensions == {
-        "draft length (gamma)": [0, 0, 1],
-        "draft": [0, 1, 1],
-        "tokens per pass": [2.1] * 3,
-        "accepted": [0.5] * 3,
-        "tokens/s": [12.0] * 3,
-        "speedup": [0.8, 1.0, 1.34],
-    }
-    assert "Nothing is measured yet" in str(sweep_figures.parallel([], AXES))
-    assert "Nothing is measured yet" in str(sweep_figures.heatmap([], AXES))
+def test_the_curves_of_the_theory_are_those_of_the_paper() -> None:
+    """Leviathan et al.: (1 - alpha^(gamma + 1)) / (1 - alpha) tokens for 1 + gamma c."""
+    axis = Axis("gamma", (1, 3))
+    rows = [row_of(cell, (value,), 1.1) for cell, value in enumerate(axis.values)]
+    figure = figures.trade_off(rows, [axis], [Ideal((), 2, 1.5, 0.5, 0.25)])
+    tokens, costs, speedups = ([*line["y"]] for line in named(figure, "theory"))
+    assert (tokens[0], tokens[-1]) == pytest.approx((1.5, 1.875))
+    assert (costs[0], costs[-1]) == pytest.approx((1.25, 1.75))
+    assert speedups[-1] == pytest.approx(1.875 / 1.75)
+    sentence = "with acceptance 0.50 and draft passes that cost 0.25 plain steps"
+    assert sentence in figures.by_theory([Ideal((), 2, 1.5, 0.5, 0.25)], [axis])[0]
 
 
 def test_a_value_between_two_others_lies_between_them() -> None:
     axis = Axis("gamma", ("auto", 2, 4, 8))
     places: dict[Any, float] = {"auto": 0, 2: 1, 3: 1.5, 5: 2.25, 8: 3, 1: 0.6, 32: 3.4}
-    assert {value: sweep_figures.slot(axis, value) for value in places} == places
-    assert sweep_figures.labels(Axis("draft", ("x/one", "y/one"))) == ["x/one", "y/one"]
+    assert {value: figures.slot(axis, value) for value in places} == places
+    assert figures.labels(Axis("draft", ("x/one", "y/one"))) == ["x/one", "y/one"]
 
 
 # ---------------------------------------------------------------- the command

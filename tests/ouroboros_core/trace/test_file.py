@@ -28,9 +28,8 @@ from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Trace
 from tests import tiny
 from tests.traces import make_trace, typed_trace
-from visualize.run import diagnosis, diff_figures, export, figures
+from visualize.run import diagnosis, export, figures
 from visualize.run import view as views
-from visualize.run.diff import diff, view
 
 HOSTILE = "<img src=x onerror=alert(1)>${alert(1)}{{7*7}}</script><script>`=1+1`\u2028\u202e\x00'\"&amp;\r\n"
 RULES = {
@@ -85,10 +84,9 @@ def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
         metrics.proposed_by_source(trace),
         metrics.accepted_by_source(trace),
         metrics.accepted_by_learned(trace),
-        view(diff(trace, trace)),
     ]
     if baseline is not None:
-        results += [views.lane_view("lane", summary), metrics.draft_cost(trace, baseline)]
+        results.append(metrics.draft_cost(trace, baseline))
     rows = list(csv.reader(io.StringIO(export.to_csv(trace, baseline))))[1:]
     assert [json.loads(row[2]) for row in rows] == list(trace.texts)
     if drawn:
@@ -96,7 +94,6 @@ def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
         results += [figures.pool_growth(trace.steps), figures.acceptance_by_position(trace)]
         results += [figures.tokens_against_time(trace, baseline), figures.break_even(summary)]
         results += [figures.time_breakdown(trace, baseline)]
-        results += [diff_figures.steps_against_tokens(trace, trace)]
         if baseline is not None:
             results.append(figures.speedup_by_token(trace, baseline))
     json.dumps(results, allow_nan=False).encode()

@@ -94,11 +94,5 @@ def test_a_speedup_that_passes_cannot_explain_is_said_to_be_measured_on_a_busy_m
     steady = timed(plain_trace(), [0.1] * 9)
     unsteady = timed(plain_trace(), [0.06, 0.07, 0.08, 0.1, 0.1, 0.1, 0.12, 0.13, 0.14])
     assert metrics.busy(steady, steady) is None
-
-    def told(method: str, trace: Trace, baseline: Trace | None = None) -> str:
-        return str(views.lane_view(method, Summary(trace, baseline))["row"][-2])
-
     for pair in ((steady, unsteady), (unsteady, steady)):
         assert judged_busy(*pair) == ["unsteady", pytest.approx(metrics.pass_spread(unsteady))]
-        assert told("union", *pair).endswith("×, measured on a busy machine")
-    assert told("autoregressive", unsteady, unsteady) == "1.00×", "not compared with itself"

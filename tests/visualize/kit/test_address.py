@@ -8,12 +8,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import httpx
 import pytest
 
 from ouroboros_core import methods
-from ouroboros_core.messages import say
 from ouroboros_core.trace.file import read_trace
 from tests import ROOT
 from tests.visitor import (
@@ -30,13 +30,14 @@ from tests.visitor import (
     watch,
 )
 from visualize.gallery import runs as gallery
-from visualize.run import permalink
+from visualize.run import permalink, saving
+from visualize.run.request import RunRequest
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
 OPEN = "document.querySelector('{} > .tab-wrapper [role=tab][aria-selected=true]')?.dataset.tabId"
 """The tab that is open; on a narrow screen it is among those that are seen."""
-PAGES = {"sweep": "Sweep", "drafts": "Drafts and models", "runs": "Recorded runs"}
+PAGES = {"results": "Results", "drafts": "Drafts and models", "runs": "Recorded runs"}
 """Pages of the Lab."""
 
 
@@ -100,6 +101,28 @@ def test_what_names_a_setting_that_is_gone_is_read_without_it() -> None:
     assert permalink.of(old) is None, "these settings cannot be asked for any more"
 
 
+def test_a_link_names_the_model_and_a_recorded_run_has_an_address_of_its_own(
+    browser: Any, url: str
+) -> None:
+    task = RunRequest("Hi", "union", {}, True, 16, {}).task()
+    query = saving.link(task, "a/model")["link"]
+    inputs, wrong = permalink.read(dict(parse_qsl(query[1:]))) or (None, [])
+    assert inputs is not None and inputs.model == "a/model" and not wrong
+    visitor, faults = opened(browser, f"{url}/#run=fibonacci-eagle2&step=5")
+    run = gallery.trace("fibonacci-eagle2")
+    visitor.locator("#token-view .ouro-asked", has_text=run.prompt.text).wait_for()
+    visitor.locator("#token-view .ouro-tree-note", has_text="Step 5:").wait_for()
+    assert visitor.locator("#prompt textarea").input_value() == run.prompt.text
+    visitor.locator("#save-view [data-kind=link]").click()
+    address = visitor.locator(".ouro-save-address")
+    address.wait_for()
+    assert address.input_value() == f"{url}/#run=fibonacci-eagle2&step=5"
+    visitor.evaluate("location.hash = '#run=nothing'")
+    visitor.locator(".ouro-fault", has_text="there is no recorded run nothing").wait_for()
+    visitor.close()
+    assert faults == []
+
+
 def test_a_link_offers_the_run_it_names_and_one_click_makes_it(browser: Any, url: str) -> None:
     visitor, faults = opened(
         browser, f"{url}/?prompt=Count+to+five.&method=speculative&gamma=99&tokens=8&chat=0"
@@ -144,30 +167,30 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
     def go_to(tab: str) -> None:
         open_tab(visitor, PAGES.get(tab, tab.capitalize()))
 
-    for name in ("race", "drafts", "learn"):
+    for name in ("compare", "drafts", "learn"):
         go_to(name)
         at(name, f"#{name}")
     for go, name in (
         ("go_back", "drafts"),
-        ("go_back", "sweep"),  # with which the Lab opens
-        ("go_back", "race"),
-        ("go_forward", "sweep"),
-        ("go_back", "race"),
+        ("go_back", "results"),  # with which the Lab opens
+        ("go_back", "compare"),
+        ("go_forward", "results"),
+        ("go_back", "compare"),
     ):
         getattr(visitor, go)()
         at(name, f"#{name}")
     visitor.go_back()
     at("watch", "")
     visitor.go_forward()
-    at("race", "#race")
+    at("compare", "#compare")
     for name in ("drafts", "learn"):
         go_to(name)
         at(name, f"#{name}")
     visitor.evaluate("history.back(); setTimeout(() => history.back(), 150)")  # the tab lags behind
-    at("sweep", "#sweep")
+    at("results", "#results")
     visitor.reload()
-    at("sweep", "#sweep")
-    visitor.locator("#sweep-view").wait_for()
+    at("results", "#results")
+    visitor.locator(".ouro-result-top").first.wait_for()
     go_to("drafts")
     at("drafts", "#drafts")
     open_tab(visitor, "Watch")
@@ -232,11 +255,9 @@ def test_leaving_in_mid_run_keeps_prompt_settings_and_what_was_written(
         .input_value()
         .startswith("Tell me everything about bread")
     )
-    assert visitor.get_by_role("combobox", name="Method").input_value() == "Speculative decoding"
+    assert visitor.locator(".ouro-method[aria-checked=true]").inner_text().startswith("Speculative")
     open_settings(visitor)
-    visitor.locator("#auto-speculative").wait_for()
     assert not pressed(visitor, "auto", "speculative")
-    visitor.get_by_label("number input for Draft length (gamma)").locator("visible=true").wait_for()
     assert (
         visitor.get_by_label("number input for Draft length (gamma)")
         .locator("visible=true")
@@ -258,43 +279,20 @@ def test_leaving_in_mid_run_keeps_prompt_settings_and_what_was_written(
     visitor.close()
 
 
-def test_a_refusal_reaches_the_page_and_takes_the_place_of_the_comparison(page: Any) -> None:
-    """The one in Traces in its own place; one that has none, of a cell that is gone, as a message
-    of the page's."""
-    open_tab(page, "Recorded runs")
-    page.click("#compare")
-    page.wait_for_selector("#diff-view .ouro-segment")
-    page.locator("#chart-diff").scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-diff .js-line", state="attached")
-    page.locator("#diff-second input").click()
-    page.get_by_role("option", name=say("gallery.sleep-eagle2.title")).click()
-    page.click("#compare")
-    page.get_by_text("compare runs of one prompt").wait_for()
-    place = page.locator("#diff-view .ouro-diff-problem").bounding_box()
-    assert 0 <= place["y"] < 1000, "in view"
-    assert page.locator("#diff-view .ouro-segment").count() == 0
-    page.wait_for_function("!document.querySelector('#chart-diff .js-line')")
-    page.locator("#diff-second input").click()
-    page.get_by_role("option", name=say("gallery.fibonacci-eagle2.title")).click()
-    page.click("#compare")
-    page.wait_for_selector("#diff-view .ouro-segment")
-    assert page.locator("#diff-view .ouro-diff-problem").is_hidden()
-    open_tab(page, "Sweep")
-    # the chart of a sweep is there once one has begun
-    page.locator("#sweep-view .ouro-sweep").evaluate("node => { node.dataset.begun = ''; }")
-    page.locator("#chart-sweep").scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-sweep .js-plotly-plot")
-    emit = (
-        "document.querySelector('#chart-sweep .ouro-plot').emit('plotly_click', "
-        "{points: [{x: 0, y: 2, customdata: 6}]})"
-    )
-    page.evaluate(emit)
-    page.get_by_text("The run of this cell is no longer there: sweep again.").wait_for()
+@pytest.mark.parametrize("address", ["#race", "#sweep"])
+def test_an_address_of_an_earlier_version_leads_to_its_place_now(
+    browser: Any, url: str, address: str
+) -> None:
+    visitor, faults = opened(browser, f"{url}/{address}", 1440)
+    visitor.wait_for_function(f"{OPEN.format('.ouro-places')} === 'compare'")
+    visitor.wait_for_selector("#compare-view .ouro-compare-row")
+    assert not faults
+    visitor.close()
 
 
 STOP = """() => {
   const node = document.activeElement, near = (selector) => node.closest(selector) !== null;
-  const where = {prompt: '#prompt', method: '#method', go: '#generate', settings: '.ouro-settings', options: '.ouro-options',
+  const where = {prompt: '#prompt', method: '#method-cards', go: '#generate', settings: '.ouro-settings', options: '.ouro-options',
     result: '.ouro-result'};
   return [Object.keys(where).find((name) => near(where[name])) || 'other', near('.ouro-plot:not(.ouro-bars)')];
 }"""

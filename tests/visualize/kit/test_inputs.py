@@ -5,18 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from functools import partial
 from typing import Any
 
 import gradio as gr
 import pytest
 
 from tests import ROOT
-from visualize.gallery.tab import TracesPanel
 from visualize.kit.inputs import learns
-from visualize.race import tab as race
-from visualize.sweep import tab as sweep
-from visualize.watch.session import Session
 
 ROUND_TRIPS = """
 import json
@@ -52,8 +47,5 @@ def test_a_link_switches_the_checkpoints_own_settings_off_as_the_page_does() -> 
 
 @pytest.mark.parametrize("name", [[], None, {"a": 1}, 3])
 def test_an_event_that_names_nothing_is_answered_with_words(name: Any) -> None:
-    shown, _ = TracesPanel._compare(name, "java-ouroboros", Session())
-    assert shown["problem"].startswith("Choose two runs to compare")
-    for answer in (race._help, learns, partial(sweep._names, optional=True)):
-        with pytest.raises(gr.Error, match="method must be one of"):
-            answer(name)
+    with pytest.raises(gr.Error, match="method must be one of"):
+        learns(name)

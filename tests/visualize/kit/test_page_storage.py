@@ -26,7 +26,7 @@ ASK = 'storage.restored({ key: "run", inputs: 2, charts: 1, blank: {} })'
 @pytest.fixture
 def address(tmp_path: Path) -> str:
     """The address of a page with the header's script, whose inputs were changed once."""
-    props = {"store": "run", "tabs": ["watch"], "pages": {}, "first": {}}
+    props = {"store": "run", "tabs": ["watch"], "pages": {}, "first": {}, "moved": {}}
     file = tmp_path / "page.html"
     file.write_text(
         f"<!doctype html><meta charset=utf-8><div id=view>{ADDRESS.template}</div><script>"

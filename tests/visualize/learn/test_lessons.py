@@ -33,7 +33,6 @@ from tests.visitor import (
 )
 from visualize.deploy import static_site
 from visualize.gallery import runs as gallery
-from visualize.gallery.tab import COMPARED
 from visualize.learn import lessons
 from visualize.watch.tab import RECORDED
 
@@ -302,23 +301,9 @@ def test_a_file_that_is_no_trace_is_refused_and_the_page_goes_on(page: Any, tmp_
     assert page.evaluate("window.hacked") is None
 
 
-def test_a_recorded_run_opens_and_two_runs_are_compared(page: Any) -> None:
+def test_a_recorded_run_opens(page: Any) -> None:
     open_tab(page, "Recorded runs")
     has(page.locator(".ouro-gallery-entry"), len(gallery.entries()))
-    page.wait_for_selector("#diff-view .ouro-segment")  # before anybody asks
-    page.get_by_role("button", name="Two runs side by side").click()
-    page.get_by_role("button", name="Compare").click()
-    page.wait_for_selector("#diff-view .ouro-segment")
-    plain, fast = map(gallery.trace, COMPARED)
-    text = page.locator(".ouro-diff-text").evaluate(
-        "n => [...n.children].map(s => s.firstChild.textContent).join('')"
-    )
-    assert text == fast.text
-    saved_steps = page.locator(".ouro-segment small").all_inner_texts()
-    counts = [int(said.split()[0].replace("−", "-")) for said in saved_steps]
-    assert sum(counts) == len(fast.steps) - len(plain.steps)
-    page.locator("#chart-diff").scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-diff .js-line")
     page.locator('[data-name="river-sam"] button').click()
     page.wait_for_function(
         "document.querySelector('#token-view .ouro-title').textContent.startsWith('SAM')"

@@ -207,19 +207,6 @@ def test_a_group_of_prompts_has_the_reports_numbers_for_it(
     assert (whole.low, whole.high) != (part.low, part.high), "an interval of its own prompts"
 
 
-def test_a_recorded_sweep_has_the_benchmarks_own_numbers(tmp_path: Path) -> None:
-    rows = write(tmp_path / "sweep.json", ("autoregressive", *OTHERS))
-    told = {row.method: row.speedup for row in rows if row.group == "overall"}
-    bars = Benchmark.read(tmp_path / "sweep.json").bars(Over.PLAIN)
-    line, auto = result_figures.by_gamma(bars)["data"]
-    assert [*auto["x"]] == ["auto"]
-    assert [*auto["y"]] == pytest.approx([told["speculative"]], abs=1e-3)
-    published = methods.get("speculative").published["gamma"]
-    assert list(line["x"]) == ["1", str(published), "8"]
-    names = ("gamma=1", "published", "gamma=8")
-    assert list(line["y"]) == pytest.approx([told[f"speculative[{n}]"] for n in names], abs=1e-3)
-
-
 def test_a_training_curve_breaks_where_other_texts_or_another_loss_begin() -> None:
     """By hand: the record says that the run went on after 20 tokens; after 40 the loss rises."""
     losses = {10: 5.0, 20: 4.0, 30: 4.1, 40: 3.0, 50: 3.4}
@@ -348,5 +335,5 @@ def test_every_published_number_has_a_source_and_is_shown() -> None:
 
 def test_the_page_has_the_styles_of_every_place() -> None:
     style = palette.style()
-    assert all(name in style for name in (".ouro-result-top", ".ouro-lane-strip", ".ouro-axis"))
-    assert style.index(".ouro-scroll") < style.index(".ouro-lane-strip"), "base.css comes before"
+    assert all(name in style for name in (".ouro-result-top", ".ouro-compare-row", ".ouro-strip"))
+    assert style.index(".ouro-scroll") < style.index(".ouro-compare-row"), "base.css comes before"

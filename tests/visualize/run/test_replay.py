@@ -23,7 +23,6 @@ from tests.visitor import (
     generate,
     has,
     open_settings,
-    open_tab,
     point_at,
     preset,
     press_at,
@@ -298,50 +297,3 @@ def test_a_warm_start_keeps_the_visitors_own_phrases(page: Any, url: str, browse
         assert (
             "in an earlier run" not in other.locator("#token-view .ouro-numbers").text_content()
         ), "another visitor begins cold"
-
-
-def test_three_methods_race(page: Any) -> None:
-    open_tab(page, "Race")
-    page.get_by_label("number input for Maximum new tokens of each lane").fill("24")
-    page.get_by_role("combobox", name="Lane 4").click()
-    page.get_by_role("option", name="Prompt lookup", exact=True).click()
-    page.get_by_label("Settings of lane 2").fill("gamma=2")
-    assert page.is_disabled("#race-stop"), "nothing runs"
-    page.click("#race")
-    page.wait_for_selector("#race-stop:enabled")
-    page.wait_for_selector('#race-view .ouro-run[data-done="true"]', timeout=120_000)
-    names = page.locator("#race-view .ouro-lane-name").all_inner_texts()
-    assert names == [
-        "Plain decoding",
-        "Speculative decoding, draft length 2",
-        "Ouroboros",
-        "Prompt lookup",
-    ]
-    rows = [row.split("\t") for row in page.locator("#race-view .ouro-table tr").all_inner_texts()]
-    assert (
-        len(rows) == 5
-        and rows[1][-1] == "the reference"
-        and {row[-1] for row in rows[2:]} <= {"yes", "up to a tie"}
-    )
-    page.wait_for_function(
-        "document.querySelector('#race-view .ouro-order').textContent.startsWith('Finish by ')"
-    )
-    page.get_by_label("Clock").select_option("passes")  # which stops the replay
-    texts = page.locator("#race-view .ouro-lane-text").all_inner_texts()
-    passes = {row[0]: int(row[2]) for row in rows[1:]}
-    winner = min(passes, key=lambda name: passes[name])
-    assert f"1st {winner}" in page.locator("#race-view .ouro-order").inner_text()
-    slider = page.locator("#race-view .ouro-slider")
-    slider.focus()
-    page.keyboard.press("Home")
-    assert {
-        text.split(" of ")[0]
-        for text in page.locator("#race-view .ouro-lane-count").all_inner_texts()
-    } == {"0"}
-    page.keyboard.press("End")
-    assert page.locator("#race-view .ouro-lane-text").all_inner_texts() == texts
-    page.get_by_label("Settings of lane 2").fill("gamma=99")
-    page.click("#race")
-    page.get_by_text(
-        "lane 2, Speculative decoding: gamma must be auto, or between 1 and 32, got 99"
-    ).wait_for()

@@ -10,6 +10,7 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import AUTO
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.summary import Summary
 from tests.traces import make_trace, plain_trace, typed_trace
@@ -132,3 +133,27 @@ def test_a_recorded_run_says_on_which_processor_in_few_words(processor: str, sho
     there = replace(trace, environment=replace(trace.environment, processor=processor))
     named = f"recorded with SmolLM2-135M-Instruct on {short}, {trace.created[:10]}"
     assert views.badge(there) == named
+
+
+def test_the_caption_of_a_run_marks_what_is_not_the_pages_default() -> None:
+    greedy = views.caption(gallery.trace("java-union"))["conditions"]
+    assert greedy == [{"words": "greedy", "changed": False}]
+    sampled = views.caption(gallery.trace("sampled-block"))["conditions"]
+    assert sampled == [
+        {"words": "temperature 0.8, top p 0.95, seed 7, acceptance block", "changed": True},
+        {"words": "at most 64 tokens", "changed": True},
+    ]
+
+
+def test_a_method_that_auto_switches_off_says_so_and_offers_to_be_shown() -> None:
+    trace = gallery.trace("java-autoregressive")
+    off = replace(trace, method="lookahead", hyperparameters={"window_size": AUTO})
+    assert not views.notices(Summary(trace), True), "plain decoding guesses nothing by itself"
+    (notice,) = views.notices(Summary(off), True)
+    assert "Lookahead decoding switched itself off" in notice["words"]
+    assert (notice["act"], notice["label"]) == ("fixed", "Show it anyway")
+    assert "act" not in views.notices(Summary(off), False)[0], "a recorded run is not run again"
+    fixed = replace(off, hyperparameters={"window_size": 4})
+    assert not views.notices(Summary(fixed), True)
+    busy = replace(gallery.trace("java-union"), hyperparameters={"tree_size": AUTO})
+    assert not views.notices(Summary(busy), True), "it guesses in nearly every step"

@@ -148,25 +148,6 @@ def test_on_ones_own_machine_any_pair_may_be_typed() -> None:
     assert loaded == ["a", "b", "a"], "of typed pairs one stays in memory"
 
 
-def test_a_sweep_on_a_public_page_loads_no_draft_that_is_not_listed() -> None:
-    models = Models(
-        lambda _: small_pair(),
-        [
-            PairChoice(name="own", target="t", draft="d"),
-            PairChoice(name="two", target="u", draft="e"),
-        ],
-        own=False,
-    )
-    models.check_draft("own", "d")
-    models.check_draft("own", "none")
-    for draft in ("e", "/etc", "org/model"):
-        with pytest.raises(
-            InvalidInput, match=r"the draft .* is not offered here; choose one of: d, none"
-        ):
-            models.check_draft("own", draft)
-    Models(lambda _: small_pair()).check_draft("", "anything")
-
-
 def test_models_that_failed_to_load_are_tried_again_at_the_next_click() -> None:
     tries: list[int] = []
 

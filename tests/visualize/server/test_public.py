@@ -178,30 +178,3 @@ def test_files_neither_come_in_nor_go_out(url: str) -> None:
         assert visitor.get(
             "/gradio_api/file=assets/models/smollm2-draft/model.safetensors"
         ).status_code in (403, 404)
-
-
-@pytest.mark.browser
-def test_a_sweep_on_a_public_page_is_short_and_loads_no_draft_by_path(
-    url: str, folder: Path
-) -> None:
-    with chromium() as browser:
-        page = browser.new_page(viewport={"width": 1440, "height": 1000})
-        page.goto(url)
-        open_settings(page)
-        open_tab(page, "Sweep")
-        page.locator("#values-1 textarea, #values-1 input").first.fill(
-            ",".join(map(str, range(1, 17)))
-        )
-        page.locator("#sweep-prompts textarea").fill("\n".join(["Why is the sky blue?"] * 60))
-        page.click("#sweep")
-        page.get_by_text("at most 3 are allowed").first.wait_for()
-        page.locator("#sweep-prompts textarea").fill("\n".join(["Why?"] * 101))
-        page.click("#sweep")
-        page.get_by_text("a sweep needs between 1 and 100 prompts").first.wait_for()
-        page.locator("#sweep-prompts textarea").fill("Why?")
-        page.locator("#axis-1 input").click()
-        page.get_by_role("option", name="Draft", exact=True).click()
-        page.locator("#values-1 textarea, #values-1 input").first.fill(str(folder / "draft"))
-        page.click("#sweep")
-        page.get_by_text("is not offered here").first.wait_for()
-        page.close()

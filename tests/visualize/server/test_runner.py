@@ -13,29 +13,25 @@ from typing import Any
 
 import pytest
 
-from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.sweeps.grid import Axis, Grid
-from ouroboros_core.sweeps.sweep import Sweep
 from tests.folders import small_pair
-from tests.visualize.jobs import ending, letters, make_task, race, run, waits_for
-from visualize.race.job import LaneFinished, RaceProgress
+from tests.visualize.jobs import ending, letters, make_task, run, waits_for
+from visualize.compare.comparison import Plan
+from visualize.compare.job import CompareJob, CompareStarted, Ran, Running
 from visualize.run.live import Comparing
 from visualize.server.jobs import Job, Turn, Update, Waiting
 from visualize.server.limits import Limits
 from visualize.server.models import Models
 from visualize.server.queue import Rank
 from visualize.server.runner import Runner
-from visualize.sweep.job import SweepJob, SweepProgress, SweepStarted
 from visualize.watch.job import Compared, Finished, Progress, Started, Written
 from visualize.watch.session import Session
 
-QUESTION = Question(1, "own", ("the cat sat",))
-
 
 def test_what_a_worker_yields_is_pickled_and_comes_back_equal(runner: Runner) -> None:
-    """Of runs and races, every kind; of a sweep, which is never lent, all but the sweep itself."""
+    """Of runs and comparisons, every kind."""
     learning = make_task(method="ouroboros")
     memory = partial(Session().memory, learning)
     blocking = run(runner, make_task(), compare=False)
@@ -44,15 +40,12 @@ def test_what_a_worker_yields_is_pickled_and_comes_back_equal(runner: Runner) ->
     updates: list[Any] = [next(running)]
     blocking.close()
     updates += running
-    tasks = [(method, make_task(method=method)) for method in ("autoregressive", "speculative")]
-    updates += race(runner, tasks)
-    of_runs = {Started, Progress, Written, Comparing, Compared, Finished}
-    of_races = {RaceProgress, LaneFinished}
-    assert {type(update) for update in updates} == {Waiting} | of_runs | of_races
     grid = Grid("speculative", (Axis("gamma", (2,)),))
-    sweeping = list(runner.submit(SweepJob(lambda pair: Sweep(pair, grid, [QUESTION], 1, 8))))
-    assert [type(update) for update in sweeping[:2]] == [SweepStarted, SweepProgress]
-    updates += sweeping[1:]
+    plan = Plan(("the cat sat",), grid, (), tokens=8, rounds=1, chat=False)
+    updates += runner.submit(CompareJob(plan))
+    of_runs = {Started, Progress, Written, Comparing, Compared, Finished}
+    of_comparisons = {CompareStarted, Running, Ran}
+    assert {type(update) for update in updates} == {Waiting} | of_runs | of_comparisons
     for update in updates:
         back = pickle.loads(pickle.dumps(update))
         if isinstance(update, Started | Written | Finished) and update.memory is not None:
@@ -185,7 +178,7 @@ class Measures(Job):
 
     def updates(self, pair: Pair, turn: Turn) -> Generator[Update, None, None]:
         for _ in range(3):
-            yield SweepProgress("", facts={"pauses": turn.pauses})
+            yield Running(lane=0, left=0.0, facts={"pauses": turn.pauses})
 
 
 def test_a_run_computes_at_once_while_a_timing_or_a_series_goes_on(runner: Runner) -> None:

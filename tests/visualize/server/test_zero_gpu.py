@@ -66,7 +66,7 @@ def test_what_cannot_run_is_said_in_the_workers_own_words(url: str) -> None:
 
 
 @pytest.mark.browser
-def test_phrases_a_stopped_run_and_a_race_cross_the_border(url: str) -> None:
+def test_phrases_a_stopped_run_and_a_comparison_cross_the_border(url: str) -> None:
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1440, "height": 1000})
         page.goto(url)
@@ -100,13 +100,8 @@ def test_phrases_a_stopped_run_and_a_race_cross_the_border(url: str) -> None:
         stopped = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
         assert stopped["ending"] == "cancelled"
         assert 5 < len(stopped["texts"]) < 256
-        open_tab(page, "Sweep")
-        page.click("#sweep")
-        page.get_by_text(
-            "the GPU of this page is lent for at most 100 seconds at a time"
-        ).first.wait_for()
-        open_tab(page, "Race")
-        page.locator("input[type=number]:visible").first.fill("16")
-        page.click("#race")
-        page.wait_for_selector('#race-view [data-done="true"]', timeout=120_000)
+        open_tab(page, "Compare")
+        page.locator(".ouro-compare-tokens").fill("8")
+        page.click(".ouro-compare-go")
+        page.get_by_text("Measured here.").wait_for(timeout=120_000)
         page.close()

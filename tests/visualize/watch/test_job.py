@@ -16,8 +16,7 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Trace
 from tests.folders import small_pair
-from tests.visualize.jobs import ending, letters, make_task, race, run
-from visualize.race.job import RaceProgress
+from tests.visualize.jobs import ending, letters, make_task, run
 from visualize.run.figures import MORE_CHARTS
 from visualize.run.live import Comparing
 from visualize.run.request import RunRequest
@@ -60,7 +59,12 @@ def test_method_and_plain_decoding_run_in_turn_and_the_median_is_shown(
         assert last.speedup is not None and last.baseline is not None
         each = last.speedup.each
         assert metrics.speedup(last.trace, last.baseline) == median(each)
-        tile = last.view["tiles"][1]
+        rate, tile = last.view["tiles"][:2]
+        seconds = sum(sum(step["seconds"]) for step in last.view["steps"])
+        assert float(rate["value"]) == pytest.approx(len(last.trace.tokens) / seconds, rel=0.01), (
+            "the timeline has the seconds of the tiles"
+        )
+        assert last.view["again"] == "same steps"
         assert tile["value"] == f"{median(each):.2f}×"
         assert tile["spread"] == f"({min(each):.2f}–{max(each):.2f}), 3 rounds"
     alone = ending(run(runner, make_task(method="autoregressive"), compare=True))
@@ -86,9 +90,6 @@ def test_a_long_answer_has_fewer_rounds_and_they_are_counted(begun: list[Generat
     begun.clear()
     last = ending(run(short, make_task(), compare=True))
     assert (len(begun), last.view["tiles"][1]["spread"]) == (2, "1 round")
-    tasks = [(method, make_task(method=method)) for method in ("autoregressive", "speculative")]
-    *_, raced = race(short, tasks)
-    assert isinstance(raced, RaceProgress) and raced.view["done"] and len(begun) == 4
 
 
 @pytest.mark.usefixtures("never_busy")

@@ -123,7 +123,7 @@ def test_it_goes_when_the_page_is_built_and_the_run_plays_on_from_its_moment(
 @pytest.mark.browser
 @pytest.mark.embedded
 def test_it_is_not_there_where_the_page_begins_with_something_else(browser: Any, url: str) -> None:
-    for other in ("#race", "#learn/guess", "?prompt=hello"):
+    for other in ("#compare", "#learn/guess", "?prompt=hello"):
         page = browser.new_page()
         page.goto(f"{url}/{other}", wait_until="domcontentloaded")
         assert page.locator(HERE).count() == 0, other

@@ -119,12 +119,12 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, 
     page.locator("#generate").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == width
     tabs = page.get_by_role("tab").locator("visible=true")
-    assert tabs.all_inner_texts()[:4] == ["Watch", "Race", "Learn", "Lab"]
+    assert tabs.all_inner_texts()[:5] == ["Watch", "Compare", "Learn", "Play", "Lab"]
     view = ("sentence", "text", "legend", "bars")
     inside = ["#generate", "#method-cards", *(f"#token-view .ouro-{name}" for name in view)]
     if width == 1440:
         inside += ["#token-view .ouro-timeline", "#token-view .ouro-curves"]
-    inside += [f".ouro-chip >> nth={n}" for n in range(len(EXAMPLES))]
+    inside += [f".ouro-chip:not([hidden]) >> nth={n}" for n in range(len(EXAMPLES))]
     for selector in inside:
         box = page.locator(selector).first.bounding_box()
         assert box is not None

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ouroboros_core.sweeps.cells import CellRow
-from ouroboros_core.sweeps.grid import Axis, Grid
-from ouroboros_core.sweeps.sweep import Point
-from ouroboros_core.trace.trace import Seconds
 from ouroboros_core.what_if import machines
 from visualize.gallery import runs as gallery
-from visualize.sweep.job import VisitorSweep
-from visualize.sweep.tab import SweepPanel
 from visualize.watch.tab import RECORDED
 from visualize.what_if import view as what_if_view
 
@@ -110,61 +101,13 @@ def test_what_cannot_be_priced_is_said_in_its_place(asked: dict[str, Any], probl
     assert re.search(problem, shown["problem"]) and "said" not in shown
 
 
-def test_who_wins_a_race_depends_on_the_machine() -> None:
+def test_who_is_faster_depends_on_the_machine() -> None:
     lane, plain = (gallery.trace(f"bank-{name}") for name in ("lookahead", "autoregressive"))
     mine, theirs = what_if_view.clocks(lane), what_if_view.clocks(plain)
     assert mine["h100"][-1] < theirs["h100"][-1]
     assert mine["h100-32"][-1] > theirs["h100-32"][-1]
     assert len(mine["h100"]) == len(lane.steps) and mine["h100"] == sorted(mine["h100"])
     assert [name for name, _ in what_if_view.clock_names()] == list(mine)
-
-
-def test_a_cell_of_a_sweep_is_modelled_over_all_its_runs() -> None:
-    names = ("fibonacci-speculative", "story-speculative-8")
-    runs = [what_if_view.modelled_times(gallery.trace(name)) for name in names]
-    row = CellRow(3, (4,), 2, 10, 5.0, 0.5, (0.4, 0.6), 2.0, None, 4.0, None, 2, 0, 0)
-    rows = [row, replace(row, cell=5)]
-    (found,) = what_if_view.modelled_rows(rows, {3: runs}, "h100-32")
-    h100 = machines.machine("h100")
-    priced = [machines.quote(gallery.trace(n), h100, "llama-3-8b", batch=32).priced for n in names]
-    speed = sum(p.plain_seconds for p in priced) / sum(p.seconds for p in priced)
-    assert found.cell == 3 and found.speedup == pytest.approx(speed)
-    assert found.ci95 == (found.speedup, found.speedup)
-    assert row.speedup == 0.5, "what was measured stays"
-
-
-def test_the_best_of_a_sweep_can_be_another_elsewhere() -> None:
-    """As recorded, a method without a window is faster than one with a large window; where rows are
-    nearly free, the window wins."""
-    names = {1: "fibonacci-ngram", 15: "bank-lookahead"}
-    grid = Grid("lookahead", (Axis("window_size", tuple(names)),))
-    row = CellRow(0, (0,), 1, 10, 5.0, 1.0, (1.0, 1.0), 2.0, None, 4.0, None, 1, 0, 0)
-    here, runs = [], {}
-    for cell, (columns, name) in enumerate(names.items()):
-        speedup = gallery.facts(name)["speedup"]
-        changes = {"cell": cell, "coordinates": (columns,), "speedup": speedup}
-        here.append(replace(row, **changes))
-        runs[cell] = [what_if_view.modelled_times(gallery.trace(name))]
-    there = what_if_view.modelled_rows(here, runs, "h100")
-    said = what_if_view.best_elsewhere(there, here, grid, "h100")
-    found = re.search(r"Modelled on .*: best is (.*), .*Measured here: best is (.*), ", said)
-    assert found and "15" in found[1] and "15" not in found[2]
-
-
-@pytest.mark.parametrize("clock", ["", "h100-32"])
-def test_a_sweep_that_is_stopped_is_drawn_on_the_clock_that_is_chosen(clock: str) -> None:
-    """A new sweep does not know the choice. The oracle is the chart's own title of its colours."""
-    grid = Grid("speculative", (Axis("gamma", (4, 8)),))
-    mine, plain = Seconds(verify=2.0), Seconds(verify=1.0)
-    point = Point(0, 1, 0, 10, 5, 20, 5, 8, 20, mine, 10, plain, compared=False)
-    sweep: Any = SimpleNamespace(points=[point], grid=grid)
-    visitor = VisitorSweep()
-    visitor.of(sweep).priced[0] = [
-        what_if_view.modelled_times(gallery.trace("fibonacci-speculative"))
-    ]
-    stopped, chart, _, note = SweepPanel._stop(visitor, clock)
-    assert stopped["stopped"] and note.startswith("Modelled on H100") == bool(clock)
-    assert ("modelled" in json.dumps(chart["figure"])) == bool(clock)
 
 
 @pytest.mark.browser

@@ -1,0 +1,141 @@
+"""Compare in a browser, mounted from disk with recorded runs: no server, no model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ouroboros_core.sweeps.grid import Axis, Grid
+from tests.visitor import watch
+from visualize.compare import view as compare_view
+from visualize.compare.comparison import Comparison, Plan
+from visualize.compare.components import COMPARE_VIEW, facts
+from visualize.gallery import runs as gallery
+from visualize.kit.modules import carried
+from visualize.kit.palette import style
+
+pytestmark = pytest.mark.browser
+
+ROWS = """rows => rows.map(row => [
+  Number(row.dataset.lane),
+  row.querySelector('.ouro-strip')?.getBoundingClientRect().width ?? 0,
+  row.hasAttribute('data-best'),
+  row.innerText,
+])"""
+PAIR = "rows => rows.filter(row => row.querySelector('b.ouro-compare-letter'))\
+.map(row => [row.querySelector('b.ouro-compare-letter').textContent, Number(row.dataset.lane)])"
+
+
+@cache
+def filled() -> dict[str, Any]:
+    """A comparison of three draft lengths and another method; recorded runs of one prompt stand in
+    for its runs."""
+    names = ("autoregressive", "multi_candidate", "speculative", "glide", "eagle2")
+    runs = [gallery.paced(f"fibonacci-{name}") for name in names]
+    plan = Plan(
+        prompts=(runs[0].prompt.text,),
+        grid=Grid("speculative", (Axis("gamma", (2, 4, 8)),)),
+        others=("eagle2",),
+        tokens=96,
+        rounds=1,
+    )
+    comparison = Comparison(
+        plan,
+        "",
+        runs={(0, 0, lane): trace for lane, trace in enumerate(runs)},
+        repeats={
+            lane: speedup
+            for lane, name in enumerate(names)
+            if (speedup := gallery.speedup(f"fibonacci-{name}"))
+        },
+    )
+    return compare_view.begun(comparison, "recorded") | {"recorded": True, "done": True}
+
+
+@pytest.fixture
+def page(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    """The view; `show(value)` gives it another value, and `sent` has what it triggered."""
+    value = filled()
+    props = json.dumps({**facts(256), "plotly": "", "value": json.dumps(value)})
+    file = tmp_path / "compare.html"
+    file.write_text(
+        f"<!doctype html><meta charset=utf-8><style>{style()}</style><div id=view>"
+        f"{COMPARE_VIEW.template}</div><script>const sent = [], props = {props}; let act;"
+        f"const ready = {carried(COMPARE_VIEW.module)}.then(({{ mount }}) => mount("
+        "document.getElementById('view'), props, (_, changed) => { act = changed; },"
+        "(name, detail) => sent.push([name, detail])));"
+        "const show = (value) => { props.value = JSON.stringify(value); act(); };</script>",
+        encoding="utf-8",
+    )
+    visitor = browser.new_page(viewport={"width": 1440, "height": 1000})
+    faults, _ = watch(visitor)
+    visitor.goto(file.as_uri())
+    visitor.evaluate("() => ready")
+    yield visitor
+    assert not faults, faults
+    visitor.close()
+
+
+def rows(page: Any) -> list[list[Any]]:
+    shown: list[list[Any]] = page.eval_on_selector_all(".ouro-compare-row", ROWS)
+    return shown
+
+
+def test_rows_stand_in_the_order_of_their_seconds_and_are_as_long(page: Any) -> None:
+    """The oracle is the value that the view got."""
+    value = filled()
+    seconds = {row["lane"]: sum(step[0] for step in row["steps"]) for row in value["rows"]}
+    shown = rows(page)
+    lanes = [lane for lane, *_ in shown]
+    assert lanes == [0, *sorted((lane for lane in seconds if lane), key=lambda lane: seconds[lane])]
+    widths = {lane: width for lane, width, *_ in shown}
+    for lane in lanes:
+        assert widths[lane] / widths[0] == pytest.approx(seconds[lane] / seconds[0], rel=0.03)
+    each = {row["lane"]: row["each"] for row in value["rows"] if row["each"]}
+    best = max(each, key=lambda lane: sorted(each[lane])[len(each[lane]) // 2])
+    clear = all(min(each[best]) > max(each[lane]) for lane in each if lane != best)
+    assert [lane for lane, _, ring, _ in shown if ring] == ([best] if clear else [])
+    page.get_by_label("Clock").select_option("passes")
+    passes = {row["lane"]: len(row["steps"]) for row in value["rows"]}
+    for lane, width, *_ in rows(page):
+        assert width / rows(page)[0][1] == pytest.approx(passes[lane] / passes[0], rel=0.03)
+
+
+def test_a_chip_hides_its_row_and_the_slider_moves_b(page: Any) -> None:
+    value = filled()
+    cells = [lane for lane, texts in enumerate(value["values"]) if texts]
+    slider = page.get_by_label("Setting of row B")
+    for at, lane in ((0, cells[0]), (len(cells) - 1, cells[-1])):
+        slider.fill(str(at))
+        assert ["B", lane] in page.eval_on_selector_all(".ouro-compare-row", PAIR)
+    text = value["values"][cells[0]][0]
+    values = page.locator(".ouro-compare-axis").first
+    values.get_by_role("button", name=text, exact=True).click()
+    assert cells[0] not in [lane for lane, *_ in rows(page)]
+    values.get_by_role("button", name=text, exact=True).click()
+    assert cells[0] in [lane for lane, *_ in rows(page)]
+
+
+def test_rows_arrive_one_by_one_and_the_plan_has_the_chosen_values(page: Any) -> None:
+    value = filled()
+    page.get_by_role("button", name="Measure here").click()
+    ((name, detail),) = page.evaluate("() => sent")
+    assert name == "measure" and detail["plan"]["prompts"] == value["prompts"]
+    (axis,) = value["axes"]
+    assert detail["plan"]["axes"] == [[axis["name"], axis["values"]]]
+    begun = {**value, "rows": [], "recorded": False, "done": False, "left": 8.0}
+    page.evaluate("value => show(value)", begun)
+    assert "about 8 s left" in page.locator(".ouro-compare-status").inner_text()
+    assert all("waiting" in text for *_, text in rows(page))
+    for row in value["rows"][:3]:
+        page.evaluate("value => show(value)", {"rows": [row], "done": False, "left": 4.0})
+    assert sum(width > 0 for _, width, *_ in rows(page)) == 3
+    page.evaluate("value => show(value)", {"stopped": True})
+    assert page.locator(".ouro-compare-status").inner_text().startswith("Stopped.")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390

@@ -1,0 +1,102 @@
+"""Runs of a visit: their cards, and what the browser sends back of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.speedup import Speedup
+from tests.visitor import watch
+from visualize.compare import view as compare_view
+from visualize.compare.comparison import SideBySide
+from visualize.gallery import runs as gallery
+from visualize.kit.modules import carried
+from visualize.run.view import legend
+from visualize.watch import visit
+
+
+def test_a_run_comes_back_from_the_browser_as_it_was() -> None:
+    trace, plain = gallery.trace("java-ouroboros"), gallery.baseline("java-ouroboros")
+    assert plain is not None
+    card = visit.card(visit.VisitRun(trace, plain, Speedup((1.2, 1.4, 1.3)), "name"))
+    back = visit.read(json.loads(json.dumps(card))["run"])
+    assert (back.trace, back.baseline) == (trace, plain)
+    assert back.speedup == Speedup((1.2, 1.4, 1.3)) and card["speedup"] == "1.30×"
+    assert back.key == card["key"] == "name", "shown again, it has the same card"
+    assert card["pace"] == f"{metrics.mean_acceptance_length(trace):.2f} tokens per pass"
+    assert len(card["strip"]["steps"]) == len(trace.steps)
+    alone = visit.card(visit.VisitRun(plain))
+    assert (alone["speedup"], visit.read(alone["run"]).speedup) == ("", None)
+
+
+@pytest.mark.parametrize("run", [None, {}, {"file": 3, "each": []}, {"file": "{}", "each": []}])
+def test_what_is_no_run_is_refused(run: object) -> None:
+    with pytest.raises(InvalidInput):
+        visit.read(run)
+
+
+def test_two_runs_are_rows_with_their_speedups_and_plain_decoding() -> None:
+    names = ("java-ouroboros", "java-speculative")
+    runs = [
+        visit.VisitRun(gallery.trace(name), gallery.baseline(name), gallery.speedup(name))
+        for name in names
+    ]
+    view = compare_view.side_by_side(SideBySide(*runs))
+    plain, *rows = view["rows"]
+    assert [row["lane"] for row in view["rows"]] == [0, 1, 2] and plain["each"] == []
+    for row, run, name in zip(rows, runs, names, strict=True):
+        assert tuple(row["each"]) == pytest.approx(gallery.speedups(name), abs=1e-4)
+        assert row["runs"] == [list(run.trace.texts)]
+        assert SideBySide(*runs).shown(row["lane"]) == {0: (run.trace, run.baseline)}
+    assert len(view["names"]) == 3 and view["axes"] == []
+    other = replace(runs[1], trace=gallery.trace("stack-union"))
+    with pytest.raises(InvalidInput, match="compare runs of one prompt"):
+        SideBySide(runs[0], other)
+
+
+@pytest.mark.browser
+def test_cards_survive_a_reload_and_two_runs_of_one_prompt_can_be_compared(
+    browser: Any, tmp_path: Path
+) -> None:
+    """In a page from disk, without a server."""
+    file = tmp_path / "visit.html"
+    props = {"value": None, "looks": legend()}
+    file.write_text(
+        f"<!doctype html><meta charset=utf-8><div id=view>{visit.VISIT_VIEW.template}</div><script>"
+        f"const sent = [], props = {json.dumps(props)}; let act;"
+        f"const ready = {carried(visit.VISIT_VIEW.module)}.then(({{ mount }}) => mount("
+        "document.getElementById('view'), props, (_, changed) => { act = changed; },"
+        "(name, detail) => sent.push([name, detail])));"
+        "const show = (card) => { props.value = JSON.stringify(card); act(); };</script>",
+        encoding="utf-8",
+    )
+    page = browser.new_page()
+    faults, _ = watch(page)
+    page.goto(file.as_uri())
+    page.evaluate("() => ready")
+    assert page.locator(".ouro-visit").is_hidden()
+    names = ("java-ouroboros", "java-speculative", "stack-union")
+    cards = [visit.card(visit.VisitRun(gallery.trace(name), key=name)) for name in names]
+    for card in (cards[2], cards[0], cards[1], {**cards[1], "speedup": "9.99×"}):
+        page.evaluate("card => show(card)", card)
+    page.reload()
+    page.evaluate("() => ready")
+    shown = page.locator(".ouro-visit-show").all_inner_texts()
+    assert shown == [cards[n]["name"] for n in (1, 0, 2)], "the newest first, one for each run"
+    assert "9.99×" in page.locator(".ouro-visit-card").first.inner_text()
+    compare = page.get_by_role("button", name="Compare")
+    assert compare.count() == 1, "the third run is of another prompt"
+    compare.click()
+    page.locator(".ouro-visit-show").nth(2).click()
+    assert page.evaluate("() => sent") == [
+        ["compare_runs", {"a": cards[1]["run"], "b": cards[0]["run"]}],
+        ["show_run", {"run": cards[2]["run"]}],
+    ]
+    assert not faults, faults
+    page.close()

@@ -1,0 +1,1 @@
+"""Compare: settings and methods side by side, on one axis of seconds."""

@@ -1,0 +1,212 @@
+"""A comparison: what runs side by side, and the runs so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.messages import counted
+from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.speedup import Speedup, TimedRound
+from ouroboros_core.trace.summary import Summary, Verdict
+from visualize.kit import labels
+
+if TYPE_CHECKING:
+    from ouroboros_core.decoding.generation import Task
+    from ouroboros_core.settings import Value
+    from ouroboros_core.sweeps.cells import CellRow, Ideal
+    from ouroboros_core.sweeps.grid import Grid
+    from ouroboros_core.sweeps.sweep import Point
+    from ouroboros_core.trace.equality import Divergence
+    from ouroboros_core.trace.trace import Trace
+    from visualize.watch.visit import VisitRun
+
+PLAIN = 0
+"""The lane of plain decoding."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rows to compare: the cells of a grid, and other methods at their defaults.
+
+    tokens  new tokens of a run, at most
+    rounds  how often each lane runs on each prompt
+    """
+
+    prompts: tuple[str, ...]
+    grid: Grid
+    others: tuple[str, ...]
+    tokens: int
+    rounds: int
+    chat: bool = True
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the lanes; the first is plain decoding."""
+        cells = [_cell_name(self.grid, cell.coordinates) for cell in self.grid.cells]
+        return [labels.method("autoregressive"), *cells, *map(labels.method, self.others)]
+
+    def task(self, lane: int, prompt: str) -> Task:
+        """Return a run of a lane."""
+        from ouroboros_core import methods
+        from ouroboros_core.decoding.generation import Task
+
+        cells = self.grid.cells
+        if lane == PLAIN:
+            return self.task(1, prompt).plain()
+        if lane <= len(cells):
+            cell = cells[lane - 1]
+            method, chosen = self.grid.method, cell.hyperparameters
+        else:
+            method = self.others[lane - 1 - len(cells)]
+            chosen = methods.get(method).Hyperparameters()
+        return Task(prompt, method, chosen, Sampling(), self.tokens, self.chat)
+
+
+def _cell_name(grid: Grid, coordinates: Sequence[Value]) -> str:
+    """Return the settings of a cell in words: `draft length 4`."""
+    from ouroboros_core.sweeps.grid import show
+
+    values = zip(grid.axes, coordinates, strict=True)
+    return ", ".join(f"{labels.setting(axis.name)} {show(value)}" for axis, value in values)
+
+
+Unit = tuple[int, int, int]
+"""Round, prompt and lane."""
+
+
+@dataclass
+class Comparison:
+    """The runs of a plan so far.
+
+    where        models and machine
+    runs         by round, prompt and lane
+    differences  by prompt and lane, where the text of the first run differs from plain decoding's
+    repeats      by lane, the speedups of rounds whose runs are not kept
+    refused      by lane, why it cannot run
+    """
+
+    plan: Plan
+    where: str
+    runs: dict[Unit, Trace] = field(default_factory=dict)
+    differences: dict[tuple[int, int], Divergence | None] = field(default_factory=dict)
+    repeats: Mapping[int, Speedup] = field(default_factory=dict)
+    refused: Mapping[int, str] = field(default_factory=dict)
+
+    @cached_property
+    def names(self) -> list[str]:
+        return self.plan.names
+
+    @property
+    def total(self) -> int:
+        """Return the number of all runs."""
+        lanes = len(self.names) - len(self.refused)
+        return self.plan.rounds * len(self.plan.prompts) * lanes
+
+    def rounds(self, lane: int) -> list[int]:
+        """Return the rounds in which a lane and plain decoding ran on all prompts; before there is
+        one, the first round as far as it is."""
+        counts = [len(self.pairs(lane, number)) for number in range(self.plan.rounds)]
+        complete = [n for n, count in enumerate(counts) if count == len(self.plan.prompts)]
+        return complete or [n for n, count in enumerate(counts[:1]) if count]
+
+    def pairs(self, lane: int, number: int) -> dict[int, tuple[Trace, Trace]]:
+        """Return by prompt the runs of a lane in a round, each with its plain run."""
+        runs = {
+            prompt: (self.runs.get((number, prompt, lane)), self.runs.get((number, prompt, PLAIN)))
+            for prompt in range(len(self.plan.prompts))
+        }
+        return {
+            prompt: (trace, plain) for prompt, (trace, plain) in runs.items() if trace and plain
+        }
+
+    def speedup(self, lane: int) -> Speedup | None:
+        """Return the speedups of the rounds of a lane; None before its first run."""
+        if lane in self.repeats:
+            return self.repeats[lane]
+        rounds = tuple(_speedup(self.pairs(lane, n).values()) for n in self.rounds(lane))
+        return Speedup(rounds) if rounds else None
+
+    def shown(self, lane: int) -> dict[int, tuple[Trace, Trace]]:
+        """Return the runs of the round with the median speedup, as `pairs`."""
+        rounds, speedup = self.rounds(lane), self.speedup(lane)
+        if speedup is None or not rounds:
+            return {}
+        return self.pairs(lane, rounds[0 if lane in self.repeats else speedup.middle])
+
+    def summaries(self, lane: int) -> Iterator[Summary]:
+        """Yield the figures of the runs of `shown`."""
+        for prompt, (trace, plain) in self.shown(lane).items():
+            yield Summary(trace, plain, self.differences.get((prompt, lane)))
+
+    def verdict(self, lane: int) -> Verdict:
+        """Return the worst verdict on the texts of a lane."""
+        order = list(Verdict)
+        verdicts = (summary.verdict for summary in self.summaries(lane))
+        return max(verdicts, key=order.index, default=Verdict.NOT_COMPARED)
+
+    @property
+    def _points(self) -> list[Point]:
+        """Return the runs of the grid as a sweep has them."""
+        from ouroboros_core.sweeps.sweep import Point
+
+        return [
+            Point.of((number, prompt, lane - 1), trace, plain, compared=True)
+            for lane in range(1, 1 + len(self.plan.grid.cells))
+            for number in self.rounds(lane)
+            for prompt, (trace, plain) in self.pairs(lane, number).items()
+        ]
+
+    @property
+    def rows(self) -> list[CellRow]:
+        """Return the cells of the grid that were measured."""
+        from ouroboros_core.sweeps import cells
+
+        rows = cells.summary(self._points, self.plan.grid)
+        for number, row in enumerate(rows):
+            if recorded := self.repeats.get(row.cell + 1):
+                rows[number] = replace(row, speedup=recorded.median, repeats=recorded.each)
+        return rows
+
+    @property
+    def ideals(self) -> list[Ideal]:
+        """Return the best draft lengths by theory."""
+        from ouroboros_core.sweeps import cells
+
+        return cells.ideal(self._points, self.plan.grid)
+
+    @property
+    def size(self) -> str:
+        """Return how much is compared, in words."""
+        rounds = counted(self.plan.rounds, "round")
+        return f"{counted(len(self.plan.prompts), 'prompt')}, {rounds}"
+
+
+def _speedup(pairs: Iterable[tuple[Trace, Trace]]) -> float:
+    """Return the speedup of a round over several prompts."""
+    timed = (TimedRound(metrics.timing(plain), metrics.timing(trace)) for trace, plain in pairs)
+    return TimedRound.total(timed).speedup
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Two runs of one prompt and one model, each with its plain run if there is one."""
+
+    first: VisitRun
+    second: VisitRun
+
+    def __post_init__(self) -> None:
+        a, b = (run.trace for run in (self.first, self.second))
+        models, prompts = {a.target, b.target}, {a.prompt.tokens, b.prompt.tokens}
+        for noun, different in (("model", models), ("prompt", prompts)):
+            if len(different) > 1:
+                raise InvalidInput(f"the runs are of two {noun}s: compare runs of one {noun}")
+
+    def shown(self, lane: int) -> dict[int, tuple[Trace, Trace | None]]:
+        """Return the run of a lane by its prompt, with its plain run."""
+        run = {1: self.first, 2: self.second}.get(lane)
+        return {0: (run.trace, run.baseline)} if run else {}

@@ -1,0 +1,161 @@
+"""Compare: rows of settings and methods on one axis of seconds, recorded or measured here.
+
+A row opens in Watch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from ouroboros_core import methods
+from ouroboros_core.benchmark.protocol import ROUNDS
+from ouroboros_core.errors import InvalidInput
+from visualize.compare import view as compare_view
+from visualize.compare.comparison import Comparison, Plan, SideBySide
+from visualize.compare.components import CompareView
+from visualize.compare.job import CompareJob, CompareStarted, CompareUpdate, Ran, Running
+from visualize.gallery.tab import WATCH
+from visualize.kit.events import PRIVATE, errors_on_page, field
+from visualize.run.view import LIVE, View
+from visualize.server.jobs import Update, Waiting
+from visualize.server.limits import visitor_id, whole_number
+from visualize.server.runner import Runner
+from visualize.watch import visit
+from visualize.watch.session import Session
+from visualize.watch.tab import WatchPanel
+
+if TYPE_CHECKING:
+    from gradio.layouts import Tabs
+
+COMPARE = "compare"
+"""The id of this place."""
+MOST_PROMPTS, MOST_TOKENS, MOST_LANES = 12, 256, 30
+"""Most prompts of a comparison, tokens of a run, and rows."""
+
+
+class ComparePanel:
+    """Builds the tab inside an open gr.Blocks; runs are opened in the panel that shows them."""
+
+    def __init__(self, runner: Runner, watch: WatchPanel, tabs: Tabs) -> None:
+        self.runner, self.watch = runner, watch
+        self.most_tokens = min(MOST_TOKENS, runner.limits.new_tokens)
+        self.measured = gr.State(None)
+        self.view = CompareView(most_tokens=self.most_tokens, elem_id="compare-view")
+        self._wire(tabs)
+
+    def _wire(self, tabs: Tabs) -> None:
+        computing: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "once", **PRIVATE}
+        running = self.view.measure(
+            self._measure, self.watch.pair, [self.view, self.measured], **computing
+        )
+        self.view.stop_measuring(
+            lambda: {"seq": time.time_ns(), "stopped": True},
+            outputs=self.view,
+            cancels=[running],
+            queue=False,
+            **PRIVATE,
+        )
+        self.view.open_run(
+            self._open,
+            [self.measured, self.watch.session],
+            [tabs, *self.watch.outputs],
+            concurrency_limit=None,
+            **PRIVATE,
+        )
+        self.watch.visit.compare_runs(
+            self._compare_runs,
+            outputs=[tabs, self.view, self.measured],
+            concurrency_limit=None,
+            **PRIVATE,
+        )
+        self.view.save_table(self._save, self.measured, self.view, queue=False, **PRIVATE)
+
+    def _measure(self, request: gr.Request, event: gr.EventData, pair: str) -> Iterator[Any]:
+        with errors_on_page():
+            plan = self._plan(field(event, "plan", dict))
+            updates = self.runner.submit(CompareJob(plan), pair=pair, visitor=visitor_id(request))
+            yield from self._stream(updates, plan)
+
+    @staticmethod
+    def _stream(updates: Iterator[Update], plan: Plan) -> Iterator[Any]:
+        """Yield the view after each update, and the comparison, which grows."""
+        comparison = Comparison(plan, "")
+        for update in updates:
+            view: View = {"seq": time.time_ns(), "done": False}
+            if isinstance(update, CompareUpdate):
+                view["left"] = update.left
+            match update:
+                case Waiting(status=status):
+                    view["status"] = status
+                case CompareStarted(where=where, refused=refused):
+                    comparison.where, comparison.refused = where, refused
+                    view |= compare_view.begun(comparison, LIVE)
+                case Running(lane=lane):
+                    view["running"] = lane
+                case Ran():
+                    view |= compare_view.grown(comparison, update)
+                case _:
+                    continue
+            yield view, comparison
+        yield {"seq": time.time_ns(), **compare_view.ended(comparison)}, comparison
+
+    def _plan(self, asked: dict[str, Any]) -> Plan:
+        """Return the plan of a visitor's choices; raises InvalidInput."""
+        from ouroboros_core.sweeps.grid import Axis, Grid
+
+        prompts = [str(text).strip() for text in asked.get("prompts", ())]
+        prompts = [text for text in prompts if text]
+        if not 1 <= len(prompts) <= MOST_PROMPTS:
+            raise InvalidInput(
+                f"a comparison needs between 1 and {MOST_PROMPTS} prompts, got {len(prompts)}: "
+                "choose an example, or write one"
+            )
+        axes = tuple(
+            Axis(str(name), tuple(map(str, values))) for name, values in asked.get("axes", ())
+        )
+        method = methods.get(asked.get("method"))
+        for axis in axes:
+            if axis.name not in method.Hyperparameters.settings():
+                raise InvalidInput(f"{axis.name[:40]} is no setting of {method.id}")
+        grid = Grid.read(method.id, axes, "")
+        others = tuple(methods.get(str(name)).id for name in asked.get("others", ()))
+        rows = len(grid.cells) + len(others)
+        if rows > MOST_LANES:
+            raise InvalidInput(
+                f"a comparison has at most {MOST_LANES} rows, got {rows}: choose fewer values"
+            )
+        tokens = whole_number("max_new_tokens", asked.get("tokens"), self.most_tokens)
+        return Plan(tuple(prompts), grid, others, tokens, ROUNDS)
+
+    @staticmethod
+    def _compare_runs(event: gr.EventData) -> list[Any]:
+        """Show two runs of this visit as rows."""
+        with errors_on_page():
+            runs = [visit.read(field(event, name, dict)) for name in ("a", "b")]
+            compared = SideBySide(*runs)
+            return [gr.Tabs(selected=COMPARE), compare_view.side_by_side(compared), compared]
+
+    def _open(
+        self, event: gr.EventData, comparison: Comparison | SideBySide | None, session: Session
+    ) -> list[Any]:
+        """Open the run of a row in Watch."""
+        with errors_on_page():
+            lane, prompt = field(event, "lane", int), field(event, "prompt", int)
+            runs = (comparison or compare_view.recorded()).shown(lane)
+            if prompt not in runs:
+                raise InvalidInput("This run is no longer there: measure again.")
+            trace, baseline = runs[prompt]
+            badge = LIVE if comparison else ""
+            shown = self.watch.show(session, trace, baseline, badge=badge)
+            return [gr.Tabs(selected=WATCH), *shown]
+
+    @staticmethod
+    def _save(comparison: Comparison | None) -> View:
+        return {
+            "seq": time.time_ns(),
+            "file": compare_view.table(comparison or compare_view.recorded()),
+        }

@@ -1,0 +1,204 @@
+"""A comparison as plain data for the browser, and the recorded one that is shown at first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Summary, Verdict
+from visualize.compare import figures
+from visualize.compare.comparison import PLAIN, Comparison, Plan, SideBySide
+from visualize.gallery import runs as gallery
+from visualize.kit import labels
+from visualize.run import view as views
+from visualize.run.strip import strip
+from visualize.run.view import View
+from visualize.what_if import view as what_if_view
+
+if TYPE_CHECKING:
+    from ouroboros_core.trace.speedup import Speedup
+    from ouroboros_core.trace.trace import Trace
+    from visualize.compare.job import Ran
+
+TEXTS = {
+    Verdict.TIE: "same text up to a rounding tie",
+    Verdict.DIFFERENT: "another text",
+    Verdict.NOT_LOSSLESS: "not lossless",
+}
+"""Remarks on texts that are not simply those of plain decoding."""
+
+
+def begun(comparison: Comparison, badge: str) -> View:
+    """Return the view of a comparison with all rows so far."""
+    plan = comparison.plan
+    lanes = [lane for lane in range(len(comparison.names)) if comparison.rounds(lane)]
+    return {
+        "seq": time.time_ns(),
+        "badge": badge,
+        "where": comparison.where,
+        "prompts": list(plan.prompts),
+        "size": comparison.size,
+        "method": plan.grid.method,
+        "axes": [{"name": axis.name, "values": _texts(axis.values)} for axis in plan.grid.axes],
+        "names": comparison.names,
+        "values": [[], *(_texts(cell.coordinates) for cell in plan.grid.cells)],
+        "rows": [row(comparison, lane) for lane in lanes],
+        **drawn(comparison),
+    }
+
+
+def _texts(values: Any) -> list[str]:
+    from ouroboros_core.sweeps.grid import show
+
+    return [show(value) for value in values]
+
+
+def row(comparison: Comparison, lane: int) -> View:
+    """Return a row of a lane: the runs of the round with the median speedup."""
+    shown = comparison.shown(lane).values()
+    view = _row(lane, [trace for trace, _ in shown], [plain for _, plain in shown])
+    if lane == PLAIN:
+        return view
+    speedup, verdict = comparison.speedup(lane), comparison.verdict(lane)
+    busy = any(summary.busy for summary in comparison.summaries(lane))
+    return view | {"each": _rounded(speedup), "busy": busy, "text": TEXTS.get(verdict, "")}
+
+
+def _row(lane: int, traces: Sequence[Trace], plain: Sequence[Trace]) -> View:
+    """Return a row without its speedups.
+
+    plain  seconds of plain decoding in that round; runs: by prompt the texts of the tokens;
+    clocks: by modelled clock, the seconds of each step
+    """
+    return {
+        "lane": lane,
+        "each": [],
+        "busy": False,
+        "text": "",
+        "plain": sum(map(metrics.total_seconds, plain)),
+        "runs": [list(trace.texts) for trace in traces],
+        "clocks": _modelled(traces),
+        **strip(*traces),
+    }
+
+
+def _rounded(speedup: Speedup | None) -> list[float]:
+    return [round(value, 4) for value in speedup.each] if speedup else []
+
+
+def side_by_side(runs: SideBySide) -> View:
+    """Return the view of two runs."""
+    plain = runs.first.baseline or runs.second.baseline
+    rows = [_row(PLAIN, [plain], [plain])] if plain else []
+    for lane, run in enumerate((runs.first, runs.second), 1):
+        baseline = [run.baseline] if run.baseline else []
+        summary = Summary(run.trace, run.baseline, rounds=run.speedup)
+        each = _rounded(run.speedup) or ([summary.speedup] if summary.speedup else [])
+        rows.append(_row(lane, [run.trace], baseline) | {"each": each})
+    first = runs.first.trace
+    named = (labels.run(run.trace.method, run.trace.hyperparameters) for run in vars(runs).values())
+    return {
+        "seq": time.time_ns(),
+        "badge": "two runs of this visit",
+        "where": views.model_name(first.target),
+        "prompts": [first.prompt.text],
+        "size": "",
+        "method": "",
+        "axes": [],
+        "names": [labels.method(gallery.PLAIN), *named],
+        "values": [[]],
+        "rows": rows,
+        "theory": [],
+        "done": True,
+    }
+
+
+def _modelled(traces: Sequence[Trace]) -> dict[str, list[float]]:
+    """Return the modelled seconds of each step, of all runs one after another."""
+    steps: dict[str, list[float]] = {}
+    for trace in traces:
+        for clock, ends in what_if_view.clocks(trace).items():
+            before = [0.0, *ends]
+            lengths = (round(end - start, 5) for start, end in zip(before, ends, strict=False))
+            steps.setdefault(clock, []).extend(lengths)
+    return steps
+
+
+def grown(comparison: Comparison, ran: Ran) -> View:
+    """Add a run; return the rows that changed, and the chart."""
+    number, prompt, lane = ran.unit
+    comparison.runs[ran.unit] = ran.trace
+    if number == 0:
+        comparison.differences[prompt, lane] = ran.difference
+    if number not in comparison.rounds(lane):
+        return {}
+    lanes = range(len(comparison.names)) if lane == PLAIN else [lane]
+    changed = [number for number in lanes if comparison.rounds(number)]
+    return {"rows": [row(comparison, number) for number in changed], **drawn(comparison)}
+
+
+def ended(comparison: Comparison) -> View:
+    """Return the last update, with remarks on rows that were left out and rounds that were cut."""
+    names = comparison.names
+    lines = [f"Left out: {names[lane]} ({why})." for lane, why in comparison.refused.items()]
+    if len(comparison.runs) < comparison.total:
+        lines.append("This took as long as it may; what was measured stays.")
+    return {"done": True, "notes": lines}
+
+
+def table(comparison: Comparison) -> View:
+    """Return all cells as a CSV file."""
+    from ouroboros_core.sweeps import cells
+
+    grid = comparison.plan.grid
+    text = cells.to_csv(comparison.rows, grid.axes)
+    return {"name": f"compare-{grid.method}.csv", "type": "text/csv", "text": text}
+
+
+def drawn(comparison: Comparison) -> View:
+    """Return the chart, and what the theory says."""
+    rows, ideals, axes = comparison.rows, comparison.ideals, comparison.plan.grid.axes
+    draw = figures.heatmap if len(axes) == 2 else figures.trade_off
+    return {"figure": draw(rows, axes, ideals), "theory": figures.by_theory(ideals, axes)}
+
+
+@cache
+def recorded() -> Comparison:
+    """Return the recorded comparison: all runs of the first prompt of the grid that is recorded,
+    each in the seconds of its plain run."""
+    from ouroboros_core.sweeps.grid import Axis, Grid
+
+    facts = gallery.plan()["grid"]
+    method, varied, recorded_prompts = facts["method"], facts["vary"], gallery.recorded_prompts()
+    prompt = next(prompt for prompt in facts["prompts"] if prompt in recorded_prompts)
+    names = [name for name, of in gallery.runs().items() if of["prompt"] == prompt]
+    traces = {name: gallery.paced(name) for name in names}
+    cells = {n: trace for n, trace in traces.items() if trace.method == method}
+    others = {n: t for n, t in traces.items() if t.method not in (method, gallery.PLAIN)}
+    (plain,) = (name for name, trace in traces.items() if trace.method == gallery.PLAIN)
+    values = tuple(trace.hyperparameters[varied] for trace in cells.values())
+    plan = Plan(
+        prompts=(gallery.plan()["prompts"][prompt]["text"],),
+        grid=Grid(method, (Axis(varied, values),)),
+        others=tuple(trace.method for trace in others.values()),
+        tokens=gallery.plan()["prompts"][prompt]["tokens"],
+        rounds=1,
+    )
+    lanes = [plain, *cells, *others]
+    speedups = {lane: gallery.speedup(name) for lane, name in enumerate(lanes)}
+    return Comparison(
+        plan,
+        traces[plain].environment.where,
+        runs={(0, 0, lane): traces[name] for lane, name in enumerate(lanes)},
+        repeats={lane: speedup for lane, speedup in speedups.items() if speedup},
+    )
+
+
+def recorded_view() -> View:
+    """Return the view of the recorded comparison."""
+    comparison = recorded()
+    plain = comparison.runs[0, 0, PLAIN]
+    return begun(comparison, views.badge(plain)) | {"recorded": True, "done": True}

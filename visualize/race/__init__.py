@@ -1,1 +1,0 @@
-"""Race: several methods on one prompt and one clock."""

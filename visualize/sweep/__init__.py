@@ -1,1 +1,0 @@
-"""Sweep: one or two settings varied."""

@@ -1,0 +1,74 @@
+// @ts-check
+// The runs of this visit, the newest first. A card shows its run, or compares it with the run that
+// is shown. The cards are kept for a reload of the page.
+import { make } from "../kit/dom.js";
+import { originStrip } from "../kit/origin_strip.js";
+import { recall, store } from "../kit/page_storage.js";
+/** @import { Mount } from "../kit/types" */
+
+const KEY = "ouroboros-visit";
+const MOST = 8;
+const LARGEST = 3_000_000; // characters of all cards; a browser keeps about five million
+
+/**
+ * @typedef {{ key: string, at: string, name: string, prompt: string, pace: string,
+ *   speedup: string, strip: any, run: { file: string, each: number[] } }} Card
+ * @type {Mount}
+ */
+export function mount(element, props, watch, trigger) {
+  const root = element.querySelector(".ouro-visit"),
+    list = root.querySelector(".ouro-visit-cards");
+  /** @type {Card[]} */
+  let cards = recall(KEY) || [];
+  let shown = cards[0]?.key;
+
+  /** @param {Card} card */
+  function draw(card) {
+    const item = make("li", "ouro-visit-card ouro-box"),
+      show = make("button", "ouro-visit-show", card.name);
+    show.type = "button";
+    show.addEventListener("click", () => {
+      shown = card.key;
+      trigger("show_run", { run: card.run });
+      drawAll();
+    });
+    if (card.key === shown) item.setAttribute("aria-current", "true");
+    item.title = card.prompt;
+    const facts = make("p", "", card.pace),
+      foot = make("p", "ouro-row");
+    if (card.speedup) facts.prepend(make("b", "", card.speedup), " ");
+    foot.append(make("small", "ouro-visit-prompt", card.prompt));
+    const beside = cards.find(({ key }) => key === shown);
+    if (beside && beside !== card && beside.prompt === card.prompt) {
+      const compare = make("button", "ouro-toggle", "Compare");
+      compare.type = "button";
+      compare.setAttribute("aria-label", `Compare ${beside.name} with ${card.name}`);
+      compare.addEventListener("click", () =>
+        trigger("compare_runs", { a: beside.run, b: card.run }),
+      );
+      foot.append(compare);
+    }
+    item.append(show, originStrip(card.strip, props.looks), facts, foot);
+    return item;
+  }
+
+  function drawAll() {
+    root.hidden = !cards.length;
+    list.replaceChildren(...cards.map(draw));
+  }
+
+  /** @param {Card} card */
+  function add(card) {
+    const at = cards.findIndex(({ key }) => key === card.key);
+    if (at >= 0) cards[at] = card;
+    else cards = [card, ...cards].slice(0, MOST);
+    while (cards.length > 1 && JSON.stringify(cards).length > LARGEST) cards.pop();
+    shown = card.key;
+    store(KEY, cards);
+    drawAll();
+  }
+
+  drawAll();
+  if (props.value) add(JSON.parse(props.value));
+  watch("value", () => props.value && add(JSON.parse(props.value)));
+}
