@@ -105,7 +105,7 @@ class OuroborosView(JsonHTML):
         if isinstance(value, str) and not value.lstrip().startswith("{"):
             value = Path(value)
         gr.set_static_paths([PLOTLY_JS])
-        facts = {"looks": views.legend(), "plotly": f"gradio_api/file={PLOTLY_JS}"}
+        facts: dict[str, Any] = {"looks": views.legend(), "plotly": f"gradio_api/file={PLOTLY_JS}"}
         facts |= {"padding": False, "styles": run_style(), **options}
         try:
             super().__init__(value, TOKEN_VIEW, module=carried(TOKEN_VIEW.module), **facts)

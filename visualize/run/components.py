@@ -41,7 +41,7 @@ class TokenView(JsonHTML):
     `seq` differs in every part, because a browser does not notice a value that equals the last."""
 
     def __init__(self, value: dict[str, Any] | None = None, **options: Any) -> None:
-        facts = {"looks": legend(), "plotly": PLOTLY, "padding": False}
+        facts: dict[str, Any] = {"looks": legend(), "plotly": PLOTLY, "padding": False}
         super().__init__(value, TOKEN_VIEW, **facts, **options)
 
 

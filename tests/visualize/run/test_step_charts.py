@@ -113,7 +113,7 @@ def test_the_legend_names_three_sources_and_isolates_one(replay: Any) -> None:
     wanted = main | {"others": len(RUN.tokens) - sum(main.values())}
 
     def named() -> dict[str, int]:
-        entries: dict[str, str] = replay.eval_on_selector_all(
+        entries: list[tuple[str, str]] = replay.eval_on_selector_all(
             ".ouro-legend .ouro-key",
             "keys => keys.map(k => [k.dataset.look, k.querySelector('b').textContent])",
         )
