@@ -95,16 +95,10 @@ class Copy:
         more."""
         cores = os.sched_getaffinity(0)
         environment = {**os.environ, "PYTHONPATH": str(self.folder), "PYTEST_ADDOPTS": "-v"}
-        options: dict[str, Any] = {
-            "cwd": self.folder,
-            "env": environment,
-            "capture_output": True,
-            "text": True,
-            "timeout": 900,
-        }
         os.sched_setaffinity(0, {max(cores)} if "pytest" in arguments else cores)
         try:
-            return subprocess.run([sys.executable, *arguments], **options, check=False)
+            command = [sys.executable, *arguments]
+            return finished(command, cwd=self.folder, env=environment, timeout=900)
         finally:
             os.sched_setaffinity(0, cores)
 
@@ -185,16 +179,6 @@ def test_ruff_has_nothing_to_say(copy: Copy) -> None:
         assert answer.returncode == 0, answer.stdout
 
 
-@pytest.mark.parametrize("method", SETTINGS)
-def test_its_bounds_are_said_by_the_command_line(copy: Copy, method: str) -> None:
-    for name, setting in SETTINGS[method].items():
-        flag = f"--{name.replace('_', '-')}"
-        arguments = ("generate", "--method", method, flag, "99", "--prompt", "a")
-        answer = copy.python("-m", "ouroboros_core", *arguments)
-        assert answer.returncode == 2
-        assert f"{name} must be between 1 and {setting['max']}, got 99" in answer.stderr
-
-
 LABELS = {
     "num_tokens": "Tokens copied (num_tokens)",
     "gamma": "Draft length (gamma)",
@@ -249,10 +233,8 @@ def test_the_documents_are_right_once_they_are_generated_anew(copy: Copy) -> Non
     """Nothing was measured of the methods: the benchmark's table has dashes. Their pages are begun
     and stand in the navigation."""
     assert copy.answer("scripts.documents").returncode == 0
-    said = {
-        name: (copy.folder / name).read_text(encoding="utf-8")
-        for name in ("README.md", "mkdocs.yml", "docs/methods/index.md", "docs/benchmarks.md")
-    }
+    names = ("README.md", "mkdocs.yml", "docs/methods/index.md", "docs/benchmarks.md")
+    said = {name: (copy.folder / name).read_text(encoding="utf-8") for name in names}
     for method, name in NAMES.items():
         assert f"[{name}](docs/methods/{method}.md) `{method}`" in said["README.md"]
         assert f"| [`{method}`]({method}.md): {name}" in said["docs/methods/index.md"]

@@ -104,7 +104,7 @@ def _declared_values(setting: Setting) -> list[Value]:
         return []
     declared = {value for value in (setting.default, setting.fixed) if value not in (None, AUTO)}
     if setting.kind is int:
-        within = {n for n in LADDER if n >= low and (high is None or n <= high)}
+        within: set[float] = {n for n in LADDER if n >= low and (high is None or n <= high)}
     else:
         within = {round(low + share * ((high or 1) - low), 3) for share in SHARES}
         within -= {low} if setting.low_is_open else set()

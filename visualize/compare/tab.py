@@ -117,7 +117,7 @@ class ComparePanel:
         axes = tuple(
             Axis(str(name), tuple(map(str, values))) for name, values in asked.get("axes", ())
         )
-        method = methods.get(asked.get("method"))
+        method = methods.get(str(asked.get("method")))
         for axis in axes:
             if axis.name not in method.Hyperparameters.settings():
                 raise InvalidInput(f"{axis.name[:40]} is no setting of {method.id}")

@@ -257,7 +257,7 @@ class Live:
         view = self._view(summary)
         doing = f"{rounds.doing[0].upper()}{rounds.doing[1:]}"
         view |= {"status": f"{view['status']}. {doing} …", "notices": [], "timing": True}
-        charts = figures.all_charts(summary) if self._charts else {}
+        charts = figures.more_charts(summary) if self._charts else {}
         return Compared(trace, baseline, difference, speedup, view=view, charts=charts)
 
     def finished(
