@@ -52,7 +52,7 @@ SUBJECTS = {
     "learn": (".ouro-learn-run .ouro-text", ".ouro-learn-run .ouro-legend"),
     "trade-off": (".ouro-compare-below figure", ".ouro-compare-below figure"),
 }
-"""Parts of phone pictures that the README shows small: first element, last, elements left out."""
+"""Parts of phone pictures that the README shows small: first element, last."""
 SMALL, SHARP = (300, 390), 2
 """Width and height of a small picture, and its dots per pixel."""
 STYLES = {
@@ -115,10 +115,8 @@ def main(names: Sequence[str]) -> None:
 
 def _small(page: Any, name: str, folder: Path) -> None:
     """Take the page from the top of one element to the bottom of another."""
-    subjects: tuple[str, ...] = SUBJECTS[name]
-    first, last, *without = subjects
-    rules = [f"{selector} {{ display: none !important }}" for selector in without]
-    sheet = page.add_style_tag(content="\n".join(["", *rules, STYLES.get(name, "")]))
+    first, last = SUBJECTS[name]
+    sheet = page.add_style_tag(content=STYLES.get(name, ""))
     subject = page.locator(first).first
     page.evaluate(END)
     subject.evaluate(BARE)

@@ -32,7 +32,7 @@ def watch(page: Any) -> tuple[list[str], list[str]]:
 def visit(browser: Any, url: str) -> Iterator[Any]:
     """A fresh visitor; whatever the page asks of the network goes to this machine, and nothing
     fails in its scripts."""
-    still: Any = {"reduced_motion": "reduce"}  # the recorded run stands at its end
+    still: Any = {"reduced_motion": "reduce"}  # the recorded run rests at its best step
     context = browser.new_context(viewport={"width": 1440, "height": 1000}, **still)
     visitor = context.new_page()
     faults, asked = watch(visitor)

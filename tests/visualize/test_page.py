@@ -113,6 +113,7 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
     assert tile(page, "Speedup").endswith("×")
     assert float(tile(page, "Tokens per pass")) == pytest.approx(128 / (max(steps) + 1), abs=0.01)
     assert page.locator(".ouro-badge").inner_text() == "live"
+    page.evaluate("document.querySelector('.ouro-legend-more:not([hidden])')?.click()")
     backgrounds = page.eval_on_selector_all(
         "#token-view .ouro-token",
         "nodes => nodes.map(n => [n.dataset.look, getComputedStyle(n).backgroundColor])",

@@ -74,7 +74,7 @@ export function mount(element, props, watch, trigger) {
   const slider = part("slide").querySelector("input");
   slider.addEventListener("input", () => {
     const lane = measuredCells()[Number(slider.value)];
-    if (lane) choose([state.pair[0], lane]);
+    if (lane) choose([state.pair.find((other) => other !== lane) ?? PLAIN, lane]);
   });
   part("save").addEventListener("click", () => trigger("save_table", {}));
 

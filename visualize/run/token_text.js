@@ -259,8 +259,8 @@ export class TokenText {
     if (this.current >= 0 && this.current !== step && this.spans[this.current])
       this.settle(this.current);
     const upto = Math.min(step + 1, this.steps.length);
-    for (let n = this.shown; n < upto; n++) delete this.spans[n].dataset.later;
-    for (let n = upto; n < this.shown; n++) this.spans[n].dataset.later = "";
+    for (let n = this.shown; n < upto; n++) this.later(n, false);
+    for (let n = upto; n < this.shown; n++) this.later(n, true);
     this.shown = upto;
     this.current = step;
     const span = this.spans[step];
@@ -274,6 +274,17 @@ export class TokenText {
       if (proposed) number += 1;
       child.toggleAttribute("data-later", proposed ? number > phase : stage !== "commit");
     }
+  }
+
+  /**
+   * Mark whether a step is behind the moment; a screen reader does not read it then.
+   * @param {number} step
+   * @param {boolean} later
+   */
+  later(step, later) {
+    this.spans[step].toggleAttribute("data-later", later);
+    if (later) this.spans[step].setAttribute("aria-hidden", "true");
+    else this.spans[step].removeAttribute("aria-hidden");
   }
 
   /**
@@ -294,7 +305,7 @@ export class TokenText {
   /** Show the whole text, as while it is being written. */
   showAll() {
     if (this.current >= 0 && this.spans[this.current]) this.settle(this.current);
-    for (let n = this.shown; n < this.steps.length; n++) delete this.spans[n].dataset.later;
+    for (let n = this.shown; n < this.steps.length; n++) this.later(n, false);
     this.shown = this.steps.length;
     this.current = -1;
   }

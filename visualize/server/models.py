@@ -165,9 +165,9 @@ class Models:
             return f"The models could not be loaded: {loading.exception()}"
         pair = loading.result()
         size = pair.target.model.num_parameters()
-        words = f"Ready: new runs use {pair.target.name}"
+        words = f"Ready: {pair.target.name}"
         if size < SMALL:
-            return f"{words}, a small model ({size / 1e6:.0f}M): simple answers, with mistakes."
+            return f"{words}, a small model: simple answers, with mistakes."
         return f"{words}, on {pair.environment.where}."
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,7 @@ class Session:
     difference: Divergence | None = None
     speedup: Speedup | None = None
     previewing: bool = False
-    timing: Iterator[Update] | None = None
+    timing: Generator[Update, None, None] | None = None
     recorded: str = ""
     fault: str = ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -295,7 +295,9 @@ class WatchPanel:
         return merged(methods.get(task.method), task.hyperparameters.model_dump(), run)
 
     @staticmethod
-    def _stream(updates: Iterator[Update], session: Session, order: Order) -> Iterator[Any]:
+    def _stream(
+        updates: Generator[Update, None, None], session: Session, order: Order
+    ) -> Iterator[Any]:
         """Yield the outputs after each update.
 
         An output that did not change is yielded again: the difference that Gradio sends is empty.
@@ -341,6 +343,8 @@ class WatchPanel:
             reason = str(error) if isinstance(error, OuroborosError) else describe(error)
             status = f"{complete}. The timing failed: {reason}"
             yield _changing(view | {"timing": False, "status": status}, drawn)
+        finally:  # also when the visitor leaves; the session is kept
+            updates.close()
 
     @staticmethod
     def _rest(drawn: dict[str, Any] | None, session: Session) -> list[Any]:

@@ -294,7 +294,7 @@ STOP = """() => {
   const node = document.activeElement, near = (selector) => node.closest(selector) !== null;
   const where = {prompt: '#prompt', method: '#method-cards', go: '#generate', settings: '.ouro-settings', options: '.ouro-options',
     result: '.ouro-result'};
-  return [Object.keys(where).find((name) => near(where[name])) || 'other', near('.ouro-plot')];
+  return [Object.keys(where).find((name) => near(where[name])) || 'other', near('.ouro-plot:not(.ouro-bars)')];
 }"""
 
 

@@ -6,15 +6,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Trace
 from tests.visitor import bar_at, press_at, press_bar
 from visualize.deploy.static_site import replay_html
 from visualize.gallery import runs as gallery
+from visualize.kit.markup import PLOTLY_JS, template
+from visualize.kit.modules import carried
+from visualize.run import view as views
+from visualize.run.figures import begun_charts
 from visualize.run.tour import longest_step
 
 pytestmark = pytest.mark.browser
@@ -148,4 +154,40 @@ def test_every_token_of_a_character_has_a_mark_that_can_be_clicked(
     assert len(widths) == len(RUN.tokens) and min(widths[:3]) > 4
     press_at(page, page.locator('.ouro-token[data-index="1"]'))
     assert "position 2" in page.locator(".ouro-card").inner_text()
+    page.close()
+
+
+def test_bars_and_curve_grow_with_the_steps_of_a_run_under_way(browser: Any) -> None:
+    """The browser gets charts without steps, then steps, as `Live` sends them."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.set_content(f'<div id="run">{template("run/token_view")}</div>')
+    page.add_script_tag(path=PLOTLY_JS)
+    mount = f"const {{ mount }} = await {carried('run/token_view.js')};"
+    page.evaluate(
+        f"""async (props) => {{
+          {mount}
+          window.props = props;
+          const run = document.getElementById("run"), watch = (_, act) => (window.changed = act);
+          mount(run, props, watch, () => {{}});
+        }}""",
+        {"value": None, "looks": views.legend()},
+    )
+    summary = Summary(RUN)
+    steps = views.steps_view(RUN.steps, RUN.texts, summary.sampling, views.piece_of(RUN))
+
+    def send(**view: Any) -> None:
+        page.evaluate(
+            "view => { props.value = JSON.stringify(view); changed(); }", {"run": "live", **view}
+        )
+        page.wait_for_timeout(300)  # the charts are drawn four times a second at most
+
+    send(charts=begun_charts(), steps=[], prompt="", **{"from": 0})
+    send(steps=steps[:3], **{"from": 0})
+    send(steps=steps[3:5], **{"from": 3})
+    page.wait_for_function("document.querySelector('.ouro-bars').data?.[0].x.length === 5")
+    bars = page.locator(".ouro-bars").evaluate("plot => plot.data.map(d => [...d.y])")
+    heights = [sum(height or 0 for height in column) for column in zip(*bars, strict=True)]
+    assert heights == [len(step.tokens) for step in RUN.steps[:5]]
+    tokens = page.locator(".ouro-curves").evaluate("plot => plot.data[0].y")
+    assert tokens == [0, *accumulate(heights)]
     page.close()
