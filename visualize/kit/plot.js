@@ -33,6 +33,7 @@ export class Plot {
     this.listening = false;
     this.near = false;
     this.due = false;
+    this.drawing = false;
     this.cursor = make("div", "ouro-cursor");
     this.cursor.hidden = true;
     this.probe = make("i");
@@ -82,11 +83,12 @@ export class Plot {
   }
 
   /**
-   * Draw the chart if it is due, near the window, and the library is loaded.
+   * Draw the chart if it is due, near the window, not being drawn, and the library is loaded. Plotly
+   * never ends if a drawing of the same chart begins before the last one has ended.
    * @param {boolean} near
    */
   render(near = this.near) {
-    if (!this.due || !near) return;
+    if (!this.due || !near || this.drawing) return;
     if (!window.Plotly) {
       if (this.library) this.load();
       return;
@@ -100,7 +102,11 @@ export class Plot {
       displayModeBar: matchMedia("(hover: none)").matches ? false : "hover",
       ...this.saving(),
     };
-    window.Plotly.react(this.container, this.recoloured(), this.themed(), options);
+    this.drawing = true;
+    window.Plotly.react(this.container, this.recoloured(), this.themed(), options).finally(() => {
+      this.drawing = false;
+      this.render();
+    });
     this.container.append(this.cursor, this.probe);
     this.point();
     if (!this.listening) this.listen();
