@@ -103,10 +103,13 @@ def reader(browser: Any) -> Iterator[Any]:
 
 
 def opened(page: Any, trace: Trace, folder: Path) -> Any:
-    """The text in a saved replay of a run."""
+    """The text in a saved replay of a run, at its end."""
     file = folder / "replay.html"
     file.write_text(replay_html(trace), encoding="utf-8")
     page.goto(file.as_uri())
+    page.locator("#run .ouro-token").last.wait_for()
+    page.get_by_label("Moment of the run").focus()
+    page.keyboard.press("End")
     return page.locator("#run .ouro-text")
 
 
@@ -187,6 +190,10 @@ def order_of_beginning(text: Any, words: str, shown: str) -> str:
     return seen(letters)
 
 
+WRITTEN_SO_FAR = ":is(.ouro-token, .ouro-rejected > span):not([data-later], [data-later] *)"
+"""Where a run stands still, the rest of its text is pale."""
+
+
 @turned
 def test_a_draft_that_is_not_judged_reads_as_the_text_it_would_be(
     reader: Any, tmp_path: Path, name: str
@@ -194,7 +201,7 @@ def test_a_draft_that_is_not_judged_reads_as_the_text_it_would_be(
     steps = TEXTS[name]
     trace = written(steps)
     text = opened(reader, trace, tmp_path)
-    reader.get_by_label("Step by").select_option("token")
+    reader.get_by_role("button", name="slow motion").click()
     reader.get_by_label("Moment of the run").focus()
     reader.keyboard.press("Home")
     before = ""
@@ -203,7 +210,7 @@ def test_a_draft_that_is_not_judged_reads_as_the_text_it_would_be(
         for _ in range(len(accepted) + len(guess) - 1):
             reader.keyboard.press("ArrowRight")
         after = trace.text[len(before) + len("".join(accepted)) :]
-        shown = order(text, ".ouro-token, .ouro-rejected > span")
+        shown = order(text, WRITTEN_SO_FAR)
         assert shown == order_of_beginning(text, before + draft + after, before + draft)
         before += "".join((*accepted, own))
         for _ in range(3):
@@ -471,6 +478,8 @@ def test_a_page_that_is_translated_keeps_its_texts_and_tells_the_server_of_them(
         assert reader.locator(".ouro-prompt").text_content() == "A question\n\n"
     assert reader.locator(".ouro-meaning summary").inner_text() == "mot mot mot mot"
     for index in (0, 2, len(trace.texts) - 1):
+        reader.get_by_label("Moment of the run").focus()
+        reader.keyboard.press("End")
         reader.locator(f".ouro-token[data-index='{index}']").click()
         told = reader.evaluate("sent.filter(({name}) => name === 'select').at(-1)")
         assert (told["index"], told["text"]) == (index, trace.texts[index])
