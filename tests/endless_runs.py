@@ -28,7 +28,7 @@ def serve() -> None:
             yield update
             while live.generation.task.prompt == LONG_ANSWER and len(live.generation.texts) > 32:
                 time.sleep(PAUSE)
-                yield live._new_steps({})
+                yield live._new_steps()
 
     def silently_or_wait(make: Any, turn: Any) -> Any:
         while make().task.prompt == LONG_COMPARISON:

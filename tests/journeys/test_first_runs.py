@@ -28,6 +28,7 @@ from tests.visitor import (
     open_tab,
     preset,
     set_count,
+    switch,
     tile,
     tokens,
     visit,
@@ -106,7 +107,7 @@ def drawn(page: Any, name: str) -> str:
     return str(chart(page, name).inner_text())
 
 
-def test_the_first_question_of_ones_own_is_answered_and_a_raw_prompt_is_a_links_alone(
+def test_the_first_question_of_ones_own_is_answered_and_a_raw_prompt_of_a_link_is_counted(
     page: Any, url: str
 ) -> None:
     assert page.locator(CHAT).is_checked()
@@ -125,13 +126,12 @@ def test_the_first_question_of_ones_own_is_answered_and_a_raw_prompt_is_a_links_
     page.goto(f"{url}?prompt=Tell me&chat=0")
     page.get_by_text("the settings are those of the link").wait_for()
     assert not page.locator(CHAT).is_checked()
-    page.locator("#prompt textarea").press_sequentially(" more")
-    page.locator(f"{CHAT}:checked").wait_for(state="attached")
+    assert page.locator(".ouro-settings-count").first.inner_text() == "1 changed"
 
 
 def test_an_empty_answer_says_why_and_one_click_mends_it(page: Any) -> None:
     ask(page, QUESTION, 16)
-    page.locator(CHAT).uncheck()
+    switch(page, "chat", False)
     generate(page)
     assert [token["text"] for token in tokens(page)] == ["<|im_end|>"]
     assert "end" in tokens(page)[0], "no part of the answer"
@@ -186,7 +186,7 @@ def test_from_the_click_on_the_old_run_is_marked_and_one_button_is_generate_or_s
     assert (
         float(
             page.evaluate(
-                "getComputedStyle(document.querySelector('#token-view .ouro-text')).opacity"
+                "getComputedStyle(document.querySelector('#token-view .ouro-board')).opacity"
             )
         )
         < 0.6
