@@ -9,7 +9,7 @@ UNREADABLE = (
     *(OSError, ValueError, KeyError, TypeError, AttributeError, EOFError),
     zipfile.BadZipFile,
 )
-"""What numpy raises for a file that holds no arrays, or others than it should."""
+"""Exceptions of numpy for a file without arrays, or with other arrays than expected."""
 
 
 class OuroborosError(Exception):

@@ -79,7 +79,7 @@ def _cell(cell: Any) -> Iterator[str]:
 
 
 def _output(output: Any) -> str:
-    """What a cell shows: a figure, HTML of the project's own, or text."""
+    """Return the output of a cell: a figure, HTML of the project's own, or text."""
     if output.output_type == "stream":
         return f"<pre>{html.escape(output.text)}</pre>" if output.name == "stdout" else ""
     data = output.get("data", {})

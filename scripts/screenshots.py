@@ -37,8 +37,8 @@ FEWEST, WIDE = 5, 12
 EXACT = 96
 """Colours of the animation that stay unchanged."""
 MOST_BYTES = 3_000_000
-SEEK = """(seconds) => document.dispatchEvent(
-  new CustomEvent('ouro:seek', { detail: { run: 'recorded', seconds } })
+SEEK = f"""(seconds) => document.dispatchEvent(
+  new CustomEvent('ouro:seek', {{ detail: {{ run: 'recorded {RECORDED}', seconds }} }})
 )"""
 TYPEFACE = """async () => {
   const fonts = ['16px Inter', '16px "JetBrains Mono"'];

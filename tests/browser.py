@@ -75,7 +75,7 @@ def server(
         )
         try:
             url = f"http://127.0.0.1:{port}"
-            for _ in range(300):
+            for _ in range(900):
                 try:
                     urllib.request.urlopen(url, timeout=2).close()
                     break
@@ -96,7 +96,7 @@ def server(
             assert log_file or "Traceback" not in written, written
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(60)
 
 
 def health(url: str) -> tuple[int, Any]:

@@ -39,7 +39,7 @@ _SHARED = (
     "kimi_linear longcat_flash minicpm3 youtu"
 )
 MORE = {name: {"num_key_value_heads": 4} for name in _SHARED.split()}
-"""What some families need beside the sizes: latent attention has as many keys as queries."""
+"""Settings that some families need beside the sizes: latent attention has a key for each query."""
 
 SINGLE = {"xglm"}
 """Families whose code computes in float32 only."""

@@ -77,7 +77,7 @@ def example_files() -> dict[str, str]:
 
 
 def files() -> list[str]:
-    """What git tracks or would track, as it stands in the working tree."""
+    """Return the files that git tracks or would track, from the working tree."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = finished(command, check=True).stdout
     return [name for name in listed.split("\0") if name and (ROOT / name).is_file()]

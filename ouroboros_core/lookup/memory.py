@@ -164,7 +164,7 @@ ANY = "memory of a method"
 
 
 class Memories(Memory):
-    """What the members of a combining method keep, by their role."""
+    """The memories of the members of a combining method, by role."""
 
     FORMAT = "ouroboros-memories"
     holds = "memory of several methods"

@@ -101,6 +101,7 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
     emitted = [t for s in read_trace(json.dumps(trace)).steps for t in s.tokens]
     assert [int(t["id"]) for t in shown] == emitted, "what is shown is what was written"
     assert "".join(t["text"] for t in shown) == "".join(trace["texts"])
+    page.evaluate("document.querySelector('.ouro-legend-more:not([hidden])')?.click()")
     legend = {
         i.get_attribute("data-look"): int(i.locator("b").inner_text())
         for i in page.locator(".ouro-legend .ouro-key").all()
@@ -113,7 +114,6 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
     assert tile(page, "Speedup").endswith("×")
     assert float(tile(page, "Tokens per pass")) == pytest.approx(128 / (max(steps) + 1), abs=0.01)
     assert page.locator(".ouro-badge").inner_text() == "live"
-    page.evaluate("document.querySelector('.ouro-legend-more:not([hidden])')?.click()")
     backgrounds = page.eval_on_selector_all(
         "#token-view .ouro-token",
         "nodes => nodes.map(n => [n.dataset.look, getComputedStyle(n).backgroundColor])",
@@ -214,10 +214,10 @@ def test_settings_follow_the_method_and_bad_values_are_refused(page: Any) -> Non
     choose(page, "Speculative decoding")
     group = page.locator(".ouro-method-settings")
     preset(page, "fixed", "speculative")
-    group.filter(has_text="gamma").wait_for()
+    group.filter(has_text="gamma").wait_for(state="attached")
     assert "Window size" not in group.text_content()
     choose(page, "Union of all sources")
-    group.filter(has_text="Window size").wait_for()
+    group.filter(has_text="Window size").wait_for(state="attached")
     assert not pressed(page, "auto", "union"), "kept for each method"
     page.locator("#prompt textarea").fill("a " * 9000)
     page.click("#generate")

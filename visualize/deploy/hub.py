@@ -28,7 +28,7 @@ from visualize.deploy.static_site import make_way
 MARK = "custom_generate"
 """A folder that has this one in it was written by this module."""
 PACKAGE = "ouroboros-core"
-"""What pip installs, unless another place is named."""
+"""The source that pip installs from, unless another one is named."""
 NEEDED = ("numpy", "psutil", "pydantic", "safetensors", "torch", "transformers")
 """The packages of pyproject.toml without which nothing is decoded."""
 FRONT: dict[str, Any] = {
@@ -48,7 +48,7 @@ except ImportError as error:
 
 
 def generate(model, **arguments):
-    """What `model.generate` gives; arguments beside its own are in the README."""
+    """The result of `model.generate`; the README has the additional arguments."""
     return _generate(model, **arguments)
 '''
 README = """# Speculative decoding for `generate`: {count} methods, one loop

@@ -51,7 +51,7 @@ FRONT: dict[str, Any] = {
 }
 """The front matter of every Space; hardware and pairs add to it."""
 TORCH = "torch>=2.8,<2.12"
-"""What ZeroGPU supports."""
+"""Versions that ZeroGPU supports."""
 PACKAGES = "g++\n"
 """Debian packages of the Space: what compiles the native pass."""
 LARGEST = 10_000_000
@@ -219,7 +219,7 @@ def _preload(name: str | None) -> str:
 
 
 def links(markdown: str) -> list[str]:
-    """What a README links to or shows by a relative path."""
+    """Return the relative paths that a README links to or shows."""
     return [
         link.split("#")[0]
         for link in re.findall(r"\]\(([^)\s]+)\)", markdown)

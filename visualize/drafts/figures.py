@@ -38,7 +38,7 @@ BAR = (
     "%{y:.2f}× [%{customdata[2]:.2f}, %{customdata[3]:.2f}], %{customdata[0]:.2f} tokens per pass, "
     "%{customdata[1]:.1f} tokens/s"
 )
-"""What is said of a bar, as Plotly fills it in."""
+"""The tooltip of a bar, as a template of Plotly."""
 
 
 def training_agreement(record: dict[str, Any]) -> dict[str, Any]:

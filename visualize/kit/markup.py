@@ -1,4 +1,4 @@
-"""What a view in the browser consists of: fixed markup, and a module that mounts it.
+"""The parts of a view in the browser: fixed markup, and a module that mounts it.
 
 The page, a saved replay and the static site mount the same views. The markup of a view is the
 .html file beside its module, such as run/token_view.html and run/token_view.js.

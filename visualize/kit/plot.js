@@ -1,8 +1,8 @@
 // @ts-check
 // A Plotly chart: updated in place, in the colours of the theme, with a cursor that the charts of
 // one run share. It is drawn when it is near the window and not inside a closed fold.
-import { make, tell } from "./dom.js";
-/** @import { Looks, Figure } from "./types" */
+import { listening, make, tell } from "./dom.js";
+/** @import { Figure, Listen, Looks } from "./types" */
 
 const NEAR = "100%"; // a window above and below it
 const AGAIN = 5000; // milliseconds until the library is asked for again
@@ -15,8 +15,16 @@ export class Plot {
    * @param {string} library  the address of Plotly, if the page's head does not load it
    * @param {string} axis  the unit of the x axis, if the chart shares the cursor of a run
    * @param {(point: any) => void} click
+   * @param {Listen} listen  that of the view, if it has one
    */
-  constructor(container, looks, library, axis = "", click = () => {}) {
+  constructor(
+    container,
+    looks,
+    library,
+    axis = "",
+    click = () => {},
+    listen = listening(container),
+  ) {
     this.container = container;
     this.looks = looks;
     this.library = library;
@@ -47,7 +55,7 @@ export class Plot {
       },
       { root: document, rootMargin: NEAR }, // in a frame, a margin is that of its own document
     ).observe(container);
-    addEventListener("beforeprint", () => this.render(container.clientWidth > 0));
+    listen(window, "beforeprint", () => this.render(container.clientWidth > 0));
     new ResizeObserver(() => {
       if (this.listening && container.clientWidth)
         window.Plotly.Plots.resize(container).then(() => this.point());
@@ -57,7 +65,7 @@ export class Plot {
       attributeFilter: ["class", "data-ouro-palette"],
     });
     if (axis)
-      document.addEventListener("ouro:cursor", (event) => {
+      listen(document, "ouro:cursor", (event) => {
         if (!this.latest || event.detail.run !== this.latest.run) return;
         this.moment = /** @type {Record<string, any>} */ (event.detail)[axis];
         this.point();

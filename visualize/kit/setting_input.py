@@ -16,7 +16,7 @@ CHAT_TEMPLATE = (
     "Put the model's chat template around the prompt; without it the model goes on with the text "
     "as it stands."
 )
-"""What the box beside a prompt does."""
+"""The action of the box beside a prompt."""
 
 
 def sampling_component(setting: Setting) -> Any:

@@ -1,4 +1,4 @@
-"""What the pictures of the lessons are drawn from: windows, trees and pools of recorded runs, as
+"""The data of the pictures of the lessons: windows, trees and pools of recorded runs, as
 plain data."""
 
 from __future__ import annotations

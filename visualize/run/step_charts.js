@@ -4,7 +4,7 @@
 import { counted } from "../kit/dom.js";
 import { Plot } from "../kit/plot.js";
 import { looksOf } from "./token_text.js";
-/** @import { Figure, Looks, Step } from "../kit/types" */
+/** @import { Figure, Listen, Looks, Step } from "../kit/types" */
 
 const DRAW_EVERY_MS = 250;
 const TITLE = "Acceptance length per step";
@@ -22,16 +22,19 @@ export class StepCharts {
    * @param {Looks} looks
    * @param {string} library  the address of Plotly
    * @param {Acts} acts
+   * @param {Listen} listen
    */
-  constructor(root, looks, library, acts) {
+  constructor(root, looks, library, acts, listen) {
     this.box = root.querySelector(".ouro-graphs");
     this.title = root.querySelector(".ouro-bars-title");
     this.bars = /** @type {HTMLElement} */ (root.querySelector(".ouro-bars"));
     this.looks = looks;
     this.acts = acts;
+    /** @type {(container: HTMLElement, axis: string) => Plot} */
+    const plot = (container, axis) => new Plot(container, looks, library, axis, undefined, listen);
     this.plots = {
-      acceptance: new Plot(this.bars, looks, library, "step"),
-      time: new Plot(root.querySelector(".ouro-curves"), looks, library, "seconds"),
+      acceptance: plot(this.bars, "step"),
+      time: plot(root.querySelector(".ouro-curves"), "seconds"),
     };
     Object.assign(this.plots.acceptance, { seeks: false, beyond: 0.5 });
     this.clear();

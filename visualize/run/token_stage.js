@@ -48,11 +48,12 @@ export class TokenStage {
       this.card.show(this.facts.node(this.tree.step, node), under, true),
     );
     this.rival = new Rival(root);
-    this.charts = new StepCharts(root, looks, library, {
-      preview: (step) => this.peek(step),
-      jump: (step) => this.timeline.goToStep(step),
-      select: (first, last) => this.select(first, last),
-    });
+    const acts = {
+      preview: (/** @type {number | null} */ step) => this.peek(step),
+      jump: (/** @type {number} */ step) => this.timeline.goToStep(step),
+      select: (/** @type {number} */ first, /** @type {number} */ last) => this.select(first, last),
+    };
+    this.charts = new StepCharts(root, looks, library, acts, this.listen);
     this.legend = new Legend(root, looks, (faded) => this.charts.fade(faded));
     this.timeline = new Timeline(
       this.part("timeline"),

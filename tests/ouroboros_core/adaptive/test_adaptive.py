@@ -224,7 +224,7 @@ def test_what_is_left_out_is_the_least_likely_and_the_window_stays() -> None:
 
 
 class Outputs:
-    """What a target says after the nodes of a tree: each a number of its own."""
+    """Outputs of a target after the nodes of a tree: a different number for each."""
 
     def argmax(self) -> list[int]:
         return [100 + node for node in range(50)]

@@ -28,7 +28,7 @@ KNOWN = 12
 
 
 def likely(token: int, k: int) -> list[int]:
-    """What the target thinks likeliest after a token: the next one of the passage, then others."""
+    """Return the target's likeliest tokens after a token, first the next one of the passage."""
     return [token % len(PASSAGE) + 1, *range(50, 49 + k)]
 
 

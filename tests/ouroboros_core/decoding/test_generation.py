@@ -36,7 +36,7 @@ NEUTRAL = {"do_sample": True, "temperature": 0.6, "top_k": 20, "top_p": 0.8, "ma
 
 @cache
 def plain_text(folder: Path) -> list[int]:
-    """What the checkpoint writes without settings of its own."""
+    """Return the text of the checkpoint without its own settings."""
     return generated(folder, {})
 
 

@@ -1,4 +1,4 @@
-"""What the models thought at each position, compared with plain passes over the whole text."""
+"""The models' probabilities at each position, compared with plain passes over the whole text."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def whole_characters(data: bytes) -> Iterator[str]:
 
 
 def expected(kind: str, tokens: Sequence[int]) -> str:
-    """What the pieces make together: `decode_all`, but for byte tokens their whole characters."""
+    """Return the pieces joined: `decode_all`, but for byte tokens their whole characters."""
     words = tokenizer(kind)
     if kind == "bytes":
         return decode_all(words, tokens)

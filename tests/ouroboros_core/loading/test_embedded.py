@@ -72,7 +72,7 @@ class Trimmed:
 
 @cache
 def _alone(draft: CausalLM) -> Any:
-    """What writes when a draft writes alone."""
+    """Return the model that writes if a draft writes alone."""
     return Trimmed(draft.model, draft.outputs) if draft.outputs else draft.model
 
 

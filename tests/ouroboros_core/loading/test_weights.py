@@ -74,7 +74,7 @@ def index(folder: Path) -> dict[str, str]:
 
 
 def left(cache: Path) -> list[str]:
-    """What lies in the cache folder, but for the lock."""
+    """Return the files of the cache folder except the lock."""
     return sorted(path.name for path in cache.glob("ouroboros/*") if path.name != embedded.LOCK)
 
 

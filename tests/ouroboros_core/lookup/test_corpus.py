@@ -55,7 +55,7 @@ def test_lookups_and_continuations_are_those_of_a_scan() -> None:
         text = [rng.randrange(5) for _ in range(rng.randrange(1, 20))]
 
         def after(size: int, documents: Any = documents, text: Any = text) -> Any:
-            """What follows each occurrence of the text's end."""
+            """Yield the tokens after each occurrence of the end of the text."""
             return [documents[d][end:] for d, end in positions(documents, text[-size:])]
 
         longest = max((n for n in range(1, len(text) + 1) if any(after(n))), default=0)

@@ -299,7 +299,7 @@ def test_hostile_text_is_text() -> None:
 
 
 PER_TOKEN = ("target", "draft", "noise", "left")
-"""What is recorded for each token that was judged."""
+"""The record of each judged token."""
 
 
 def changed(*where: Any, value: Any, base: Trace | None = None) -> str:
@@ -313,7 +313,7 @@ def changed(*where: Any, value: Any, base: Trace | None = None) -> str:
 
 
 ONE_NODE = [{"node": 1, "tokens": [], "target": []}]
-"""What was judged, with the root left out."""
+"""The judged nodes without the root."""
 
 
 @pytest.mark.parametrize(

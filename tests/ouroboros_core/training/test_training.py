@@ -89,7 +89,7 @@ METHOD = {
     "glide": "glide",
     "parallel": "parallel_spec",
 }
-"""What drafts with each kind of what is trained."""
+"""The drafter of each kind of trained weights."""
 
 COMMON = "--tokens 3000 --batch-tokens 512 --outputs 24 --held-out 8 --seed 3"
 

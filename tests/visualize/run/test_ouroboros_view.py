@@ -151,9 +151,11 @@ def test_an_event_that_the_view_never_sends_is_refused(
 
 
 def text_of(page: Any) -> str:
-    """What can be seen of the answer."""
-    seen = "nodes => nodes.filter(n => n.checkVisibility({visibilityProperty: true}))"
-    return str(page.eval_on_selector_all(".ouro-token", f"{seen}.map(n => n.textContent).join('')"))
+    """The answer up to the moment; later text is pale."""
+    written = "nodes => nodes.filter(n => !n.closest('.ouro-step[data-later]'))"
+    return str(
+        page.eval_on_selector_all(".ouro-token", f"{written}.map(n => n.textContent).join('')")
+    )
 
 
 @pytest.mark.browser

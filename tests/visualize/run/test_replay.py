@@ -68,7 +68,7 @@ def count(page: Any) -> str:
 
 def recorded(page: Any, url: str, method: str, prompt: str = PROMPT, **more: Any) -> Trace:
     """Generate on the page, and the same run through the endpoint: in float32 it repeats."""
-    page.locator("#chat input").uncheck()
+    switch(page, "chat", False)
     generate(page)
     asked = {
         "chat": False,
