@@ -403,8 +403,8 @@ def test_equal_runs_decide_alike(method: str) -> None:
 
 def test_a_setting_is_auto_or_a_number_within_its_bounds() -> None:
     kind = methods.get("speculative").Hyperparameters
-    assert kind().model_dump() == {"gamma": AUTO}
-    assert kind.parse({"gamma": "4"}).model_dump() == {"gamma": 4}
+    assert kind().model_dump() == {"gamma": AUTO, "stop": "fixed"}
+    assert kind.parse({"gamma": "4"}).model_dump() == {"gamma": 4, "stop": "fixed"}
     with pytest.raises(InvalidInput, match=r"^gamma must be auto, or between 1 and 32, got 99$"):
         kind.parse({"gamma": 99})
     with pytest.raises(InvalidInput, match="gamma must be auto, or between 1 and 32, got often"):

@@ -93,7 +93,7 @@ def test_an_axis_has_the_values_that_are_written_and_reads_itself_again(
         ("gamma=1 gamma=2", {}, "gamma is on both axes"),
         ("gamma=2,4,02", {}, "gamma=2,4,02 has a value twice"),
         ("temperature=0.5,0.50", {}, "has a value twice"),
-        ("radius=1", {}, "radius is nothing to vary for speculative; there is gamma, temperature"),
+        ("radius=1", {}, "radius is nothing to vary for speculative; there is gamma, stop"),
         ("gamma=1,99", {}, "gamma must be auto, or between 1 and 32, got 99"),
         ("gamma=true", {}, "gamma must be auto, or between 1 and 32, got true"),
         ("temperature=hot", {}, "temperature must be between 0(.0)? and 2(.0)?, got hot"),
