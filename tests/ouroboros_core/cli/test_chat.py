@@ -87,7 +87,7 @@ def test_commands_change_what_is_asked_of_the_model(session: Session) -> None:
     assert asked(session) == ["speculative", "sam", "autoregressive"]
     shown = [answer.shown for answer in (first, second, plain)]
     assert shown == [True, True, False], "plain decoding only to compare with"
-    assert first.task.hyperparameters.model_dump() == {"gamma": 3}
+    assert first.task.hyperparameters.model_dump() == {"gamma": 3, "stop": "fixed"}
     assert first.task.sampling == Sampling(temperature=0.7, top_k=20, top_p=0.9, seed=5)
     assert first.task.max_new_tokens == 20
     session.do("/compare")
