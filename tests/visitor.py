@@ -3,11 +3,16 @@ of all tests."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from ouroboros_core import methods
+from visualize.kit.markup import Markup
+from visualize.kit.modules import carried
+from visualize.kit.palette import style
 
 DONE = '#token-view .ouro-run[data-done="true"]'
 
@@ -301,3 +306,28 @@ def press_bar(page: Any, step: int) -> None:
     page.mouse.move(*bar_at(page, step))
     page.mouse.down()
     page.mouse.up()
+
+
+@contextmanager
+def view_alone(browser: Any, file: Path, view: Markup, props: dict[str, Any]) -> Iterator[Any]:
+    """Write a view into a file, and open it without a server.
+
+    In the page, `show(value)` gives the view another value, and `sent` has its events, [name,
+    detail] each. A fault of a script is an error.
+    """
+    file.write_text(
+        f"<!doctype html><meta charset=utf-8><style>{style()}</style><div id=view>{view.template}"
+        f"</div><script>const sent = [], props = {json.dumps(props)}; let act;"
+        f"const ready = {carried(view.module)}.then(({{ mount }}) => mount("
+        "document.getElementById('view'), props, (_, changed) => { act = changed; },"
+        "(name, detail) => sent.push([name, detail])));"
+        "const show = (value) => { props.value = JSON.stringify(value); act(); };</script>",
+        encoding="utf-8",
+    )
+    page = browser.new_page(viewport={"width": 1440, "height": 1000})
+    faults, _ = watch(page)
+    page.goto(file.as_uri())
+    page.evaluate("() => ready")
+    yield page
+    assert not faults, faults
+    page.close()

@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from ouroboros_core.sweeps.grid import Axis, Grid
-from tests.visitor import watch
+from tests.visitor import view_alone
 from visualize.compare import view as compare_view
 from visualize.compare.comparison import Comparison, Plan
 from visualize.compare.components import COMPARE_VIEW, facts
 from visualize.gallery import runs as gallery
-from visualize.kit.modules import carried
-from visualize.kit.palette import style
 
 pytestmark = pytest.mark.browser
 
@@ -60,25 +58,9 @@ def filled() -> dict[str, Any]:
 @pytest.fixture
 def page(browser: Any, tmp_path: Path) -> Iterator[Any]:
     """The view; `show(value)` gives it another value, and `sent` has what it triggered."""
-    value = filled()
-    props = json.dumps({**facts(256), "plotly": "", "value": json.dumps(value)})
-    file = tmp_path / "compare.html"
-    file.write_text(
-        f"<!doctype html><meta charset=utf-8><style>{style()}</style><div id=view>"
-        f"{COMPARE_VIEW.template}</div><script>const sent = [], props = {props}; let act;"
-        f"const ready = {carried(COMPARE_VIEW.module)}.then(({{ mount }}) => mount("
-        "document.getElementById('view'), props, (_, changed) => { act = changed; },"
-        "(name, detail) => sent.push([name, detail])));"
-        "const show = (value) => { props.value = JSON.stringify(value); act(); };</script>",
-        encoding="utf-8",
-    )
-    visitor = browser.new_page(viewport={"width": 1440, "height": 1000})
-    faults, _ = watch(visitor)
-    visitor.goto(file.as_uri())
-    visitor.evaluate("() => ready")
-    yield visitor
-    assert not faults, faults
-    visitor.close()
+    props = {**facts(256), "plotly": "", "value": json.dumps(filled())}
+    with view_alone(browser, tmp_path / "compare.html", COMPARE_VIEW, props) as view:
+        yield view
 
 
 def rows(page: Any) -> list[list[Any]]:

@@ -5,7 +5,6 @@ The oracle is a recorded run, whose steps come one after the other.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +13,8 @@ from typing import Any
 import pytest
 
 from ouroboros_core.trace.summary import Summary
-from tests.visitor import watch
+from tests.visitor import view_alone
 from visualize.gallery import runs as gallery
-from visualize.kit.modules import carried
-from visualize.kit.palette import style
 from visualize.run import view as views
 from visualize.run.components import TOKEN_VIEW
 
@@ -41,23 +38,9 @@ STATE = """() => {
 @pytest.fixture
 def page(browser: Any, tmp_path: Path) -> Iterator[Any]:
     """The view of a run, still empty; `show(value)` gives it a value."""
-    props = json.dumps({"looks": views.legend(), "plotly": "", "asks": True, "value": None})
-    file = tmp_path / "run.html"
-    file.write_text(
-        f"<!doctype html><meta charset=utf-8><style>{style()}</style><div id=view>"
-        f"{TOKEN_VIEW.template}</div><script>const props = {props}; let act;"
-        f"const ready = {carried(TOKEN_VIEW.module)}.then(({{ mount }}) => mount("
-        "document.getElementById('view'), props, (_, changed) => { act = changed; }, () => {}));"
-        "const show = (value) => { props.value = JSON.stringify(value); act(); };</script>",
-        encoding="utf-8",
-    )
-    visitor = browser.new_page(viewport={"width": 1440, "height": 1000})
-    faults, _ = watch(visitor)
-    visitor.goto(file.as_uri())
-    visitor.evaluate("() => ready")
-    yield visitor
-    assert not faults, faults
-    visitor.close()
+    props = {"looks": views.legend(), "plotly": "", "asks": True, "value": None}
+    with view_alone(browser, tmp_path / "run.html", TOKEN_VIEW, props) as view:
+        yield view
 
 
 def show(page: Any, value: dict[str, Any], rest_ms: int = 0) -> dict[str, Any]:
