@@ -7,6 +7,7 @@ import { looksOf } from "./token_text.js";
 /** @import { Figure, Listen, Looks, Step } from "../kit/types" */
 
 const DRAW_EVERY_MS = 250;
+const DRAW_SHARE = 0.2; // of the time at most: the text comes first
 const TITLE = "Acceptance length per step";
 
 /**
@@ -50,7 +51,7 @@ export class StepCharts {
     this.steps = [];
     this.run = "";
     this.seconds = 0;
-    this.drawn = 0;
+    this.next = 0; // when the charts of a run under way are drawn again
     /** @type {number | undefined} where a drag has begun */
     this.first = undefined;
     /** @type {Record<string, Figure> | null} */
@@ -73,9 +74,14 @@ export class StepCharts {
   }
 
   draw() {
-    this.drawn = performance.now();
-    for (const [id, plot] of Object.entries(this.plots))
-      plot.show({ run: this.run, figure: this.figures[id] });
+    const begin = performance.now(),
+      { acceptance, time } = this.figures;
+    const written = acceptance.data.filter(({ y }) => y.some((/** @type {any} */ n) => n));
+    const data = written.length ? written : acceptance.data.slice(0, 1);
+    this.plots.acceptance.show({ run: this.run, figure: { ...acceptance, data } });
+    this.plots.time.show({ run: this.run, figure: time });
+    const took = performance.now() - begin;
+    this.next = begin + Math.max(DRAW_EVERY_MS, took / DRAW_SHARE);
   }
 
   /** @param {(look: string) => boolean} faded */
@@ -109,7 +115,7 @@ export class StepCharts {
       method.x.push(this.seconds);
       method.y.push(method.y.at(-1) + step.tokens.length);
     }
-    if (performance.now() - this.drawn > DRAW_EVERY_MS) this.draw();
+    if (performance.now() > this.next) this.draw();
   }
 
   /**

@@ -254,10 +254,17 @@ def test_a_changed_setting_dims_the_run_and_the_button_names_it(page: Any) -> No
 
 
 def test_an_example_runs_at_once(page: Any) -> None:
-    chip = page.locator(".ouro-chip").first
+    chip = page.locator(".ouro-chip:not([hidden])").first
     chip.click()
-    page.wait_for_selector('#token-view .ouro-run[data-done="false"]', timeout=60_000)
-    page.click("#stop")
+    page.wait_for_function(
+        """() => {
+          const stop = document.querySelector("#stop");
+          const runs = stop.checkVisibility();
+          if (runs) stop.click();
+          return runs;
+        }""",
+        timeout=60_000,
+    )
     page.wait_for_selector(DONE, timeout=60_000)
 
 
