@@ -673,6 +673,7 @@ def options(folders: tuple[str, str], *arguments: str) -> list[str]:
 
 TIMED = {
     *words("host seconds peak_memory_mb tokens_per_second decode_tokens_per_second ci95 setting"),
+    "plain_tokens_per_second",
     *words("first_seconds first_token_seconds speedup speedup_hf decode_speedup decode_speedup_hf"),
 }
 
