@@ -21,6 +21,7 @@ __version__ = VERSION
 
 _NAMES = {
     "decoding.generation": ("Generation", "Task"),
+    "models.grammar": ("Grammar",),
     "loading.pairs": ("Pair", "load_pair", "make_pair"),
     "decoding.loop": ("decode",),
     "trace.trace": ("Step", "Trace"),
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import load_pair as load_pair
     from ouroboros_core.loading.pairs import make_pair as make_pair
     from ouroboros_core.lookup.phrase_pool import PhrasePool as PhrasePool
+    from ouroboros_core.models.grammar import Grammar as Grammar
     from ouroboros_core.rules.match import verify as verify
     from ouroboros_core.sampling import Sampler as Sampler
     from ouroboros_core.sampling import Sampling as Sampling

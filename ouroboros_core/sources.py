@@ -102,6 +102,12 @@ class Source(StrEnum):
         "One of the target's runners-up from an earlier pass, confirmed.",
         *("↻", "#7F7F00", "#2f7f7f", "dotted", "an earlier pass's runner-up"),
     )
+    GRAMMAR = (
+        "grammar",
+        "forced by the grammar",
+        "The grammar allows no other token here, so no model had to guess.",
+        *("▬", "#332288", "#4b3fa8", "solid", "the grammar"),
+    )
     TARGET = (
         "target",
         "target alone",

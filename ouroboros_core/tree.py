@@ -76,6 +76,8 @@ class Provenance:
 
         depth: depth of the node, at least 1. Within a copy each token lengthens the match.
         """
+        if self.source is Source.GRAMMAR:
+            return 1.0
         rank = float(self.rank or 0)
         if self.confidence is not None:
             return min(0.98, max(0.02, self.confidence))

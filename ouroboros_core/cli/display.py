@@ -209,6 +209,7 @@ def report(summary: Summary, notes: Console) -> None:
         figures.append(
             f"under its generation_config.json: {metrics.in_words(trace.generation_config)}"
         )
+    figures += [f"under the grammar ({kind})" for kind in trace.grammar]
     name = escape(methods.label(trace.method, trace.hyperparameters))
     name += "" if summary.lossless else " (not lossless)"
     notes.print(f"{name}: " + ", ".join(figures) + f" [dim]({trace.environment.where})[/]")

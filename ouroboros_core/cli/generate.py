@@ -44,6 +44,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     options.add_method(parser)
     options.add_sampling(parser)
     options.add_generation_config(parser)
+    options.add_grammar(parser)
     options.add_pair(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
@@ -97,6 +98,7 @@ def run(arguments: argparse.Namespace) -> None:
     free = not (arguments.method or arguments.memory or arguments.prediction)
     arguments.method = arguments.method or methods.DEFAULT
     hyperparameters, sampling = options.read_method(arguments), options.read_sampling(arguments)
+    grammar = options.read_grammar(arguments)
     count = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 0)
     rounds = options.whole_number(arguments.repeats, "repeats", 1)
     prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
@@ -133,8 +135,18 @@ def run(arguments: argparse.Namespace) -> None:
         hyperparameters = options.read_method(arguments)
         notes.print(options.translates(pair))
     chat = bool(pair.tokenizer.chat_template) if arguments.chat is None else arguments.chat
-    asked = (prompt, arguments.method, hyperparameters, sampling, count)
-    task = Task(*asked, chat, (), prediction, arguments.record, arguments.generation_config)
+    task = Task(
+        prompt,
+        arguments.method,
+        hyperparameters,
+        sampling,
+        count,
+        chat,
+        prediction=prediction,
+        record=arguments.record,
+        generation_config=arguments.generation_config,
+        grammar=grammar,
+    )
     memory = _open_memory(arguments.memory, pair, task)
     cold = copy.deepcopy(memory)
     if arguments.compare:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.models.grammar import Grammar
 
 
 FOREIGN = "hf_universal"
@@ -210,6 +212,32 @@ def add_generation_config(parser: argparse.ArgumentParser) -> None:
             "transformers does (default: yes)"
         ),
     )
+
+
+def add_grammar(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "grammar", "the text follows it, and tokens that it forces are drafts (needs llguidance)"
+    ).add_mutually_exclusive_group()
+    group.add_argument(
+        "--json-schema", type=Path, metavar="FILE", help="the text is JSON that fits the schema"
+    )
+    group.add_argument("--regex", metavar="PATTERN", help="the whole text matches the pattern")
+    group.add_argument(
+        "--choices", nargs="+", metavar="TEXT", help="the text is one of these, as written"
+    )
+
+
+def read_grammar(arguments: argparse.Namespace) -> Grammar | None:
+    """Return the grammar that was asked for, or None."""
+    from ouroboros_core.models.grammar import Grammar
+
+    if arguments.json_schema:
+        return Grammar("json-schema", read_utf8(arguments.json_schema))
+    if arguments.regex:
+        return Grammar("regex", arguments.regex)
+    if arguments.choices:
+        return Grammar("choices", json.dumps(arguments.choices, ensure_ascii=False))
+    return None
 
 
 def read_sampling(arguments: argparse.Namespace) -> Sampling:

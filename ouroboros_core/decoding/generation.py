@@ -17,8 +17,10 @@ from ouroboros_core.loading.capacity import check_memory, check_text
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.parts.base import Method, Resources
+from ouroboros_core.methods.parts.forced import UnderGrammar
 from ouroboros_core.methods.parts.needs import Need
-from ouroboros_core.models.processed import ProcessedModel, Rules
+from ouroboros_core.models.grammar import Grammar, GrammarRules
+from ouroboros_core.models.processed import ProcessedModel, Rules, in_order
 from ouroboros_core.models.rules import for_vocabulary
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.settings import Hyperparameters
@@ -37,6 +39,8 @@ class Task:
     generation_config  apply the checkpoint's generation settings, such as a penalty, as
                        transformers' `generate` does; temperature, top_k and top_p always come from
                        `sampling`
+    grammar          the grammar that the text follows; tokens that it forces are drafts of every
+                     method but plain decoding
     """
 
     prompt: str
@@ -49,6 +53,7 @@ class Task:
     prediction: str = ""
     record: bool = False
     generation_config: bool = True
+    grammar: Grammar | None = None
 
     def plain(self) -> Task:
         """Return the task for the same text by plain decoding, the baseline."""
@@ -95,11 +100,18 @@ def _obeying(pair: Pair, rules: Rules | None) -> tuple[LanguageModel, LanguageMo
 
 def target_of(pair: Pair, trace: Trace) -> LanguageModel:
     """Return the target under the rules of a run, for a comparison with plain decoding."""
-    if not trace.generation_config:
-        return pair.target
-    stops = pair.stops(chat=trace.prompt.chat)
-    rules = pair.rules(trace.prompt.tokens, trace.max_new_tokens, stops)
+    prompt, stops = trace.prompt.tokens, pair.stops(chat=trace.prompt.chat)
+    rules = None
+    if trace.generation_config:
+        rules = pair.rules(prompt, trace.max_new_tokens, stops)
+    for kind, text in trace.grammar.items():
+        rules = in_order(rules, grammar_rules(pair, Grammar(kind, text), len(prompt), stops))
     return _obeying(pair, rules)[0]
+
+
+def grammar_rules(pair: Pair, grammar: Grammar, prompt: int, stops: frozenset[int]) -> GrammarRules:
+    """Return a grammar as rules of a pair's target for one text after `prompt` tokens."""
+    return GrammarRules(grammar, pair.tokenizer, pair.target.vocabulary, prompt, stops)
 
 
 def check_kept(memory: Memory, pair: Pair) -> None:
@@ -144,6 +156,10 @@ class Generation:
         rules = None
         if task.generation_config:
             rules = pair.rules(ids, task.max_new_tokens, self.stop_tokens)
+        forcing = None
+        if task.grammar is not None:
+            forcing = grammar_rules(pair, task.grammar, len(ids), self.stop_tokens)
+            rules = in_order(rules, forcing)
         self.target, draft = _obeying(pair, rules)
         self.model = self.target if plain is pair.target else draft or self.target
         self.steps: list[Step] = []
@@ -165,6 +181,8 @@ class Generation:
         method = methods.create(kind, task.hyperparameters, resources)
         # If an amount is 'auto', a Controller wraps the method and may leave out nodes.
         self._method = controlled(method, pair.costs)
+        if forcing is not None and kind.proposes:
+            self._method = UnderGrammar(self._method, forcing.forced)
         drafter = self._method.drafter
         self.draft_name = drafter.name if drafter and drafter is not self.model else None
         computing = [
@@ -245,6 +263,7 @@ class Generation:
             max_new_tokens=self.task.max_new_tokens,
             prediction=self.task.prediction,
             generation_config=self.pair.generation_config if self.task.generation_config else {},
+            grammar={self.task.grammar.kind: self.task.grammar.text} if self.task.grammar else {},
             corpus=self.pair.corpus.name
             if self.pair.corpus and Need.CORPUS in kind.needs | kind.uses
             else None,

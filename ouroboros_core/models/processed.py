@@ -23,6 +23,14 @@ Rules = Callable[[Sequence[int], npt.NDArray[np.floating]], npt.NDArray[np.float
 called `in_turn`."""
 
 
+def in_order(first: Rules | None, second: Rules) -> Rules:
+    """Return rules that apply two rules, one after the other."""
+    if first is None:
+        return second
+    before = first
+    return lambda text, logits: second(text, before(text, logits))
+
+
 class ProcessedEvaluation:
     """Outputs after the nodes of a tree with the rules applied: `argmax`, `confidence` and `logits`
     use the changed scores, which are computed on demand.

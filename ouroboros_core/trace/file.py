@@ -61,6 +61,8 @@ def read_run(text: str | bytes) -> tuple[Trace, Trace | None]:
             "must be a run with the same generation_config: other settings of the checkpoint make "
             "another text",
         )
+    if baseline.grammar != trace.grammar:
+        raise refusal(BASELINE, "must be a run under the same grammar: another one, another text")
     return trace, baseline
 
 
@@ -105,7 +107,7 @@ def _object(data: Any) -> dict[str, Any]:
             "open it with the program "
             "that wrote it"
         )
-    for name in ("pieces", "hyperparameters", "sampling", "generation_config"):
+    for name in ("pieces", "hyperparameters", "sampling", "generation_config", "grammar"):
         if isinstance(data.get(name), dict):
             at_most(len(data[name]), name, MAX_TOKENS if name == "pieces" else MAX_SETTINGS)
     return data

@@ -44,7 +44,9 @@ def origin(provenance: Provenance) -> str:
     """Where a proposal comes from, a sentence; empty if there is nothing to say."""
     clauses = []
     learned, earlier = provenance.learned, provenance.learned is Learned.HISTORY
-    if provenance.source is Source.COPY and earlier:
+    if provenance.source is Source.GRAMMAR:
+        clauses.append("the grammar allows no other token here")
+    elif provenance.source is Source.COPY and earlier:
         clauses.append("copied from the text of an earlier run")
     elif provenance.source is Source.RECYCLED and earlier:
         clauses.append("kept from an earlier run")

@@ -215,6 +215,7 @@ class Trace:
     corpus  the corpus that the method could look into
     generation_config  the checkpoint's own generation settings in force, such as a penalty; empty
                        if it has none, they were switched off, or `custom_generate` applied them
+    grammar  the grammar that the text follows, as {kind: text}, see `models.grammar`; empty without
     """
 
     method: Name
@@ -233,6 +234,7 @@ class Trace:
     prediction: LongText = ""
     corpus: Name | None = None
     generation_config: dict[str, bool | int | float | str] = field(default_factory=dict)
+    grammar: dict[Name, LongText] = field(default_factory=dict)
     version: int = VERSION
 
     @property

@@ -303,6 +303,7 @@ def caption(trace: Trace) -> View:
         conditions.append({"words": words_, "changed": True})
     if not trace.prompt.chat:
         conditions.append({"words": "no chat template", "changed": True})
+    conditions += [{"words": f"grammar: {kind}", "changed": True} for kind in trace.grammar]
     return {
         "prompt": trace.prompt.text,
         "chat": trace.prompt.chat,

@@ -94,6 +94,10 @@ def test_where_a_proposal_comes_from_is_told() -> None:
     assert origin(copy) == f"copied from token 3 of the predicted output; {behind} 1 token"
     copy = Provenance(Source.COPY, Learned.HISTORY, match=3)
     assert origin(copy) == f"copied from the text of an earlier run; {behind} 3 tokens"
+    forced = Provenance(Source.GRAMMAR, step=1, also=Source.DRAFT)
+    assert origin(forced) == (
+        "the grammar allows no other token here; also proposed as: draft model"
+    )
     recycled = Provenance(Source.RECYCLED, rank=2, also=Source.DRAFT)
     assert origin(recycled) == "candidate number 3; also proposed as: draft model"
     recycled = Provenance(Source.RECYCLED, Learned.HISTORY, 4, rank=1)

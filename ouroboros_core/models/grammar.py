@@ -1,0 +1,154 @@
+"""A grammar that a text must follow: a JSON schema, a regular expression or a list of choices.
+
+The package llguidance says which tokens may come next; this module turns that into rules of a model
+(see `models.processed`), so the loop, the acceptance rules and the trace need not know it. Where
+only one token may come next, it is a draft that costs nothing, see `methods.parts.forced`.
+
+Of the tokens that could begin a forced run, llguidance allows the one that the tokenizer itself
+would write, because models have seen no other. So plain decoding under a grammar takes the same
+tokens.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from transformers import PreTrainedTokenizerFast
+
+from ouroboros_core.errors import InvalidInput
+
+PACKAGE = "llguidance"
+EXTRA = "ouroboros-core[grammar]"
+COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+"""Options of JSON: with free blanks nothing is forced. A schema may say otherwise under
+`x-guidance`."""
+
+KINDS = ("json-schema", "regex", "choices")
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """A grammar as a user writes it.
+
+    kind  'json-schema', 'regex' or 'choices'
+    text  the schema as JSON; the pattern, in the syntax of Rust's `regex`; the choices, a JSON list
+          of texts
+    """
+
+    kind: str
+    text: str
+
+    def compiled(self, library: Any) -> str:
+        """Return the grammar for llguidance. Raises InvalidInput for a text of the wrong form."""
+        if self.kind not in KINDS:
+            known = ", ".join(KINDS)
+            raise InvalidInput(f"the kind of a grammar must be one of {known}, got {self.kind!r}")
+        if self.kind == "regex":
+            return str(library.LLMatcher.grammar_from_regex(self.text))
+        try:
+            content = json.loads(self.text)
+        except ValueError as error:
+            raise InvalidInput(f"the {self.kind} must be JSON: {error}") from None
+        if self.kind == "json-schema":
+            if not isinstance(content, dict):
+                raise InvalidInput('the JSON schema must be an object, such as {"type": "object"}')
+            return str(library.LLMatcher.grammar_from_json_schema(content, defaults=COMPACT))
+        if not (isinstance(content, list) and content and all(isinstance(c, str) for c in content)):
+            raise InvalidInput("the choices must be a list of texts with at least one text")
+        if not all(content):
+            raise InvalidInput("a choice must have at least one character, got an empty one")
+        options = " | ".join(json.dumps(choice, ensure_ascii=False) for choice in content)
+        return str(library.LLMatcher.grammar_from_lark(f"start: {options}"))
+
+
+class GrammarRules:
+    """A grammar over one text, as `Rules` of a model: logits of forbidden tokens become -inf."""
+
+    def __init__(
+        self, grammar: Grammar, tokenizer: Any, vocabulary: int, prompt: int, stops: frozenset[int]
+    ) -> None:
+        """
+        vocabulary  token ids of the target
+        prompt      tokens before the text that must follow the grammar
+        stops       tokens that may end the text where the grammar allows an end, at least one
+
+        Raises InvalidInput without llguidance, for a tokenizer that it cannot read and for a
+        grammar that it cannot follow.
+        """
+        library = _library()
+        self._prompt, self._stops = prompt, stops
+        self._matcher = library.LLMatcher(
+            _tokenizer(tokenizer, vocabulary, stops), grammar.compiled(library), log_level=0
+        )
+        if self._matcher.is_error():
+            reason = " ".join(self._matcher.get_error().split())
+            raise InvalidInput(f"the {grammar.kind} cannot be used: {reason}")
+        self._consumed: list[int] = []
+
+    def __call__(
+        self, text: Sequence[int], logits: npt.NDArray[np.floating]
+    ) -> npt.NDArray[np.floating]:
+        if not self._move(text):
+            return logits
+        bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
+        allowed = np.unpackbits(bits, bitorder="little")[: len(logits)].astype(np.bool_)
+        allowed = np.pad(allowed, (0, len(logits) - len(allowed)))
+        changed = np.where(allowed, logits, -np.inf).astype(logits.dtype)
+        # A draft with fewer rows may be unable to write any of them: its guess will be refused.
+        return changed if np.isfinite(changed).any() else logits
+
+    def forced(self, text: Sequence[int]) -> list[int]:
+        """Return the token ids that must come next, as long as there is no choice."""
+        return list(self._matcher.compute_ff_tokens()) if self._move(text) else []
+
+    def _move(self, text: Sequence[int]) -> bool:
+        """Bring the matcher to the end of a text. Return False, and leave it where the text does
+        follow the grammar, if the text does not or has ended."""
+        written = list(text[self._prompt :])
+        if not self._stops.isdisjoint(written):
+            return False
+        pairs = zip(written, self._consumed, strict=False)
+        same = next((n for n, (ours, theirs) in enumerate(pairs) if ours != theirs), None)
+        if same is None:
+            same = min(len(written), len(self._consumed))
+        self._matcher.rollback(len(self._consumed) - same)
+        del self._consumed[same:]
+        rest = written[same:]
+        if self._matcher.validate_tokens(rest) < len(rest):  # a token that it refuses is fatal
+            return False
+        self._matcher.consume_tokens(rest)
+        self._consumed += rest
+        return True
+
+
+def _library() -> Any:
+    try:
+        library = importlib.import_module(PACKAGE)
+        importlib.import_module(f"{PACKAGE}.hf")
+    except ImportError:
+        raise InvalidInput(
+            f"a grammar needs the package {PACKAGE}: install it with `python -m pip install "
+            f"'{EXTRA}'`, or leave the grammar out"
+        ) from None
+    return library
+
+
+def _tokenizer(tokenizer: Any, vocabulary: int, stops: frozenset[int]) -> Any:
+    """Return llguidance's form of a tokenizer. It takes about a second, so it is made once."""
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise InvalidInput(
+            f"a grammar needs a fast tokenizer, got {type(tokenizer).__name__}: convert it to a "
+            "tokenizer.json, or leave the grammar out"
+        )
+    known = tokenizer.__dict__.setdefault("_ouroboros_grammar", {})
+    size, ends = max(vocabulary, len(tokenizer)), tuple(sorted(stops))
+    if (size, ends) not in known:
+        make = _library().hf.from_tokenizer
+        known[size, ends] = make(tokenizer, n_vocab=size, eos_token=list(ends))
+    return known[size, ends]

@@ -1,0 +1,233 @@
+"""Text under a grammar is that of plain decoding under it, for every method and rule; forced tokens
+save passes."""
+
+from __future__ import annotations
+
+import collections
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ouroboros_core import Generation, Grammar, Sampling, Task, load_pair, methods
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.models.grammar import GrammarRules
+from ouroboros_core.sources import Source
+from ouroboros_core.trace.file import read_run
+from ouroboros_core.trace.trace import Trace
+from tests.commands import Ask, words
+from tests.folders import save
+
+CALL = {
+    "type": "object",
+    "properties": {
+        "name": {"enum": ["get_weather"]},
+        "arguments": {
+            "type": "object",
+            "properties": {
+                "city": {"type": "string", "maxLength": 20},
+                "unit": {"enum": ["celsius", "fahrenheit"]},
+            },
+            "required": ["city", "unit"],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["name", "arguments"],
+    "additionalProperties": False,
+}
+SCHEMA = Grammar("json-schema", json.dumps(CALL))
+GRAMMARS = [
+    Grammar("json-schema", json.dumps({"type": "array", "items": {"type": "boolean"}})),
+    Grammar("regex", "the cat( sat)+ on the (mat|naïve café)\\."),
+    Grammar("choices", json.dumps(["def f(x):", "def f(x, y):", "你好", '"\\n"'])),
+]
+ABLE = ["speculative", "ouroboros", "union", "eagle2", "sam", "token_recycling", "lookahead"]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """Two tiny models that differ, with a real tokenizer."""
+    folder = tmp_path_factory.mktemp("pair")
+    names = save(folder / "target"), save(folder / "draft", seed=1)
+    return load_pair(*names, device="cpu", dtype="float32")
+
+
+def run(
+    pair: Pair, method: str, grammar: Grammar | None, count: int = 24, **sampling: Any
+) -> Trace:
+    settings = methods.get(method).Hyperparameters()
+    asked = ("The cat", method, settings, Sampling(**sampling), count, False)
+    return Generation(pair, Task(*asked, grammar=grammar)).run()
+
+
+def answer(trace: Trace) -> str:
+    """The text without the stop token that ends it."""
+    assert trace.ending == "stop token"
+    return "".join(trace.texts[:-1])
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("method", ABLE)
+def test_every_method_writes_the_plain_text_in_fewer_passes(
+    embedded_pair: Pair, method: str
+) -> None:
+    def call(method: str) -> Trace:
+        settings = methods.get(method).Hyperparameters()
+        prompt = "Call the tool that gives the weather in Paris. Answer with JSON."
+        return Generation(
+            embedded_pair,
+            Task(prompt, method, settings, Sampling(), 60, grammar=SCHEMA),
+        ).run()
+
+    plain, found = call("autoregressive"), call(method)
+    assert found.text == plain.text
+    assert json.loads(answer(found))["name"] == "get_weather"
+    forced = sum(
+        step.tree.provenance[node].source is Source.GRAMMAR
+        for step in found.steps
+        for node in step.path
+    )
+    assert forced >= 15
+    assert len(found.steps) <= len(plain.steps) - forced
+    assert not any(len(step.tree) > 1 for step in plain.steps), "plain decoding drafts nothing"
+
+
+@pytest.mark.parametrize("grammar", GRAMMARS, ids=lambda grammar: grammar.kind)
+@pytest.mark.parametrize("method", ["speculative", "ouroboros", "union"])
+@pytest.mark.parametrize("temperature", [0.0, 1.5])
+def test_random_models_write_plain_text_under_any_grammar(
+    pair: Pair, method: str, grammar: Grammar, temperature: float
+) -> None:
+    for seed in range(3):
+        sampling: dict[str, Any] = {"temperature": temperature, "seed": seed, "acceptance": "match"}
+        plain = run(pair, "autoregressive", grammar, **sampling)
+        assert run(pair, method, grammar, **sampling).tokens == plain.tokens
+        if grammar.kind == "choices":
+            assert answer(plain) in json.loads(grammar.text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["speculative", "union"])
+def test_rejection_keeps_the_distribution_of_plain_decoding_under_the_grammar(
+    pair: Pair, method: str
+) -> None:
+    """Against the product of the target's masked probabilities, of six texts."""
+    grammar = Grammar("regex", "(a|b|c)(x|y)z")
+    texts = [one + two + "z" for one in "abc" for two in "xy"]
+    ids = [pair.tokenizer.encode(text, add_special_tokens=False) for text in texts]
+    assert {len(one) for one in ids} == {3}, "one way to write each"
+    prompt = tuple(pair.encode("The cat", chat=False))
+    rules = GrammarRules(
+        grammar, pair.tokenizer, pair.target.vocabulary, len(prompt), pair.stops(chat=False)
+    )
+    expected = []
+    for one in ids:
+        likelihood = 1.0
+        for place, token in enumerate(one):
+            before = (*prompt, *one[:place])
+            scores = rules(before, pair.target.plain(before)).astype(np.float64)
+            weights = np.exp(scores - scores.max())
+            likelihood *= weights[token] / weights.sum()
+        expected.append(likelihood)
+    assert sum(expected) == pytest.approx(1)
+    draws = 1500
+    counts = collections.Counter(
+        run(pair, method, grammar, 3, temperature=1.0, seed=seed, acceptance="rejection").text
+        for seed in range(draws)
+    )
+    assert set(counts) <= set(texts)
+    squares = [
+        (counts[text] - draws * share) ** 2 / (draws * share)
+        for text, share in zip(texts, expected, strict=True)
+    ]
+    assert sum(squares) < 20.5, "chi-square with 5 degrees of freedom, p = 0.001"
+
+
+def test_moving_to_and_fro_gives_the_scores_of_a_new_matcher(pair: Pair) -> None:
+    rng = random.Random(3)
+    size, stops = pair.target.vocabulary, pair.stops(chat=False)
+    prompt = (1, 2)
+
+    def fresh() -> GrammarRules:
+        return GrammarRules(GRAMMARS[1], pair.tokenizer, size, len(prompt), stops)
+
+    moved, logits = fresh(), np.zeros(size, np.float32)
+    ids = pair.tokenizer.encode("the cat sat sat on the mat.", add_special_tokens=False)
+    for _ in range(60):
+        text = [*prompt, *ids[: rng.randrange(len(ids) + 1)]]
+        if rng.random() < 0.3:
+            text.append(rng.randrange(size))
+        assert (moved(text, logits) == fresh()(text, logits)).all()
+        assert moved.forced(text) == fresh().forced(text)
+
+
+def test_a_draft_that_can_write_no_allowed_token_keeps_its_scores(pair: Pair) -> None:
+    rules = GrammarRules(
+        GRAMMARS[1], pair.tokenizer, pair.target.vocabulary, 0, pair.stops(chat=False)
+    )
+    few = np.full(pair.target.vocabulary, -np.inf, np.float32)
+    few[5] = 1.0
+    allowed = rules((), np.zeros_like(few))
+    assert allowed[5] == -np.inf
+    assert (rules((), few) == few).all()
+
+
+@pytest.mark.parametrize(
+    ("grammar", "problem"),
+    [
+        (Grammar("regex", "("), "the regex cannot be used: .*unclosed group"),
+        (Grammar("json-schema", "{"), "the json-schema must be JSON"),
+        (Grammar("json-schema", "[]"), "must be an object"),
+        (Grammar("json-schema", '{"type": "number!"}'), "the json-schema cannot be used"),
+        (Grammar("choices", "[]"), "at least one text"),
+        (Grammar("choices", '["a", ""]'), "at least one character"),
+        (Grammar("bnf", "x"), "must be one of json-schema, regex, choices, got 'bnf'"),
+    ],
+)
+def test_a_wrong_grammar_is_refused_in_a_sentence(
+    pair: Pair, grammar: Grammar, problem: str
+) -> None:
+    with pytest.raises(InvalidInput, match=problem):
+        run(pair, "speculative", grammar)
+
+
+def test_without_the_package_the_message_names_what_to_install(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "llguidance", None)
+    with pytest.raises(InvalidInput, match=r"pip install 'ouroboros-core\[grammar\]'"):
+        run(pair, "speculative", GRAMMARS[0])
+
+
+def test_a_tokenizer_that_is_not_fast_is_refused(pair: Pair) -> None:
+    with pytest.raises(InvalidInput, match="needs a fast tokenizer, got object"):
+        GrammarRules(GRAMMARS[0], object(), 10, 0, frozenset({1}))
+
+
+def test_the_command_follows_a_schema_and_its_trace_opens(
+    ouroboros: Ask, pair: Pair, tmp_path: Path
+) -> None:
+    folder = tmp_path / "models"
+    names = save(folder / "target"), save(folder / "draft", seed=1)
+    schema, out = tmp_path / "schema.json", tmp_path / "trace.json"
+    schema.write_text(json.dumps(CALL), encoding="utf-8")
+    asked = (
+        f"--target {names[0]} --draft {names[1]} --dtype float32 --prompt Hi --max-new-tokens 99"
+    )
+    said = ouroboros(*words(f"generate {asked} --json-schema {schema} --json {out}"))
+    assert '{"name": "get_weather", "arguments": {"city": "' in said.stdout
+    assert "under the grammar (json-schema)" in said.stderr
+    trace, _ = read_run(out.read_bytes())
+    assert trace.grammar == {"json-schema": json.dumps(CALL)}
+    plain = run(pair, "autoregressive", None)
+    file = json.loads(out.read_bytes()) | {"baseline": json.loads(plain.to_json())}
+    file["baseline"]["prompt"] = file["prompt"]
+    with pytest.raises(InvalidInput, match="under the same grammar"):
+        read_run(json.dumps(file).encode())
+    refused = ouroboros(*words(f"generate {asked} --regex x --choices yes no"))
+    assert "not allowed with argument" in refused.stderr
