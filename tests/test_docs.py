@@ -295,3 +295,12 @@ def test_the_site_is_built_strictly_and_fetches_nothing_from_elsewhere(tmp_path:
     for name, home in ouroboros_core._HOMES.items():
         assert f'id="ouroboros_core.{home}.{name}"' in api, name
     assert (tmp_path / "assets" / "screenshots" / "watch-1440-light.png").exists()
+
+
+def test_the_page_on_the_field_names_every_method_and_no_other() -> None:
+    """A method that is added says there which engine has it, or that none does."""
+    known = set(methods.available())
+    rows = re.findall(r"^\| [^|]+ \| [^|]+ \| ([^|]+) \|[^|\n]*\|$", TEXTS["docs/field.md"], re.M)
+    here = {name for cell in rows for name in re.findall(r"`(\w+)`", cell)}
+    assert len(rows) > 35 and here <= known
+    assert known <= set(re.findall(r"`(\w+)`", TEXTS["docs/field.md"]))
