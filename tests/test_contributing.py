@@ -36,7 +36,8 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "echo": {"num_tokens": WIDTH | {"help": "Tokens copied from each position."}},
     "several": {
         "gamma": WIDTH | {"help": "Tokens of each draft."},
-        "candidates": {**WIDTH, "default": 2, "max": 8, "help": "Drafts per step; one where greedy."},
+        "candidates": WIDTH
+        | {"default": 2, "max": 8, "help": "Drafts per step; one where greedy."},
     },
 }
 """The guide's methods by id, and their settings by name."""
