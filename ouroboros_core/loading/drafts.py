@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,7 +136,7 @@ def load_draft(
     index = folder / INDEX
     outputs = _read_outputs(folder)
     if (
-        index.exists()
+        os.path.isfile(index)  # the name of a folder can be too long for a path
         and json.loads(index.read_text(encoding="utf-8")).get("metadata", {}).get("embeddings")
         == SHARED
     ):
@@ -165,7 +166,7 @@ def _read_outputs(folder: Path) -> list[int] | None:
     from safetensors.torch import load_file
 
     file = folder / OUTPUTS
-    return load_file(file)["outputs"].tolist() if file.exists() else None
+    return load_file(file)["outputs"].tolist() if os.path.isfile(file) else None
 
 
 def join_draft(

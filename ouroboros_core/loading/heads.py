@@ -14,6 +14,7 @@ states, modeling_llama_kv.py.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,7 +183,7 @@ def _weights(name: str) -> Path:
 def _folder_content(name: str) -> str:
     """Name some files of a local folder."""
     folder = Path(name).expanduser()
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         return ""
     return f"Found: {_some((p.name for p in folder.iterdir()), 8) or 'nothing'}; "
 

@@ -406,9 +406,9 @@ def load_target(
     for `load_pair`."""
     where = choose_device(device)
     folder = str(embedded.ensure_target()) if target is None else target
-    name = embedded.FOLDER if target is None else short_name(folder)
     kind, free = choose_dtype(dtype, where), device == "auto"
     model = load_model(folder, kind, where, device_map, quantize, may_spread=free)
+    name = embedded.FOLDER if target is None else short_name(folder)
     if unapplied := unapplied_settings(model):
         asked = ", ".join(f"{setting} {value}" for setting, value in unapplied.items())
         log.warning("the generation_config.json of %s: %s is not applied here", name, asked)

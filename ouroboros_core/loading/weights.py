@@ -4,6 +4,7 @@ no code from a repository."""
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -33,13 +34,13 @@ def _source(name: str) -> dict[str, Any]:
     """Return the arguments of from_pretrained for a folder, a GGUF file, a Hub id, or
     `repository:file.gguf`."""
     path = Path(name).expanduser()
-    if path.suffix == ".gguf" and path.exists():
+    if path.suffix == ".gguf" and os.path.exists(path):
         return {
             "pretrained_model_name_or_path": str(path.parent),
             "gguf_file": path.name,
             "local_files_only": True,
         }
-    if path.is_dir():
+    if os.path.isdir(path):  # a name can be too long for a path
         return {"pretrained_model_name_or_path": str(path), "local_files_only": True}
     if name.startswith((".", "/", "~")):
         raise InvalidInput(f"there is no model folder or GGUF file {name}")
@@ -174,7 +175,7 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
 
 def short_name(name: str) -> str:
     path = Path(name)
-    return path.name if path.exists() else name
+    return path.name if os.path.exists(path) else name
 
 
 def stop_tokens(

@@ -446,5 +446,5 @@ def test_in_forced_colours_controls_are_seen_and_what_is_chosen_can_be_told(
             found["chosen"] and found["others"] and not set(found["chosen"]) & set(found["others"])
         ), (tab, found)
         if tab == "Watch":
-            assert found["counts"][1] >= 4 and len(found["chosen"]) == 2, "the tab and the toggle"
+            assert found["counts"][1] >= 4 and len(found["chosen"]) >= 2, "the tab and the toggle"
     page.close()

@@ -181,10 +181,8 @@ def test_the_prose_of_a_translated_page_is_all_translated(tmp_path: Path) -> Non
     ):
         page = browser.new_page()
         page.goto(url)
-        for tab in ("Sweep", "Recorded runs", "Drafts and models", "Learn"):
+        for tab in ("Recorded runs", "Drafts and models", "Learn"):
             open_tab(page, tab)
-            if tab == "Sweep":
-                page.get_by_role("button", name="More").locator("visible=true").click()
             page.get_by_text("⟦").locator("visible=true").first.wait_for()
             page.wait_for_timeout(700)
         for selector in SHOWING:

@@ -57,7 +57,7 @@ export class TokenStage {
     this.legend = new Legend(root, looks, (faded) => this.charts.fade(faded));
     this.timeline = new Timeline(
       this.part("timeline"),
-      this.charts.bars,
+      this.part("moments"),
       (step, phase) => this.moment(step, phase),
       (seconds) => this.tick(seconds),
     );

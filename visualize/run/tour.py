@@ -41,7 +41,7 @@ class Tour:
         """Play up to a second of the run."""
         self.points.append((self.length + within, second))
 
-    def say(self, words: str) -> None:
+    def caption(self, words: str) -> None:
         """Begin a caption here."""
         self.captions.append((self.length, words))
 
@@ -72,20 +72,20 @@ def tour(summary: Summary, piece: Piece) -> Tour:
     longest, made = longest_step(trace), Tour()
     for index in sorted({*range(min(SLOW_STEPS, len(ends))), longest}):
         step = trace.steps[index]
-        made.say(_step_in_words(step, piece) if index < SLOW_STEPS else "")
+        made.caption(_step_in_words(step, piece) if index < SLOW_STEPS else "")
         made.go(ends[index], SLOW if index < SLOW_STEPS else APPROACH)
         if index == longest:
-            made.say(_halt_in_words(summary, ends[index], len(step.tokens)))
+            made.caption(_halt_in_words(summary, ends[index], len(step.tokens)))
             made.go(ends[index], HALT)
-    made.say("")
+    made.caption("")
     made.go(ends[-1], REST_OF_RUN)
     if plain is not None and plain.seconds > ends[-1]:
-        made.say(
+        made.caption(
             f"All {counted(summary.tokens, 'token')} after {ends[-1]:.1f} s. Plain decoding needs "
             f"{plain.seconds - ends[-1]:.1f} s more."
         )
         made.go(plain.seconds, REST_OF_PLAIN)
-    made.say(_halt_in_words(summary, ends[longest], len(trace.steps[longest].tokens)))
+    made.caption(_halt_in_words(summary, ends[longest], len(trace.steps[longest].tokens)))
     return made
 
 

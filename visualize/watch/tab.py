@@ -359,18 +359,19 @@ class WatchPanel:
     def _save(
         self, event: gr.EventData, session: Session, pair: str, gathered: Any
     ) -> dict[str, Any]:
-        """Return a file of the run that is shown; or a link to it, if it was recorded, else to the
-        inputs as they are."""
+        """Return a file of the run that is shown; or a link to it, if it was recorded and the inputs
+        ask for it, else to the inputs as they are."""
         run = session.shown or self.first
         name = session.recorded if session.shown else RECORDED
         try:
             kind = field(event, "kind", str)
             if kind != "link":
                 shown = saving.file(kind, *run, session.difference)
-            elif name:
+                return {"seq": time.time_ns(), **shown}
+            task, _ = self.inputs.read(gathered)
+            if name and permalink.of_task(task) == permalink.of(run[0]):
                 shown = saving.recorded_link(name, run[0])
             else:
-                task, _ = self.inputs.read(gathered)
                 loaded = self.runner.models.if_loaded(pair)
                 shown = saving.link(task, loaded.target.name if loaded else "")
         except OuroborosError as error:

@@ -19,6 +19,7 @@ from ouroboros_core.cli import main
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import (
     InvalidInput,
+    OuroborosError,
     UnsupportedModel,
     VocabularyMismatch,
     WeightsUnavailable,
@@ -213,6 +214,10 @@ def test_what_cannot_be_loaded_says_why(tmp_path: Path) -> None:
         load_pair(str(damaged), device="cpu")
     with pytest.raises(InvalidInput, match=r"there is no model folder or GGUF file \./nowhere"):
         load_pair("./nowhere", device="cpu")
+    for long in ("0" * 5000, "a/" + "b" * 5000):  # no file can have that name
+        for part in ("target", "draft", "corpus"):
+            with pytest.raises(OuroborosError):
+                load_pair(**{part: long}, device="cpu")
     unknown = Path(save(tmp_path / "unknown"))
     (unknown / "config.json").write_text(json.dumps({"model_type": "oracle"}), encoding="utf-8")
     with pytest.raises((UnsupportedModel, WeightsUnavailable), match="oracle") as told:
