@@ -359,8 +359,8 @@ class WatchPanel:
     def _save(
         self, event: gr.EventData, session: Session, pair: str, gathered: Any
     ) -> dict[str, Any]:
-        """Return a file of the run that is shown; or a link to it, if it was recorded and the inputs
-        ask for it, else to the inputs as they are."""
+        """Return a file of the run that is shown, or a link: to this run if it was recorded and the
+        inputs ask for it, else to the inputs as they are."""
         run = session.shown or self.first
         name = session.recorded if session.shown else RECORDED
         try:
