@@ -4,6 +4,7 @@ steps         the milliseconds of a step in passes of target and draft, and besi
 passes        the milliseconds of a forward pass of the embedded pair by rows
 ablation      what each piece of the adaptive policy earns
 draft_length  predicted speedups of draft lengths beside measured ones
+grammar       speedups where the text follows a JSON schema
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-NAMES = ("steps", "passes", "ablation", "draft_length")
+NAMES = ("steps", "passes", "ablation", "draft_length", "grammar")
 
 
 def main() -> None:
