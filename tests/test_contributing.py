@@ -59,10 +59,14 @@ print(json.dumps({"methods": offered, "settings": settings}))
 
 
 def commands(text: str) -> list[str]:
-    """The lines of the blocks of shell commands, without their comments."""
+    """The lines of the blocks of shell commands, without their comments; `ouroboros` as a module
+    of the virtual environment's Python, which needs no installed command."""
     blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    lines = (line for block in blocks for line in block.splitlines())
-    return [shlex.join(shlex.split(line, comments=True)) for line in lines]
+    lines = [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]
+    module = [PYTHON, "-m", "ouroboros_core"]
+    return [
+        shlex.join(module + words[1:] if words[0] == "ouroboros" else words) for words in lines
+    ]
 
 
 def example_files() -> dict[str, str]:
@@ -233,10 +237,10 @@ def test_the_documents_are_right_once_they_are_generated_anew(copy: Copy) -> Non
     """Nothing was measured of the methods: the benchmark's table has dashes. Their pages are begun
     and stand in the navigation."""
     assert copy.answer("scripts.documents").returncode == 0
-    names = ("README.md", "mkdocs.yml", "docs/methods/index.md", "docs/benchmarks.md")
+    names = ("docs/concepts.md", "mkdocs.yml", "docs/methods/index.md", "docs/benchmarks.md")
     said = {name: (copy.folder / name).read_text(encoding="utf-8") for name in names}
     for method, name in NAMES.items():
-        assert f"[{name}](docs/methods/{method}.md) `{method}`" in said["README.md"]
+        assert f"[{name}](methods/{method}.md) `{method}`" in said["docs/concepts.md"]
         assert f"| [`{method}`]({method}.md): {name}" in said["docs/methods/index.md"]
         assert f"- {name}: methods/{method}.md\n" in said["mkdocs.yml"]
         assert f"| `{method}` | – | – | – |" in said["docs/benchmarks.md"]

@@ -57,17 +57,16 @@ def test_a_stale_part_is_found_and_written_anew(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert documents.stale(tmp_path) == []
-    readme = tmp_path / "README.md"
-    readme.write_text(
-        re.sub(r"^\| text and corpora .*\n", "", made["README.md"], flags=re.MULTILINE),
-        encoding="utf-8",
+    concepts = made["docs/concepts.md"]
+    (tmp_path / "docs/concepts.md").write_text(
+        re.sub(r"^\| text and corpora .*\n", "", concepts, flags=re.MULTILINE), encoding="utf-8"
     )
     (tmp_path / "docs/methods/cape.md").unlink()
     (tmp_path / "docs/methods/sam.svg").write_text("<svg/>", encoding="utf-8")
-    changed = {"README.md", "docs/methods/cape.md", "docs/methods/sam.svg"}
+    changed = {"docs/concepts.md", "docs/methods/cape.md", "docs/methods/sam.svg"}
     assert set(documents.stale(tmp_path)) == changed
     anew = documents.documents(tmp_path)
-    assert anew["README.md"] == made["README.md"]
+    assert anew["docs/concepts.md"] == concepts
     assert anew["docs/methods/sam.svg"] == made["docs/methods/sam.svg"]
     stub = anew["docs/methods/cape.md"]
     assert stub.startswith("# CaPE\n") and "| `max_candidates` | `8` | 1 to 8 |" in stub
