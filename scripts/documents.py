@@ -24,7 +24,6 @@ from typing import Any
 
 import ouroboros_core
 from ouroboros_core import cli, methods, rules
-from ouroboros_core.benchmark import draft_shapes
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
 from ouroboros_core.integrations.tree_svg import parse, picture
@@ -174,7 +173,7 @@ def rules_table() -> str:
 
 
 def drafts_section() -> str:
-    """Return the drafts that ship, by the records of their training, and the table of shapes."""
+    """Return the drafts that ship, by the records of their training."""
     lines = [
         "| folder | what | answer tokens trained on | held-out agreement, 1, 2, 3 tokens ahead | "
         "MB |",
@@ -189,9 +188,7 @@ def drafts_section() -> str:
             f"| [{name}](../assets/models/{name}/README.md) | {record['shape']} | "
             f"{last['tokens']:,} | {agreement} | {size:.1f} |"
         )
-    measured = assets() / "models" / "shapes.json"
-    shapes = ["", draft_shapes.table(draft_shapes.read(measured))] if measured.exists() else []
-    return "\n".join([*lines, *shapes, ""])
+    return "\n".join([*lines, ""])
 
 
 def _quoted(numbers: dict[str, Any], name: str, scale: float) -> str:
@@ -322,7 +319,7 @@ def _command(
 
 def _flag(row: str) -> str:
     """Return the flag of an argument's line."""
-    return f"`{row.split('`')[1].split(' ')[0]}`"
+    return f"`{row.split('`')[1].partition(' ')[0]}`"
 
 
 def _whole(summary: str) -> str:
@@ -343,7 +340,7 @@ def _rows(parser: argparse.ArgumentParser) -> list[str]:
     known = (kind.Hyperparameters.settings() for kind in methods.available().values())
     settings = {name for names in known for name in names}
     return [
-        f"* `{_named(action)}`: {_explained(parser, action)}"
+        _item(f"`{_named(action)}`: {_explained(parser, action)}")
         for action in parser._actions
         if not isinstance(action, kinds)
         and action.help != argparse.SUPPRESS
@@ -354,6 +351,12 @@ def _rows(parser: argparse.ArgumentParser) -> list[str]:
 def _listed(rows: Sequence[str], title: str = "") -> str:
     head = [f"{title}:\n"] if title else []
     return "\n".join([*head, *rows, ""]) if rows else ""
+
+
+def _item(text: str) -> str:
+    """Return an item of a list in lines of at most 140 characters."""
+    form: dict[str, Any] = {"subsequent_indent": "  ", "break_on_hyphens": False}
+    return textwrap.fill(f"* {text}", 140, break_long_words=False, **form)
 
 
 def _named(action: argparse.Action) -> str:
@@ -405,7 +408,7 @@ def schema_tables() -> str:
         for field, kind in entry.get("properties", {}).items():
             default = "" if field in entry.get("required", ()) else f" (default {_value(kind)})"
             text = f": {helps[field]}" if field in helps else ""
-            lines.append(f"* `{field}`, {_kind(kind)}{default}{text}")
+            lines.append(_item(f"`{field}`, {_kind(kind)}{default}{text}"))
         lines.append("")
     return "\n".join(lines)
 
@@ -460,7 +463,7 @@ def questions() -> str:
     lines = ["| | question | answer | where |", "|---:|---|---|---|"]
     for number, question in enumerate(lessons.questions(), 1):
         title = lessons.chapters()[question["chapter"]]["title"]
-        stop = f"chapter {question['chapter'] + 1}, *{title}*, stop {question['stop'] + 1}"
+        stop = f"*{title}*, stop {question['stop'] + 1}"
         cells = (str(number), question["words"], question["answer"], stop)
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"
@@ -475,7 +478,6 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/page.md": {"legend": legend, "charts": charts},
     "docs/benchmarks.md": {
         "bench": measured_tables.bench_section,
-        "sam": measured_tables.sam_section,
         "pairs": measured_tables.pairs_section,
     },
     "docs/training.md": {"drafts": drafts_section},

@@ -15,16 +15,6 @@ from ouroboros_core.benchmark import llama_cpp, report
 from ouroboros_core.environment import processor_name
 from ouroboros_core.locations import assets
 
-SEED_TABLE = {
-    "PLD": "prompt_lookup",
-    "SAM": "sam[auxiliary=none]",
-    "Token Recycling": "token_recycling",
-    "SAM[Token Recycling]": "sam",
-    "EAGLE-2": "eagle2",
-    "SAM[EAGLE-2]": "sam[auxiliary=eagle2]",
-}
-"""The methods of SAM-Decoding's table, and what they are called here."""
-
 COMPARED = ("union", "speculative", "eagle2", "prompt_lookup", "sam")
 """Columns of the table of tasks: the default, a draft model, a head, and two methods without."""
 
@@ -46,7 +36,6 @@ TASKS = {
     "similar": "questions in series",
 }
 """Groups of prompts, and what a user calls them."""
-
 
 
 def result() -> str:
@@ -98,8 +87,8 @@ def _below() -> str:
     data = _benchmark()
     settings, environment = data["settings"], data["environment"]
     return (
-        f"Tokens per second, with the time to read the prompt; {environment['threads']} threads, at "
-        f"most {settings['max_new_tokens']} new tokens, version {environment['ouroboros']}. In "
+        f"Tokens per second, with the time to read the prompt; {environment['threads']} threads, "
+        f"at most {settings['max_new_tokens']} new tokens, version {environment['ouroboros']}. In "
         f"brackets: plain decoding over transformers, and the method over plain decoding with its "
         f"95% interval. {equal:,} of {texts:,} texts of our methods equal plain decoding's."
     )
@@ -238,20 +227,3 @@ def unmeasured(measured: Iterable[str]) -> list[str]:
     rows = {name.partition("[")[0] for name in measured}
     names = [name for name in methods.available() if not name.startswith("hf_")]
     return [name for name in names if name not in rows]
-
-
-def sam_section() -> str:
-    """Return SAM-Decoding's table on our pair."""
-    rows = {(row.method, row.group): row for row in report.read_rows(_benchmark()["rows"])}
-    lines = [
-        "| SAM-Decoding's name | here | tokens per pass | speedup [95%] | over hf-greedy |",
-        "|---|---|---:|---:|---:|",
-    ]
-    for name, method in SEED_TABLE.items():
-        row = rows[method, report.OVERALL]
-        low, high = row.ci95
-        lines.append(
-            f"| {name} | `{method}` | {row.tokens_per_pass:.2f} | "
-            f"{row.speedup:.2f} [{low:.2f}, {high:.2f}] | {report.shown(row.speedup_hf)} |"
-        )
-    return "\n".join(lines) + "\n"

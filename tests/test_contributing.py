@@ -36,7 +36,12 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "echo": {"num_tokens": WIDTH | {"help": "Tokens copied from each position."}},
     "several": {
         "gamma": WIDTH | {"help": "Tokens of each draft."},
-        "candidates": {**WIDTH, "default": 2, "max": 8, "help": "Drafts per step; one where greedy."},
+        "candidates": {
+            **WIDTH,
+            "default": 2,
+            "max": 8,
+            "help": "Drafts per step; one where greedy.",
+        },
     },
 }
 """The guide's methods by id, and their settings by name."""
@@ -64,9 +69,7 @@ def commands(text: str) -> list[str]:
     blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     lines = [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]
     module = [PYTHON, "-m", "ouroboros_core"]
-    return [
-        shlex.join(module + words[1:] if words[0] == "ouroboros" else words) for words in lines
-    ]
+    return [shlex.join(module + words[1:] if words[0] == "ouroboros" else words) for words in lines]
 
 
 def example_files() -> dict[str, str]:
