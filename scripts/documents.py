@@ -135,7 +135,7 @@ def facts_of(method: dict[str, Any]) -> str:
     name = f"`{method['id']}`" + (" (the default method)" if method["default"] else "")
     source = source if method["paper"] else "this project"
     code = f"`ouroboros_core/methods/{method['id']}.py`"
-    return f"{name}. Needs: {needs}. Source: {source}. Code: {code}.\n"
+    return _filled(f"{name}. Needs: {needs}. Source: {source}. Code: {code}.") + "\n"
 
 
 def settings_of(method: dict[str, Any]) -> str:
@@ -355,8 +355,13 @@ def _listed(rows: Sequence[str], title: str = "") -> str:
 
 def _item(text: str) -> str:
     """Return an item of a list in lines of at most 140 characters."""
-    form: dict[str, Any] = {"subsequent_indent": "  ", "break_on_hyphens": False}
-    return textwrap.fill(f"* {text}", 140, break_long_words=False, **form)
+    return _filled(f"* {text}", "  ")
+
+
+def _filled(text: str, indent: str = "") -> str:
+    return textwrap.fill(
+        text, 140, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
 
 
 def _named(action: argparse.Action) -> str:
