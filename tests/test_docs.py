@@ -4,6 +4,7 @@ links lead somewhere, and the site asks no other machine for anything."""
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import json
 import re
@@ -132,6 +133,7 @@ SETTLED = {"docs/methods/speculative.md": {"0.75", "0.15"}}
 """Amounts of a rule of a paper, which are no measurements."""
 
 
+@functools.cache
 def measured_numbers() -> dict[str, set[str]]:
     """Return what the files say of each method: speedups, intervals, tokens per pass."""
     numbers: dict[str, set[str]] = {}
