@@ -11,7 +11,9 @@ page gets a first one.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
+import pkgutil
 import re
 import sys
 import textwrap
@@ -21,8 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import ouroboros_core
-from ouroboros_core import methods, rules
-from ouroboros_core.benchmark import draft_shapes
+from ouroboros_core import cli, methods, rules
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
 from ouroboros_core.integrations.tree_svg import parse, picture
@@ -99,8 +100,8 @@ TRANSFORMERS = "transformers' own code"
 NOBODY = "for comparison: no guesses, or nobody checks them"
 
 
-def readme_methods() -> str:
-    """Return the README's methods by who guesses."""
+def guessers() -> str:
+    """Return the methods by who guesses."""
     rows: dict[str, list[str]] = {guesser.value: [] for guesser in Guesser}
     rows |= {ALL_OF_THESE: [], TRANSFORMERS: [], NOBODY: []}
     for method in describe():
@@ -108,22 +109,21 @@ def readme_methods() -> str:
         row = position[0].value if position else NOBODY
         row = ALL_OF_THESE if method["default"] else row
         row = TRANSFORMERS if method["id"].startswith("hf_") else row
-        name = f"[{method['name']}](docs/methods/{method['id']}.md)"
+        name = f"[{method['name']}](methods/{method['id']}.md)"
         rows[row].append(f"{name} `{method['id']}`")
     lines = [f"| {row} | {', '.join(names)} |" for row, names in rows.items()]
     return "\n".join(("| who guesses | methods |", "|---|---|", *lines)) + "\n"
 
 
 def methods_table() -> str:
-    """Return every method with its paper and the names of its settings."""
-    lines = ["| method | needs | what it does | settings |", "|---|---|---|---|"]
+    """Return every method with its source."""
+    lines = ["| method | needs | what it does |", "|---|---|---|"]
     for method in describe():
         mark = " (default)" if method["default"] else ""
         paper = f" ([source]({method['paper']}))" if method["paper"] else ""
-        settings = ", ".join(f"`{name}`" for name in method["knobs"])
         lines.append(
             f"| [`{method['id']}`]({method['id']}.md){mark}: {method['name']}{paper} | "
-            f"{', '.join(method['needs'])} | {method['summary']} | {settings} |"
+            f"{', '.join(method['needs'])} | {method['summary']} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -131,14 +131,11 @@ def methods_table() -> str:
 def facts_of(method: dict[str, Any]) -> str:
     """Return the facts about a method."""
     source = f"[{method['paper'].removeprefix('https://')}]({method['paper']})"
-    names = ", ".join(method["needs"])
-    facts = {
-        "Name": f"`{method['id']}`" + (" (the default method)" if method["default"] else ""),
-        "Needs": names or "nothing but the target model",
-        "Source": source if method["paper"] else "this project",
-        "Code": f"`ouroboros_core/methods/{method['id']}.py`",
-    }
-    return "| | |\n|---|---|\n" + "".join(f"| {name} | {text} |\n" for name, text in facts.items())
+    needs = ", ".join(method["needs"]) or "nothing but the target model"
+    name = f"`{method['id']}`" + (" (the default method)" if method["default"] else "")
+    source = source if method["paper"] else "this project"
+    code = f"`ouroboros_core/methods/{method['id']}.py`"
+    return _filled(f"{name}. Needs: {needs}. Source: {source}. Code: {code}.") + "\n"
 
 
 def settings_of(method: dict[str, Any]) -> str:
@@ -176,7 +173,7 @@ def rules_table() -> str:
 
 
 def drafts_section() -> str:
-    """Return the drafts that ship, by the records of their training, and the table of shapes."""
+    """Return the drafts that ship, by the records of their training."""
     lines = [
         "| folder | what | answer tokens trained on | held-out agreement, 1, 2, 3 tokens ahead | "
         "MB |",
@@ -191,9 +188,7 @@ def drafts_section() -> str:
             f"| [{name}](../assets/models/{name}/README.md) | {record['shape']} | "
             f"{last['tokens']:,} | {agreement} | {size:.1f} |"
         )
-    measured = assets() / "models" / "shapes.json"
-    shapes = ["", draft_shapes.table(draft_shapes.read(measured))] if measured.exists() else []
-    return "\n".join([*lines, *shapes, ""])
+    return "\n".join([*lines, ""])
 
 
 def _quoted(numbers: dict[str, Any], name: str, scale: float) -> str:
@@ -269,43 +264,83 @@ def charts() -> str:
 def commands() -> str:
     """Return the command line, from its help. Arguments of several commands come once."""
     parser = build_parser()
-    sections = [_table(_rows(parser), "For every command")]
+    sections = [_listed(_rows(parser), "For every command")]
     return "\n".join([*sections, *_below("", parser, 2)])
 
 
-def _below(name: str, parser: argparse.ArgumentParser, level: int) -> list[str]:
-    """Return the sections of a parser's commands, after the arguments that several of them have."""
+def _below(
+    name: str, parser: argparse.ArgumentParser, level: int, known: Sequence[str] = ()
+) -> list[str]:
+    """Return the sections of a parser's commands, after the arguments that several of them have.
+
+    known    arguments that the page has already explained
+    """
     nested = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
     children = {word: sub for action in nested for word, sub in action.choices.items()}
+    helps = {c.dest: c.help or "" for action in nested for c in action._choices_actions}
     counts = Counter(row for sub in children.values() for row in _rows(sub))
-    shared = [row for row, count in counts.items() if count > 2]
-    sections = [_table(shared, "For several commands")]
+    shared = [row for row, count in counts.items() if count > 2 and row not in known]
+    title = f"For several commands of `{name}`" if name else "For several commands"
+    sections = [_listed(shared, title)]
     for word, sub in children.items():
-        sections += _command(f"{name} {word}".strip(), sub, level, shared)
+        full = f"{name} {word}".strip()
+        sections += _command(full, sub, level, helps.get(word, ""), known, shared)
     return list(filter(None, sections))
 
 
 def _command(
-    name: str, parser: argparse.ArgumentParser, level: int, shared: Sequence[str]
+    name: str,
+    parser: argparse.ArgumentParser,
+    level: int,
+    summary: str,
+    known: Sequence[str],
+    shared: Sequence[str],
 ) -> list[str]:
-    """Return a command's section, and a subsection for each subcommand."""
+    """Return a command's section, and a subsection for each subcommand.
+
+    known, shared    arguments that were explained further up, and those of several commands here
+    """
     rows = _rows(parser)
-    names = ", ".join(f"`{row.split('`')[1].split(' ')[0]}`" for row in rows if row in shared)
-    sections = [f"{'#' * level} {name}\n", f"{_cell(parser.description or '')}\n"]
-    sections.append(_table([row for row in rows if row not in shared]))
-    also = textwrap.fill(f"Also: {names}.", 140, break_on_hyphens=False)
-    sections += [f"{also}\n"] if names else []
-    return [*sections, *_below(name, parser, level + 1)]
+    summary = _cell(_whole(parser.description or summary)).removesuffix(".") + "."
+    missing = [row for row in shared if row not in rows]
+    repeated = [row for row in rows if row in known or row in shared]
+    if shared and len(missing) < 5:
+        but = f" but {', '.join(map(_flag, missing))}" if missing else ""
+        summary += f" It takes all arguments of several commands{but}."
+        repeated = [row for row in repeated if row not in shared]
+    if repeated:
+        summary += f" Also: {', '.join(map(_flag, repeated))}."
+    text = textwrap.fill(summary, 140, break_on_hyphens=False)
+    sections = [f"{'#' * level} {name}\n", f"{text[:1].upper()}{text[1:]}\n"]
+    explained = [*known, *shared]
+    sections.append(_listed([row for row in rows if row not in explained]))
+    return [*sections, *_below(name, parser, level + 1, explained)]
+
+
+def _flag(row: str) -> str:
+    """Return the flag of an argument's line."""
+    return f"`{row.split('`')[1].partition(' ')[0]}`"
+
+
+def _whole(summary: str) -> str:
+    """Return the sentence that a summary is the first line of."""
+    if summary.endswith("."):
+        return summary
+    for module in pkgutil.iter_modules(cli.__path__):
+        text = importlib.import_module(f"{cli.__name__}.{module.name}").__doc__ or ""
+        if summary and text.startswith(summary):
+            return " ".join(text.split("\n\n")[0].split())
+    return summary
 
 
 def _rows(parser: argparse.ArgumentParser) -> list[str]:
-    """Return the lines of a table of a parser's arguments, without --help, commands, and settings
+    """Return the lines of a list of a parser's arguments, without --help, commands, and settings
     of methods, which stand on the methods' pages."""
     kinds = (argparse._HelpAction, argparse._SubParsersAction)
     known = (kind.Hyperparameters.settings() for kind in methods.available().values())
     settings = {name for names in known for name in names}
     return [
-        f"| `{_named(action)}` | {_explained(parser, action)} |"
+        _item(f"`{_named(action)}`: {_explained(parser, action)}")
         for action in parser._actions
         if not isinstance(action, kinds)
         and action.help != argparse.SUPPRESS
@@ -313,10 +348,20 @@ def _rows(parser: argparse.ArgumentParser) -> list[str]:
     ]
 
 
-def _table(rows: Sequence[str], title: str = "") -> str:
+def _listed(rows: Sequence[str], title: str = "") -> str:
     head = [f"{title}:\n"] if title else []
-    lines = [*head, "| argument | what it does |", "|---|---|", *rows, ""]
-    return "\n".join(lines) if rows else ""
+    return "\n".join([*head, *rows, ""]) if rows else ""
+
+
+def _item(text: str) -> str:
+    """Return an item of a list in lines of at most 140 characters."""
+    return _filled(f"* {text}", "  ")
+
+
+def _filled(text: str, indent: str = "") -> str:
+    return textwrap.fill(
+        text, 140, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
 
 
 def _named(action: argparse.Action) -> str:
@@ -331,7 +376,9 @@ def _explained(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
     values = {**vars(action), "prog": parser.prog}
     if action.choices is not None:
         values["choices"] = ", ".join(map(str, action.choices))
-    return _cell((action.help or "") % values)
+    ids = ", ".join(methods.available())
+    text = _cell(((action.help or "") % values).replace(ids, "the id of a method"))
+    return text.replace("python -m ouroboros_core", "ouroboros")
 
 
 def _cell(text: str) -> str:
@@ -363,10 +410,10 @@ def schema_tables() -> str:
             lines.append("One of " + ", ".join(f"`{value}`" for value in entry["enum"]) + ".\n")
             continue
         helps = _field_helps(description)
-        lines += ["| field | type | default | |", "|---|---|---|---|"]
         for field, kind in entry.get("properties", {}).items():
-            default = "" if field in entry.get("required", ()) else _value(kind)
-            lines.append(f"| `{field}` | {_kind(kind)} | {default} | {helps.get(field, '')} |")
+            default = "" if field in entry.get("required", ()) else f" (default {_value(kind)})"
+            text = f": {helps[field]}" if field in helps else ""
+            lines.append(_item(f"`{field}`, {_kind(kind)}{default}{text}"))
         lines.append("")
     return "\n".join(lines)
 
@@ -421,22 +468,21 @@ def questions() -> str:
     lines = ["| | question | answer | where |", "|---:|---|---|---|"]
     for number, question in enumerate(lessons.questions(), 1):
         title = lessons.chapters()[question["chapter"]]["title"]
-        stop = f"chapter {question['chapter'] + 1}, *{title}*, stop {question['stop'] + 1}"
+        stop = f"*{title}*, stop {question['stop'] + 1}"
         cells = (str(number), question["words"], question["answer"], stop)
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"methods": readme_methods, "result": measured_tables.result},
+    "README.md": {"result": measured_tables.result},
     "mkdocs.yml": {"methods": nav},
-    "docs/methods/index.md": {"methods": methods_table},
+    "docs/concepts.md": {"guessers": guessers},
+    "docs/methods/index.md": {"methods": methods_table, "tasks": measured_tables.tasks_section},
     "docs/losslessness.md": {"rules": rules_table},
     "docs/page.md": {"legend": legend, "charts": charts},
     "docs/benchmarks.md": {
         "bench": measured_tables.bench_section,
-        "groups": measured_tables.groups_section,
-        "sam": measured_tables.sam_section,
         "pairs": measured_tables.pairs_section,
     },
     "docs/training.md": {"drafts": drafts_section},

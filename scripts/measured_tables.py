@@ -11,84 +11,100 @@ from pathlib import Path
 from typing import Any
 
 from ouroboros_core import methods
-from ouroboros_core.benchmark import report
+from ouroboros_core.benchmark import llama_cpp, report
 from ouroboros_core.environment import processor_name
 from ouroboros_core.locations import assets
 
-SEED_TABLE = {
-    "PLD": "prompt_lookup",
-    "SAM": "sam[auxiliary=none]",
-    "Token Recycling": "token_recycling",
-    "SAM[Token Recycling]": "sam",
-    "EAGLE-2": "eagle2",
-    "SAM[EAGLE-2]": "sam[auxiliary=eagle2]",
-}
-"""The methods of SAM-Decoding's table, and what they are called here."""
+COMPARED = ("union", "speculative", "eagle2", "prompt_lookup", "sam")
+"""Columns of the table of tasks: the default, a draft model, a head, and two methods without."""
 
-RESULT = {
-    "autoregressive": "plain decoding",
-    "speculative": "speculative decoding",
-    "ouroboros": "Ouroboros",
-    "prompt_lookup": "prompt lookup",
-    "sam": "SAM-Decoding",
-    "eagle2": "EAGLE-2",
-    "union": "union of all sources (default)",
-}
-"""Rows of the README's table."""
+RESULT = ("autoregressive", *COMPARED, "ouroboros", "ngram", "lookahead")
+"""Methods of the table of processors and models."""
 
-MODES = {"hf-assisted": "assisted generation", "hf-prompt-lookup": "prompt lookup"}
-"""Modes of transformers beside greedy generation, and their names."""
+MODES = ("hf-assisted", "hf-prompt-lookup")
+"""Modes of transformers beside greedy generation."""
+
+TASKS = {
+    "mt_bench": "chat (MT-bench)",
+    "translation": "translation",
+    "summarization": "summary",
+    "qa": "question",
+    "math_reasoning": "arithmetic",
+    "rag": "answer from passages (RAG)",
+    "code": "code",
+    "edit": "edit of a file",
+    "similar": "questions in series",
+}
+"""Groups of prompts, and what a user calls them."""
 
 
 def result() -> str:
-    """Return the README's table, at the largest limit of new tokens."""
-    data = _benchmark()
-    rows = report.read_rows(data["rows"])
-    overall = {row.method: row for row in rows if row.group == report.OVERALL}
+    """Return the README's table: tokens per second of transformers, of our plain decoding and of
+    the fastest method, for every benchmark."""
     lines = [
-        "| decoding | tokens per forward pass | speedup over our plain decoding [95% interval] | "
-        "speedup over transformers' greedy generation |",
+        "| model, number format, processor | transformers | our plain decoding | fastest method |",
         "|---|---:|---:|---:|",
     ]
-    for method, name in RESULT.items():
-        row = overall[method]
-        low, high = row.ci95
-        speedup = f"{row.speedup:.2f} [{low:.2f}, {high:.2f}]"
-        over_hf = report.shown(row.speedup_hf)
-        lines.append(f"| {name} | {row.tokens_per_pass:.2f} | {speedup} | {over_hf} |")
-    modes = [overall[mode] for mode in MODES if mode in overall]
-    if modes:
-        row = max(modes, key=lambda mode: mode.speedup_hf or 0.0)
-        name = f"transformers' fastest mode here, {MODES[row.method]}"
-        over_hf = report.shown(row.speedup_hf)
-        lines.append(f"| {name} | {row.tokens_per_pass:.2f} | {row.speedup:.2f} | {over_hf} |")
-    return "\n".join([*lines, "", textwrap.fill(_below(data, overall), 140), ""])
+    for data in _benchmarks().values():
+        lines += _speeds(data)
+    return "\n".join([*lines, "", textwrap.fill(_below(), 140), ""])
 
 
-def _below(data: dict[str, Any], overall: dict[str, report.Row]) -> str:
+def _speeds(data: dict[str, Any]) -> list[str]:
+    """Return the lines of a benchmark in the README's table."""
+    rows = {row.method: row for row in defaults(report.read_rows(data["rows"]))}
+    plain = rows["autoregressive"]
+    best = _fastest(rows.values())
+    low, high = best.ci95
+    cells = [
+        f"{title_of(data)}, {sampling_of(data)}",
+        f"{rows[report.HF_GREEDY].tokens_per_second:.1f}" if report.HF_GREEDY in rows else "–",
+        f"{plain.tokens_per_second:.1f}"
+        + (f" ({plain.speedup_hf:.2f} x)" if plain.speedup_hf else ""),
+        f"{best.tokens_per_second:.1f} `{best.method}` ({best.speedup:.2f} x, {low:.2f} to "
+        f"{high:.2f})",
+    ]
+    lines = [f"| {' | '.join(cells)} |"]
+    for name, row in rows.items():
+        if name.startswith(llama_cpp.NAME):
+            lines.append(f"| the same by {name} | – | {row.tokens_per_second:.1f} | – |")
+    return lines
+
+
+def _fastest(rows: Iterable[report.Row]) -> report.Row:
+    """Return the fastest lossless method of this project."""
+    ours = [row for row in rows if row.lossless and not row.method.startswith(report.PEERS)]
+    return max(ours, key=lambda row: row.speedup)
+
+
+def _below() -> str:
     """Return the sentences below the README's table."""
+    equal = texts = 0
+    for data in _benchmarks().values():
+        for row in defaults(report.read_rows(data["rows"])):
+            if row.lossless and not row.method.startswith(report.PEERS):
+                equal, texts = equal + (row.equal or 0), texts + row.questions
+    data = _benchmark()
     settings, environment = data["settings"], data["environment"]
-    others = [overall[method] for method in RESULT if method != "autoregressive"]
-    equal, texts = sum(row.equal or 0 for row in others), sum(row.questions for row in others)
-    peer, peer_texts = overall.get("hf-greedy"), ""
-    if peer is not None and peer.equal is not None and not peer.differences:
-        peer_texts = (
-            f"; so do {peer.equal} of transformers' {peer.questions} greedy texts, and the others "
-            "diverge after a near tie"
-        )
     return (
-        f"{settings['questions']} of our own prompts, at most {settings['max_new_tokens']} new "
-        f"tokens, with the time to read the prompt; {settings['target']} in "
-        f"{environment['dtype']}, {environment['threads']} CPU threads "
-        f"({environment['processor']}), version {environment['ouroboros']}. {equal} of {texts} "
-        f"texts equal our plain decoding's{peer_texts}."
+        f"Tokens per second, with the time to read the prompt; {environment['threads']} threads, "
+        f"at most {settings['max_new_tokens']} new tokens, version {environment['ouroboros']}. In "
+        f"brackets: plain decoding over transformers, and the method over plain decoding with its "
+        f"95% interval. {equal:,} of {texts:,} texts of our methods equal plain decoding's."
     )
 
 
 @functools.cache
 def _benchmark() -> dict[str, Any]:
-    data: dict[str, Any] = json.loads((assets() / "benchmark.json").read_text(encoding="utf-8"))
-    return data
+    """Return the benchmark of the embedded pair."""
+    return _benchmarks()["benchmark"]
+
+
+@functools.cache
+def _benchmarks(folder: Path | None = None) -> dict[str, dict[str, Any]]:
+    """Return the benchmarks in a folder by the stems of their files."""
+    files = sorted((folder or assets()).glob("benchmark*.json"), key=lambda file: file.stem)
+    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
 
 
 def bench_section() -> str:
@@ -105,7 +121,8 @@ def bench_section() -> str:
     peers = [rows.pop(name) for name in list(rows) if name.startswith(report.PEER)]
     lines += rows.values()
     lines += [f"| `{name}` |{' – |' * 5}" for name in unmeasured(row.method for row in table)]
-    return "\n".join([*lines, *peers, "", f"`{data['command']}`", ""])
+    command = data["command"].replace("python -m ouroboros_core", "ouroboros")
+    return "\n".join([*lines, *peers, "", f"`{command}`", ""])
 
 
 def _line(row: report.Row) -> str:
@@ -121,33 +138,30 @@ def _texts(row: report.Row) -> str:
     return report.equality(row) if row.lossless else "its own"
 
 
-def groups_section() -> str:
-    """Return the table of speedups over plain decoding by group of prompts."""
+def tasks_section() -> str:
+    """Return the fastest method for each kind of task, and the speedups of five methods."""
     rows = report.read_rows(_benchmark()["rows"])
-    groups = list(dict.fromkeys(row.group for row in rows if row.group != report.OVERALL))
-    speedups = {(row.method, row.group): f"{row.speedup:.2f}" for row in rows}
-    names = [row.method for row in defaults(rows) if row.lossless]
-    heads = " | ".join(group.replace("_", " ") for group in groups)
-    lines = [f"| method | {heads} |", "|---" + "|---:" * len(groups) + "|"]
-    lines += [
-        f"| `{name}` | {' | '.join(speedups[name, group] for group in groups)} |" for name in names
-    ]
+    heads = " | ".join(f"`{name}`" for name in COMPARED)
+    lines = [f"| task | fastest | {heads} |", "|---|---|" + "---:|" * len(COMPARED)]
+    for group, task in TASKS.items():
+        here = {row.method: row for row in rows if row.group == group and "[" not in row.method}
+        best = _fastest(here.values())
+        cells = (f"{here[name].speedup:.2f}" for name in COMPARED)
+        lines.append(f"| {task} | `{best.method}` {best.speedup:.2f} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def pairs_section(folder: Path | None = None) -> str:
     """Return one table of all benchmarks' files `benchmark*.json`: speedups over plain decoding,
     and over transformers' greedy generation."""
-    files = sorted((folder or assets()).glob("benchmark*.json"), key=lambda file: file.stem)
-    benchmarks = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+    benchmarks = _benchmarks(folder)
     speedups = {
         name: {row.method: _both(row) for row in defaults(report.read_rows(data["rows"]))}
         for name, data in benchmarks.items()
     }
-    methods = dict.fromkeys(method for rows in speedups.values() for method in rows)
     lines = [f"| method | {' | '.join(map(title_of, benchmarks.values()))} |"]
     lines.append("|---" + "|---:" * len(benchmarks) + "|")
-    for method in methods:
+    for method in (*RESULT, report.HF_GREEDY, *MODES):
         cells = (rows.get(method, "–") for rows in speedups.values())
         lines.append(f"| `{method}` | {' | '.join(cells)} |")
     lines.append("")
@@ -188,6 +202,14 @@ def title_of(data: dict[str, Any]) -> str:
     return f"{data['settings']['target']}, {environment['dtype']}, {processor}"
 
 
+def sampling_of(data: dict[str, Any]) -> str:
+    """Return how a benchmark's tokens were chosen."""
+    sampling = data["settings"]["sampling"]
+    if not sampling["temperature"]:
+        return "greedy"
+    return f"sampled at {sampling['temperature']:g} by `{sampling['acceptance']}`"
+
+
 def conditions(data: dict[str, Any]) -> str:
     """Return the conditions of a benchmark in a line."""
     settings, environment = data["settings"], data["environment"]
@@ -205,23 +227,3 @@ def unmeasured(measured: Iterable[str]) -> list[str]:
     rows = {name.partition("[")[0] for name in measured}
     names = [name for name in methods.available() if not name.startswith("hf_")]
     return [name for name in names if name not in rows]
-
-
-def sam_section() -> str:
-    """Return SAM-Decoding's table on our pair."""
-    rows = {(row.method, row.group): row for row in report.read_rows(_benchmark()["rows"])}
-    lines = [
-        "| SAM-Decoding's name | here | tokens per pass | rows per token | speedup [95%] | "
-        "decoding only | over hf-greedy | decoding only | tokens per pass, summarization |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    for name, method in SEED_TABLE.items():
-        row, summaries = rows[method, report.OVERALL], rows[method, "summarization"]
-        low, high = row.ci95
-        over = (row.decode_speedup, row.speedup_hf, row.decode_speedup_hf)
-        lines.append(
-            f"| {name} | `{method}` | {row.tokens_per_pass:.2f} | {row.rows_per_token:.1f} | "
-            f"{row.speedup:.2f} [{low:.2f}, {high:.2f}] | "
-            f"{' | '.join(map(report.shown, over))} | {summaries.tokens_per_pass:.2f} |"
-        )
-    return "\n".join(lines) + "\n"

@@ -36,8 +36,12 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "echo": {"num_tokens": WIDTH | {"help": "Tokens copied from each position."}},
     "several": {
         "gamma": WIDTH | {"help": "Tokens of each draft."},
-        "candidates": WIDTH
-        | {"default": 2, "max": 8, "help": "Drafts per step; one where greedy."},
+        "candidates": {
+            **WIDTH,
+            "default": 2,
+            "max": 8,
+            "help": "Drafts per step; one where greedy.",
+        },
     },
 }
 """The guide's methods by id, and their settings by name."""
@@ -60,10 +64,12 @@ print(json.dumps({"methods": offered, "settings": settings}))
 
 
 def commands(text: str) -> list[str]:
-    """The lines of the blocks of shell commands, without their comments."""
+    """The lines of the blocks of shell commands, without their comments; `ouroboros` as a module
+    of the virtual environment's Python, which needs no installed command."""
     blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    lines = (line for block in blocks for line in block.splitlines())
-    return [shlex.join(shlex.split(line, comments=True)) for line in lines]
+    lines = [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]
+    module = [PYTHON, "-m", "ouroboros_core"]
+    return [shlex.join(module + words[1:] if words[0] == "ouroboros" else words) for words in lines]
 
 
 def example_files() -> dict[str, str]:
@@ -234,10 +240,10 @@ def test_the_documents_are_right_once_they_are_generated_anew(copy: Copy) -> Non
     """Nothing was measured of the methods: the benchmark's table has dashes. Their pages are begun
     and stand in the navigation."""
     assert copy.answer("scripts.documents").returncode == 0
-    names = ("README.md", "mkdocs.yml", "docs/methods/index.md", "docs/benchmarks.md")
+    names = ("docs/concepts.md", "mkdocs.yml", "docs/methods/index.md", "docs/benchmarks.md")
     said = {name: (copy.folder / name).read_text(encoding="utf-8") for name in names}
     for method, name in NAMES.items():
-        assert f"[{name}](docs/methods/{method}.md) `{method}`" in said["README.md"]
+        assert f"[{name}](methods/{method}.md) `{method}`" in said["docs/concepts.md"]
         assert f"| [`{method}`]({method}.md): {name}" in said["docs/methods/index.md"]
         assert f"- {name}: methods/{method}.md\n" in said["mkdocs.yml"]
         assert f"| `{method}` | – | – | – |" in said["docs/benchmarks.md"]

@@ -10,20 +10,23 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
+import torch
 import yaml
+from markdown.extensions.toc import slugify
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import ouroboros_core
 from ouroboros_core.cli import build_parser
-from tests import ROOT
+from tests import ROOT, tiny
 from tests.commands import missing_targets
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_commands_of_the_readme_are_understood() -> None:
-    lines = re.findall(r"^    \$ \.venv/bin/python -m ouroboros_core (.*)$", README, re.MULTILINE)
+    lines = re.findall(r"^    \$ ouroboros (.*)$", README, re.MULTILINE)
     assert lines
     for line in lines:
         build_parser().parse_args(shlex.split(line))
@@ -33,11 +36,34 @@ def test_the_commands_of_the_readme_are_understood() -> None:
 
 
 def test_what_the_readme_links_to_and_shows_is_there() -> None:
-    links = re.findall(r"\]\(((?!http)[^)]+)\)", README)
-    pictures = re.findall(r'<img src="([^"]+)"', README)
-    assert len(pictures) == 6
-    for link in (*links, *pictures):
-        assert (ROOT / link).exists(), link
+    for link in re.findall(r"\]\(((?!http)[^)]+)\)", README):
+        path, _, anchor = link.partition("#")
+        assert (ROOT / path).exists(), link
+        if anchor:
+            titles = re.findall(r"^#+ (.+)$", (ROOT / path).read_text("utf-8"), re.MULTILINE)
+            assert anchor in {slugify(title, "-") for title in titles}, link
+    assert README.count("](assets/screenshots/") == 7
+
+
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) <= 110
+    assert README.count("|---|") - README.count("| | |") <= 3, "one table of numbers"
+
+
+def test_its_script_writes_the_text_of_plain_decoding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A tiny target stands for the model that the script names; the oracle is its own call without
+    our loop."""
+    tiny.target("llama", "sdpa", torch.float32).save_pretrained(tmp_path)
+    tiny.letters().save_pretrained(tmp_path)
+    (script,) = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert len(script.split("\n\n")[1].splitlines()) <= 5
+    here = re.sub(r"HuggingFaceTB/[\w.-]+", str(tmp_path), script)
+    exec(here, {})
+    exec(re.sub(r", custom_generate=[\w.]+, method=[\w\"]+", "", here), {})
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
 
 
 def test_it_links_to_every_page_of_the_documentation_but_those_of_single_methods() -> None:
