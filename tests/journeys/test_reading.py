@@ -440,11 +440,12 @@ def test_in_forced_colours_controls_are_seen_and_what_is_chosen_can_be_told(
         page.locator(there[tab]).first.wait_for()
         fade(page)
         found = page.evaluate(FORCED)
-        assert found["bare"] == [] and set(found["own"]) == {"auto"}, (tab, found)
-        assert found["counts"][0] > 10 and found["counts"][2] >= 1
+        assert found["bare"] == [] and set(found["own"]) <= {"auto"}, (tab, found)
+        assert found["counts"][0] > 10
         assert (
             found["chosen"] and found["others"] and not set(found["chosen"]) & set(found["others"])
         ), (tab, found)
         if tab == "Watch":
-            assert found["counts"][1] >= 4 and len(found["chosen"]) >= 2, "the tab and the toggle"
+            assert found["counts"][1] >= 4 and found["counts"][2] >= 1, "switches and sliders"
+            assert len(found["chosen"]) >= 2, "the tab and the toggle"
     page.close()
