@@ -19,6 +19,7 @@ setup: .venv/ready weights
 	$(BASE_PYTHON) -m venv .venv
 	$(PIP) install --quiet --upgrade pip
 	$(PIP) install --progress-bar on --requirement requirements.txt
+	$(PIP) install --quiet --no-deps --editable .  # the command ouroboros
 	touch $@
 
 .venv/ready-dev: .venv/ready pyproject.toml

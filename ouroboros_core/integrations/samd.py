@@ -30,7 +30,7 @@ not supported."""
 
 
 def load_sam(path: str | Path, fingerprint: str | None = None) -> Corpus:
-    """Load a corpus made by `python -m ouroboros_core sam build`. The reference's pickle files are
+    """Load a corpus made by `ouroboros sam build`. The reference's pickle files are
     refused, because they can run code.
 
     fingerprint: the tokenizer's, to refuse a corpus of another one

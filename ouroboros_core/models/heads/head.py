@@ -120,7 +120,7 @@ class Head(nn.Module):
         if not _same_model(config.signature, signature(target)):
             raise VocabularyMismatch(
                 f"{folder.name}, {phrase}, was trained for {config.target} and reads its "
-                "states, but this target is another: train one for it: python -m ouroboros_core "
+                "states, but this target is another: train one for it: ouroboros "
                 f"train {kind} --target ... --out ..."
             )
         weight = target.get_input_embeddings().weight
