@@ -28,8 +28,10 @@ from visualize.results import figures as result_figures
 from visualize.results.data import Benchmark, Family, Over
 from visualize.watch.tab import RECORDED
 
-PICTURES = ((1440, 900, "light"), (1440, 900, "dark"), (390, 844, "light"))
-"""Width, height and colour scheme of each set of pictures."""
+DESK, PHONE = (1440, 900), (390, 844)
+"""Width and height of the whole pictures, and of those that small ones are cut from."""
+WHOLE = ("watch", "compare", "results", "runs", "learn")
+"""Pictures of the whole page."""
 FRAME, FRAMES, COLOURS, LAST_MS = (1120, 700), 32, 256, 4000
 """The animation: size of a frame, number of frames and colours, milliseconds of the last frame."""
 FEWEST, WIDE = 5, 12
@@ -88,23 +90,22 @@ def main(names: Sequence[str]) -> None:
         if not names or "animation" in names:
             _animate(browser, url, folder / "watch.gif")
         if places:
-            for width, height, scheme in PICTURES:
+            for width, height in (DESK, PHONE):
                 size = {"width": width, "height": height}
                 still = browser.new_context(
                     viewport=size, reduced_motion="reduce", device_scale_factor=SHARP
                 )
                 page = still.new_page()
-                page.goto(f"{url}/?__theme={scheme}")
+                page.goto(f"{url}/?__theme=light")
                 page.get_by_text("Ready:").wait_for(timeout=60_000)
                 _in_its_typeface(page)
 
-                def shoot(
-                    name: str, page: Any = page, suffix: str = f"{width}-{scheme}", **more: Any
-                ) -> None:
+                def shoot(name: str, page: Any = page, width: int = width) -> None:
                     page.wait_for_timeout(1200)
-                    page.screenshot(path=folder / f"{name}-{suffix}.png", scale="css", **more)
-                    if name in SUBJECTS and suffix == "390-light":
+                    if width == PHONE[0] and name in SUBJECTS:
                         _small(page, name, folder)
+                    elif width == DESK[0] and name in WHOLE:
+                        page.screenshot(path=folder / f"{name}-{width}-light.png", scale="css")
 
                 for place in places:
                     place(page, shoot)
@@ -164,7 +165,7 @@ def _in_its_typeface(page: Any) -> None:
 def _animate(browser: Any, url: str, path: Path) -> None:
     """Animate the first run at its own speed; raises ValueError if the file is larger than
     `MOST_BYTES`."""
-    width, height = PICTURES[0][:2]
+    width, height = DESK
     size = {"width": width, "height": height}
     page = browser.new_page(viewport=size, reduced_motion="reduce")
     page.goto(f"{url}/?__theme=light")
@@ -237,12 +238,6 @@ def _learn(page: Any, shoot: Callable[..., None]) -> None:
     page.locator(".ouro-learn-chapter").nth(6).click()
     page.locator(".ouro-learn-next").click()
     shoot("learn")
-    page.locator(".ouro-learn-chapter").last.click()
-    for _ in range(3):
-        page.locator(".ouro-learn-next").click()
-    page.wait_for_selector(".ouro-theory-speedup .main-svg")
-    page.evaluate("scrollTo(0, 0)")
-    shoot("theory")
 
 
 def _runs(page: Any, shoot: Callable[..., None]) -> None:
