@@ -21,6 +21,7 @@ from ouroboros_core.what_if import machines
 from visualize.gallery import runs as gallery
 from visualize.learn.facts import (
     bench_facts,
+    bench_figure,
     cost_facts,
     fragment_facts,
     hundred_draws,
@@ -51,6 +52,8 @@ Chapter = dict[str, Any]
 
 GUESSES = 4
 SURE = 0.8
+ROW = 0.03
+"""The cost of a row that the last chapter sets its slider to, in target passes."""
 QUIZ = ("fibonacci-speculative", "story-speculative-8")
 """Runs whose steps a reader guesses at: the chapter's own, and one for who knows that already."""
 SISTERS = "java-speculative"
@@ -209,6 +212,8 @@ def _rounds(name: str) -> list[dict[str, Any]]:
         if count < GUESSES or step.target_token is None:
             continue
         tokens = [trace.pieces[token] for token in step.tree.tokens[1:]]
+        if not _of_words(tokens, trace.pieces[step.target_token], len(step.path)):
+            continue
         why = "learn.guess.all" if len(step.path) == count else "learn.guess.some"
         told = {
             "guess": quoted(tokens[len(step.path)]) if len(step.path) < count else "",
@@ -226,6 +231,14 @@ def _rounds(name: str) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _of_words(tokens: list[str], own: str, accepted: int) -> bool:
+    """Whether a reader can judge a proposal: at least half of it are words, and the guess that was
+    rejected and the target's own token are, too."""
+    decisive = [] if accepted == len(tokens) else [tokens[accepted], own]
+    words = [any(map(str.isalpha, text)) for text in tokens]
+    return 2 * sum(words) >= len(words) and all(any(map(str.isalpha, text)) for text in decisive)
 
 
 def _reject() -> Chapter:
@@ -250,7 +263,7 @@ def _reject() -> Chapter:
         },
         {"at": _at(step, "verify"), "spot": '.ouro-tree .ouro-node[data-state="rejected"]'},
         {"at": _at(step, "commit"), "spot": _span(step, ' [data-kind="correction"]')},
-        {"at": _end(trace), "spot": f"{LENGTH}, {SAVED}"},
+        {"at": _end(trace), "spot": ".ouro-numbers"},
     ]
     return _chapter("reject", name, stops, facts)
 
@@ -338,9 +351,9 @@ def _copying() -> Chapter:
             "spot": ".ouro-card",
         },
         {"at": _end(trace), "figure": "automaton"},
-        {"at": _end(trace), "spot": LENGTH},
+        {"at": _end(trace), "figure": "benched"},
     ]
-    figures = {"automaton": {"text": YOURS}}
+    figures = {"automaton": {"text": YOURS}, "benched": bench_figure("prompt_lookup", BENCHED)}
     return _chapter("copying", name, stops, facts) | {"figures": figures}
 
 
@@ -358,9 +371,7 @@ def _phrases() -> Chapter:
     )
     widest = _widest(name)
     early = _first(trace, lambda s: len(s.window) == widest)
-    facts: dict[str, Any] = (
-        gallery.facts(name) | step_facts(paid) | {"pool": trace.steps[-1].pool_size}
-    )
+    facts: dict[str, Any] = gallery.facts(name) | step_facts(paid) | {"passes": len(trace.steps)}
     facts |= {
         "window": len(early.window),
         "early": early.index + 1,
@@ -373,6 +384,7 @@ def _phrases() -> Chapter:
     facts["wide_window"] = _widest(WIDE)
     wide, pool = window_figure(gallery.trace(WIDE)), window_pool(trace)
     facts["wide_first"] = 1 + next(n for n, one in enumerate(wide["passes"]) if one["whole"])
+    facts |= {"pool": pool["sizes"][-1], "pool_steps": len(pool["sizes"])}
     facts["pool_used"] = len({(one["key"], one["text"]) for one in pool["entries"] if one["used"]})
     provenance = paid.tree.provenance[paid.path[-1]]
     facts["learned"] = (provenance.step or 0) + 1
@@ -477,7 +489,7 @@ def _warm() -> Chapter:
     facts |= repeat_facts(name) | {f"cold_{k}": v for k, v in repeat_facts(cool).items()}
     stops: list[Stop] = [
         {"at": _at(trace.steps[0], "commit"), "spot": ".ouro-tree"},
-        {"at": _end(trace), "spot": '[data-learned="history"]'},
+        {"at": _end(trace), "spot": '.ouro-token[data-learned="history"]'},
         {"at": _end(trace), "figure": "pool"},
         {"at": _end(trace), "spot": f"{SPEED}, {SAVED}"},
         {"at": _end(trace), "spot": SAME},
@@ -498,20 +510,25 @@ def _pays() -> Chapter:
         "shallow": shallow,
         "deep": deep,
     }
-    facts["wide_window"] = _widest(WIDE)
+    facts |= {"wide_window": _widest(WIDE), "row": ROW}
     facts |= {"shallow_speedup": shallow / (2 * 0.2 + 1), "deep_speedup": deep / (8 * 0.2 + 1)}
     stops: list[Stop] = [
         {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},
         {"at": _end(trace), "spot": ".ouro-numbers"},
-        {"at": _end(trace), "figure": "theory", "sliders": {"alpha": 0.5, "gamma": 2}},
+        {"at": _end(trace), "figure": "theory", "sliders": {"alpha": 0.5, "gamma": 2, "row": 0}},
         {"at": _end(trace), "figure": "theory", "curve": "speedup"},
         {
             "at": _end(trace),
             "figure": "theory",
             "curve": "speedup",
-            "sliders": {"alpha": 0.5, "gamma": 2, "cost": 0.2},
+            "sliders": {"alpha": 0.5, "gamma": 8, "cost": 0.2, "row": 0},
         },
-        {"at": _end(trace), "figure": "theory", "curve": "speedup"},
+        {
+            "at": _end(trace),
+            "figure": "theory",
+            "curve": "speedup",
+            "sliders": {"alpha": 0.7, "gamma": 4, "cost": 0.15, "row": ROW},
+        },
         {"at": _end(trace)},
     ]
     return _chapter("pays", name, stops, facts)
