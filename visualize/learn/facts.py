@@ -18,8 +18,8 @@ from visualize.gallery import runs as gallery
 from visualize.run import diagnosis
 
 SIZES = {"M": "million", "B": "billion"}
-EXAMPLE = {"red": ("0.3", "0.6"), "green": ("0.5", "0.2"), "blue": ("0.2", "0.2")}
-"""The target's p and the draft's q of the worked example."""
+EXAMPLE = {"sun": ("0.3", "0.6"), "rain": ("0.5", "0.2"), "snow": ("0.2", "0.2")}
+"""The target's p and the draft's q of the worked example, with which the game of dice begins."""
 DRAWS = 100
 FENCE = "```"
 GROUPS = {

@@ -545,9 +545,9 @@ def test_the_worked_example_comes_out_as_the_target_wants_it() -> None:
     """100 draws, counted by hand: p = .3, .5, .2 and q = .6, .2, .2."""
     found = lesson_facts.hundred_draws()
     assert found["rows"] == [
-        ["red", 30, 60, 30, 30, 0, 30],
-        ["green", 50, 20, 20, 0, 30, 50],
-        ["blue", 20, 20, 20, 0, 0, 20],
+        ["sun", 30, 60, 30, 30, 0, 30],
+        ["rain", 50, 20, 20, 0, 30, 50],
+        ["snow", 20, 20, 20, 0, 0, 20],
     ]
     words = table()["learn.unchanged.2"] + table()["learn.unchanged.3"]
     assert all(f"{count}" in words for count in (100, 60, 30, 20, 70, 50))
