@@ -3,8 +3,11 @@
 // types.
 import { mount as mountAutomaton } from "./automaton_picture.js";
 import { make } from "../kit/dom.js";
+import { mount as mountArc } from "./copy_picture.js";
 import { mount as mountMask } from "./mask_picture.js";
+import { mount as mountPass } from "./pass_picture.js";
 import { mount as mountPool } from "./pool_picture.js";
+import { mount as mountTime } from "./step_time_picture.js";
 import { mount as mountWindow } from "./window_picture.js";
 /** @import { Mount } from "../kit/types" */
 
@@ -56,7 +59,11 @@ function mountBars(element, { value }) {
 const FIGURES = {
   hundred: mountHundred,
   automaton: mountAutomaton,
+  batch: mountTime,
   benched: mountBars,
+  copy: mountArc,
+  pass: mountPass,
+  time: mountTime,
   mask: mountMask,
   pool: mountPool,
   window: mountWindow,

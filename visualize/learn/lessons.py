@@ -41,7 +41,9 @@ from visualize.learn.facts import (
 )
 from visualize.learn.pictures import (
     YOURS,
+    copy_figure,
     mask_figure,
+    pass_figure,
     proposed_pool,
     window_figure,
     window_pool,
@@ -158,9 +160,13 @@ def _plain() -> Chapter:
             "spot": ".ouro-card",
         },
         {"at": _end(trace), "spot": LENGTH},
-        {"at": _end(trace), "spot": ".ouro-timeline"},
+        {"at": _end(trace), "figure": "pass"},
     ]
-    return _chapter("plain", name, stops, facts)
+    target = machines.own(trace)[0]
+    assert target, "the sheet of this model is known"
+    costs = pass_facts(wide, _baseline(wider))
+    figures = {"pass": pass_figure(wide, costs, machines.sheets().models[target].layers)}
+    return _chapter("plain", name, stops, facts) | {"figures": figures}
 
 
 def _open(trace: Trace, step: Step) -> bool:
@@ -186,8 +192,8 @@ def _guess() -> Chapter:
     stops: list[Stop] = [
         {"at": drafted, "spot": _span(step)},
         {"at": drafted, "spot": _span(step)},
-        {"at": verified, "spot": ".ouro-tree [data-node]"},
-        {"at": verified, "spot": ".ouro-tree [data-node]"},
+        {"at": verified, "spot": ".ouro-tree .ouro-answer"},
+        {"at": verified, "spot": ".ouro-tree .ouro-answer"},
         {"at": _at(step, "commit"), "spot": _span(step, " .ouro-token")},
         {"at": _at(step, "commit"), "spot": f"{LENGTH}, {SAVED}"},
         {"at": drafted, "spot": _span(step)},
@@ -340,7 +346,7 @@ def _copying() -> Chapter:
     facts |= {"sam_accepted": len(long.path)} | bench_facts("prompt_lookup", BENCHED)
     card = {"step": whole.index, "node": whole.path[-1]}
     stops: list[Stop] = [
-        {"at": _at(whole, "draft"), "spot": _span(whole)},
+        {"at": _at(whole, "draft"), "figure": "copy"},
         {"at": _at(whole, "commit"), "card": card, "spot": ".ouro-card"},
         {"at": _at(wrong, "commit"), "spot": _span(wrong, ' [data-kind="correction"]')},
         {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},
@@ -354,6 +360,7 @@ def _copying() -> Chapter:
         {"at": _end(trace), "figure": "benched"},
     ]
     figures = {"automaton": {"text": YOURS}, "benched": bench_figure("prompt_lookup", BENCHED)}
+    figures |= {"copy": copy_figure(trace, whole)}
     return _chapter("copying", name, stops, facts) | {"figures": figures}
 
 

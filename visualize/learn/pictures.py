@@ -3,6 +3,7 @@ plain data."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,9 @@ YOURS = (
     "meadow. The river rose all day, and in the evening the old bridge was gone for good."
 )
 """A text to begin with, in which pieces come again."""
+
+AROUND = 90
+"""Characters of a text that are shown around what a picture is about."""
 
 Gram = tuple[int, ...]
 
@@ -82,6 +86,38 @@ def window_figure(trace: Trace) -> dict[str, Any]:
             }
         )
     return {"columns": columns, "gram": gram, "passes": passes[:PASSES]}
+
+
+def pass_figure(trace: Trace, costs: Mapping[str, float], layers: int) -> dict[str, Any]:
+    """One pass over the last token and its guesses: {tokens, rows, cost, layers}; cost, what a pass
+    over so many rows takes, in passes over one."""
+    step = next(one for one in trace.steps if one.width == len(one.tree) > 4)
+    tokens = [trace.pieces[token] for token in step.tree.tokens]
+    return {"tokens": tokens, "rows": costs["rows"], "cost": costs["pass_cost"], "layers": layers}
+
+
+def copy_figure(trace: Trace, step: Step) -> dict[str, Any]:
+    """A copy out of the prompt and its source: {source: [before, match, copy, after], answer:
+    [before, match], copy, match, place}, as texts."""
+    first = step.tree.provenance[1]
+    assert first.position is not None and first.match is not None, "its first guess is a copy"
+    written = [token for one in trace.steps[: step.index] for token in one.tokens]
+    match = "".join(trace.pieces[token] for token in written[-first.match :])
+    leaf = max(range(len(step.tree)), key=lambda node: len(step.tree.path_to(node)))
+    copy = "".join(trace.pieces[step.tree.tokens[node]] for node in step.tree.path_to(leaf))
+    text, both = trace.prompt.text, match + copy
+    places = [n for n in range(len(text)) if text.startswith(both, n)]
+    share = first.position / len(trace.prompt.tokens)
+    at = min(places, key=lambda place: abs(place / len(text) - share))
+    end = at + len(both)
+    before = "".join(trace.pieces[token] for token in written[: -first.match])
+    return {
+        "source": [text[max(0, at - AROUND) : at], match, copy, text[end : end + AROUND]],
+        "answer": [before[-AROUND:], match],
+        "copy": copy,
+        "match": first.match,
+        "place": "The question",
+    }
 
 
 def mask_figure(trace: Trace) -> dict[str, Any]:
