@@ -3,6 +3,8 @@
 import { draw, foreign, make } from "../kit/dom.js";
 /** @import { Mount } from "../kit/types" */
 
+const ARC = 90; // pixels by which an arc bends to the side
+
 /** @type {Mount} */
 export function mount(element, { value }) {
   /**
@@ -61,7 +63,7 @@ export function mount(element, { value }) {
           [x1, y1] = point(below, look, false);
         const bend = (y0 + y1) / 2;
         const line = draw("path", {
-          d: `M${x0} ${y0}C${x0} ${bend} ${x1} ${bend} ${x1} ${y1 - 3}m-5 -6l5 7l5 -7`,
+          d: `M${x0} ${y0}C${x0 + ARC} ${bend} ${x1 + ARC} ${bend} ${x1} ${y1 - 3}m0 -8v8h8`,
         });
         line.dataset.look = look;
         return line;

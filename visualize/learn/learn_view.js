@@ -46,7 +46,9 @@ export class LearnView {
    * @param {(name: string) => Promise<string>} fetchRun  returns a recorded run by its name, as JSON
    */
   constructor(root, props, fetchRun) {
-    const { chapters, questions } = JSON.parse(props.value);
+    const { chapters, questions, end } = JSON.parse(props.value);
+    /** @type {{ title: string, lines: string[], next: string }} */
+    this.end = end;
     this.root = root;
     this.fetchRun = fetchRun;
     /** @type {Chapter[]} */
@@ -55,8 +57,9 @@ export class LearnView {
     this.stopNumber = 0;
     /** @type {Map<string, string | Promise<string>>} runs that were fetched, by name */
     this.runs = new Map();
-    /** @type {Set<string>} chapters with an answered question */
-    this.done = new Set();
+    /** @type {Map<string, boolean>} whether the first answer of a chapter was right */
+    this.done = new Map();
+    this.ended = false;
     this.requests = 0; // moments that were asked for: an old one must not be shown
     this.stage = root.querySelector(".ouro-learn-run");
     // as in learn.css: the words are a sheet at the lower edge
@@ -101,6 +104,7 @@ export class LearnView {
     document.addEventListener("keydown", (event) => this.key(event));
     const measure = () => this.measure();
     new ResizeObserver(measure).observe(this.part("text"));
+    this.part("body").addEventListener("scroll", measure, { passive: true });
     // at the page's end the sheet is above the questions
     addEventListener("scroll", measure, { passive: true });
   }
@@ -157,8 +161,9 @@ export class LearnView {
     return this.chapter.question === question && this.stopNumber === this.questionNumber;
   }
 
-  answered() {
-    this.done.add(this.chapter.id);
+  /** @param {boolean} right */
+  answered(right) {
+    if (!this.done.has(this.chapter.id)) this.done.set(this.chapter.id, right);
     this.drawRail();
   }
 
@@ -210,6 +215,7 @@ export class LearnView {
   }
 
   back() {
+    if (this.ended) return this.drawStop();
     if (this.stopNumber) {
       this.stopNumber -= 1;
       return this.turn("back");
@@ -224,8 +230,31 @@ export class LearnView {
       return this.turn("next");
     }
     if (this.chapterNumber + 1 < this.chapters.length) return this.go(this.chapterNumber + 1);
+    if (!this.ended) return this.finish();
     this.part("questions").open = true;
     return this.part("questions").scrollIntoView({ block: "start" });
+  }
+
+  /** Show what to remember, the score of the questions, and where to go. */
+  finish() {
+    this.ended = true;
+    const list = make("ol", "ouro-learn-lines"),
+      right = [...this.done.values()].filter(Boolean).length;
+    list.append(...this.end.lines.map((text) => make("li", "", text)));
+    const score =
+      `Questions: ${this.done.size} of ${this.chapters.length} answered, ` +
+      `${right} right at the first try.`;
+    this.part("title").textContent = this.end.title;
+    this.part("position").textContent = "The end";
+    this.part("words").replaceChildren(
+      list,
+      make("p", "ouro-learn-score", score),
+      paragraph(this.end.next),
+    );
+    this.part("answer").replaceChildren();
+    this.part("next").textContent = "Questions";
+    this.part("body").scrollTop = 0;
+    this.reveal([]);
   }
 
   /**
@@ -295,7 +324,8 @@ export class LearnView {
     this.part("answer").replaceChildren();
     this.part("body").scrollTop = 0;
     this.part("back").disabled = !this.chapterNumber && !this.stopNumber;
-    this.part("next").textContent = stop ? "Next" : last ? "Questions" : "Next chapter";
+    this.ended = false;
+    this.part("next").textContent = stop ? "Next" : last ? "To the end" : "Next chapter";
     this.part("next").toggleAttribute("data-last", !stop && last);
   }
 
@@ -400,6 +430,8 @@ export class LearnView {
       sheet.offsetHeight && high - sheet.getBoundingClientRect().top,
     );
     this.root.style.setProperty("--ouro-sheet", (this.narrow.matches ? covered : 0) + "px");
+    const { scrollHeight, scrollTop, clientHeight } = this.part("body");
+    this.part("body").toggleAttribute("data-more", scrollHeight - scrollTop - clientHeight > 4);
   }
 
   revealSpots() {

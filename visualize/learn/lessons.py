@@ -7,6 +7,7 @@ moment, marks elements of the view beside it by a CSS selector, and may open a t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from itertools import accumulate
@@ -41,10 +42,12 @@ from visualize.learn.facts import (
 )
 from visualize.learn.pictures import (
     YOURS,
+    batch_figure,
     copy_figure,
     mask_figure,
     pass_figure,
     proposed_pool,
+    time_figure,
     window_figure,
     window_pool,
 )
@@ -86,6 +89,16 @@ def questions() -> list[dict[str, Any]]:
             {"words": words, "answer": answer, "chapter": numbers[chapter], "stop": int(stop) - 1}
         )
     return found
+
+
+def end() -> dict[str, Any]:
+    """What a reader takes along, after the last question: {title, lines, next}."""
+    lines = sorted(key for key in table() if re.fullmatch(r"learn\.end\.\d", key))
+    return {
+        "title": say("learn.end.title"),
+        "lines": [say(key) for key in lines],
+        "next": say("learn.end.next"),
+    }
 
 
 def _first(trace: Trace, wanted: Callable[[Step], bool]) -> Step:
@@ -191,11 +204,13 @@ def _guess() -> Chapter:
     drafted, verified = _at(step, "draft"), _at(step, "verify")
     stops: list[Stop] = [
         {"at": drafted, "spot": _span(step)},
-        {"at": drafted, "spot": _span(step)},
         {"at": verified, "spot": ".ouro-tree .ouro-answer"},
         {"at": verified, "spot": ".ouro-tree .ouro-answer"},
         {"at": _at(step, "commit"), "spot": _span(step, " .ouro-token")},
         {"at": _at(step, "commit"), "spot": f"{LENGTH}, {SAVED}"},
+        {"at": _at(step, "commit"), "figure": "time"},
+        {"at": drafted, "spot": _span(step)},
+        {"at": drafted, "spot": _span(step)},
         {"at": drafted, "spot": _span(step)},
     ]
     question = {
@@ -205,7 +220,9 @@ def _guess() -> Chapter:
         "prompts": {name: gallery.trace(name).prompt.text for name in QUIZ},
         "none": say("learn.guess.none"),
     }
-    return _chapter("guess", name, stops, facts, question)
+    costs = pass_facts(trace, _baseline(name))
+    figures = {"time": time_figure(facts["rate"], GUESSES, facts["c"], costs)}
+    return _chapter("guess", name, stops, facts, question) | {"figures": figures}
 
 
 def _rounds(name: str) -> list[dict[str, Any]]:
@@ -261,7 +278,6 @@ def _reject() -> Chapter:
         | position_facts(trace)
     )
     stops: list[Stop] = [
-        {"at": _at(step, "draft"), "spot": _span(step)},
         {
             "at": _at(step, "verify"),
             "card": {"step": step.index, "node": refused},
@@ -301,8 +317,7 @@ def _unchanged() -> Chapter:
     seen = {"step": step.index, "node": trial.node}
     stops: list[Stop] = [
         {"run": SISTERS, "at": _end(gallery.trace(SISTERS)), "spot": SAME},
-        {"at": _at(step, "draft"), "figure": "hundred"},
-        {"at": _at(step, "draft"), "figure": "hundred"},
+        *[{"at": _at(step, "draft"), "figure": "hundred"} for _ in range(3)],
         {"at": _at(step, "verify"), "card": seen, "spot": ".ouro-card"},
         {"at": _at(step, "verify"), "spot": _span(step), "figure": "residual"},
         {
@@ -310,6 +325,7 @@ def _unchanged() -> Chapter:
             "spot": _span(step, ' [data-kind="correction"]'),
             "figure": "residual",
         },
+        {"run": same, "at": _end(keyed), "spot": SAME},
         {"run": same, "at": _end(keyed), "spot": SAME},
         {"run": same, "at": _end(keyed), "figure": "dice"},
     ]
@@ -398,6 +414,8 @@ def _phrases() -> Chapter:
     stops: list[Stop] = [
         {"at": _at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
         {"at": _at(early, "commit"), "figure": "window"},
+        {"at": _at(early, "commit"), "figure": "window"},
+        {"at": _at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
         {"at": _at(early, "commit"), "windowed": True, "spot": ".ouro-tree-note"},
         {
             "at": _at(paid, "commit"),
@@ -443,6 +461,8 @@ def _suffixes() -> Chapter:
     facts |= {"window": learned[Learned.LOOKAHEAD]}
     late, fragment = _fragment(gallery.trace(DISCARDED))
     facts |= fragment_facts(gallery.trace(DISCARDED), late, fragment)
+    pair = gallery.facts(SISTERS)
+    facts |= {"pair_length": pair["length"], "pair_speedup": pair["speedup"]}
     last = step.path[-1]
     stops: list[Stop] = [
         {"at": _at(step, "draft"), "spot": ".ouro-tree [data-look='draft'][data-node]"},
@@ -537,5 +557,8 @@ def _pays() -> Chapter:
             "sliders": {"alpha": 0.7, "gamma": 4, "cost": 0.15, "row": ROW},
         },
         {"at": _end(trace)},
+        {"at": _end(trace)},
+        {"at": _end(trace), "figure": "batch"},
     ]
-    return _chapter("pays", name, stops, facts)
+    figures = {"batch": batch_figure(facts["c"])}
+    return _chapter("pays", name, stops, facts) | {"figures": figures}

@@ -26,6 +26,7 @@ export function mount(element, { value }) {
     item.setAttribute("role", "option");
     item.style.marginLeft = depth[n] * 14 + "px";
     item.dataset.look = looks[n];
+    item.dataset.position = "+" + depth[n];
     item.addEventListener("pointerenter", () => light(n));
     item.addEventListener("click", () => light(n, true));
     item.addEventListener("focus", () => light(n));
@@ -120,7 +121,7 @@ export function mount(element, { value }) {
       "",
       `Left: the rows of the pass of step ${step + 1}, which has the most branches, each ` +
         "indented below its parent. Right: the mask; filled where the row of this line sees the " +
-        "row of this column.",
+        "row of this column. +n: its position after the text.",
     ),
   );
   light(tokens.length - 1);

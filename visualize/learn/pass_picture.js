@@ -91,11 +91,7 @@ export function mount(element, { value }) {
         }),
       );
     svg.append(
-      draw(
-        "text",
-        { x: 24, y: 248, class: "ouro-pass-note" },
-        "cache: one entry for each token so far",
-      ),
+      draw("text", { x: 24, y: 248, class: "ouro-pass-note" }, "cache of the earlier tokens"),
     );
     tokens.slice(0, rows).forEach((text, n) => {
       const y = 44 + n * ROW,

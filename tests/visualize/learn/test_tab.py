@@ -19,17 +19,21 @@ from ouroboros_core.trace.summary import Summary
 from visualize.gallery import runs as gallery
 from visualize.learn import facts as lesson_facts
 from visualize.learn import lessons as learn
+from visualize.page import PLACES
 from visualize.run import diagnosis
 
 FORMULAS = {
     "learn.unchanged.2",
     "learn.unchanged.3",
+    "learn.unchanged.4",
     "learn.phrases.2",
-    "learn.phrases.3",
+    "learn.phrases.4",
+    "learn.phrases.5",
+    "learn.phrases.6",
     "learn.pays.3",
     "learn.pays.4",
     "learn.pays.5",
-    "learn.pays.7",
+    "learn.pays.9",
 }
 """Texts that hold numbers of formulas, which belong to no run."""
 
@@ -179,7 +183,7 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
     if chapter["id"] == "unchanged":
         return facts | _unchanged(chapter, run)
     if chapter["id"] == "phrases":
-        early, paid = shown(chapter, 0), shown(chapter, 3)
+        early, paid = shown(chapter, 0), shown(chapter, 5)
         facts |= of_step(paid) | passes(name) | _pool(run)
         facts |= {
             "window": len(early["window"]),
@@ -222,7 +226,7 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
 
 def _reject(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
     step = shown(chapter, 0)
-    refused = chapter["stops"][1]["card"]["node"]
+    refused = chapter["stops"][0]["card"]["node"]
     assert refused not in step["path"], "the card is that of a rejected token"
     judged = step["judged"][-1]
     chances = dict(zip(judged["tokens"], judged["target"], strict=True))
@@ -335,7 +339,7 @@ def _matched(run: dict[str, Any], step: dict[str, Any]) -> int:
 
 
 def _unchanged(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
-    step = shown(chapter, 3)
+    step = shown(chapter, 4)
     judged = step["judged"][-1]
     trial = judged["trials"][-1]
     kept = sum(min(p, q) for p, q in zip(judged["target"], judged["draft"], strict=True))
@@ -379,6 +383,8 @@ def _suffixes(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
             "suffixes": sum(source(s, n) == "suffix" for s in run["steps"] for n in s["path"]),
             "per_token": sum(s["draft_passes"] for s in run["steps"]) / drafted,
             "window": learned(chapter["run"], "lookahead"),
+            "pair_length": whole("java-speculative")["length"],
+            "pair_speedup": whole("java-speculative")["speedup"],
         }
         | _fragment(raw(chapter["stops"][5]["run"]), shown(chapter, 5))
     )
@@ -462,10 +468,10 @@ def test_what_a_lesson_says_adds_up() -> None:
     picture beside them."""
     chapters = {chapter["id"]: chapter for chapter in learn.chapters()}
     unchanged, warm, phrases = (chapters[name] for name in ("unchanged", "warm", "phrases"))
-    words = " ".join(unchanged["stops"][4]["words"])
+    words = " ".join(unchanged["stops"][5]["words"])
     shares = re.search(r"accepted here: (\d+)%\. In the other (\d+)%", words)
     assert shares is not None and sum(map(int, shares.groups())) == 100
-    rows, card = unchanged["residual"]["rows"], shown(unchanged, 3)["judged"][-1]
+    rows, card = unchanged["residual"]["rows"], shown(unchanged, 4)["judged"][-1]
     assert len(rows) == len(card["tokens"]), "the picture omits no token of the card before it"
     assert round(100 * sum(row["kept"] for row in rows)) == int(shares[1])
     assert any(row["draft"] == 0 for row in rows), "as the words explain"
@@ -477,7 +483,7 @@ def test_what_a_lesson_says_adds_up() -> None:
     assert warm["stops"][1]["spot"].startswith(".ouro-token["), "no rejected guess is ringed"
 
     told = re.search(
-        r"After step (\d+) there are (\d+) .* tokens of (\d+)", phrases["stops"][4]["words"][0]
+        r"After step (\d+) there are (\d+) .* tokens of (\d+)", phrases["stops"][6]["words"][0]
     )
     pool = phrases["figures"]["pool"]
     used = {(one["key"], one["text"]) for one in pool["entries"] if one["used"]}
@@ -520,7 +526,7 @@ def test_no_number_is_written_into_the_texts() -> None:
             and key not in FORMULAS
         ):
             assert not re.search(r"\d", re.sub(r"\{[^}]*\}", "", text)) or re.search(
-                r"EAGLE-2|min\(1, p/q\)", text
+                r"EAGLE-[23]|min\(1, p/q\)", text
             ), key
 
 
@@ -587,6 +593,21 @@ def test_the_settings_of_every_recorded_run_can_be_asked_for_again() -> None:
     for facts in gallery.runs().values():
         settings = methods.get(facts["method"]).Hyperparameters
         settings.parse(settings.fixed(**facts.get("knobs", {})))
+
+
+@pytest.mark.parametrize("chapter", learn.chapters(), ids=lambda c: c["id"])
+def test_no_stop_has_more_than_eighty_words(chapter: dict[str, Any]) -> None:
+    """Signs of a formula are no words."""
+    for number, stop in enumerate(chapter["stops"], 1):
+        words = [w for line in stop["words"] for w in line.split() if re.search(r"[^\W\d_]{2}", w)]
+        assert len(words) <= 80, (number, len(words))
+
+
+def test_the_course_ends_with_five_lines_to_remember() -> None:
+    end = learn.end()
+    assert len(end["lines"]) == 5 and all(len(line.split()) <= 25 for line in end["lines"])
+    for place in ("Watch", "Compare", "Play", "Lab"):
+        assert f"*{place}*" in end["next"] and place in PLACES.values()
 
 
 def test_the_questions_lead_to_stops_that_are_there() -> None:
