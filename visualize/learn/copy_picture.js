@@ -46,6 +46,7 @@ export function mount(element, { value }) {
 
   /** Draw an arc from each marked text of the source to its equal. */
   function paint() {
+    if (!box.getClientRects().length) return; // the reader has moved on
     const frame = box.getBoundingClientRect();
     /**
      * @param {HTMLElement} text

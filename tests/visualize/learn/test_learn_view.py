@@ -134,5 +134,6 @@ def test_a_stop_has_an_address_and_keys_turn_it(reader: Any, site: str) -> None:
     reader.wait_for_selector('.ouro-learn[data-at="2.0"]')
     reader.locator(".ouro-learn-chapter").nth(1).click()
     reader.wait_for_selector('.ouro-learn[data-at="1.2"]')
-    reader.locator("body").press("ArrowLeft")
+    reader.evaluate("document.activeElement.blur()")  # on the rail the keys lead along it
+    reader.keyboard.press("ArrowLeft")
     reader.wait_for_selector('.ouro-learn[data-at="1.1"]')

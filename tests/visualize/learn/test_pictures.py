@@ -101,6 +101,39 @@ def test_a_pool_rebuilt_from_windows_proposes_what_the_run_proposed() -> None:
     assert seen > 50
 
 
+def test_a_copy_and_its_source_are_pieces_of_the_prompt_and_of_the_run() -> None:
+    """The source is one piece of the prompt, and the copy is what the step proposed."""
+    chapter = next(c for c in lessons.chapters() if c["id"] == "copying")
+    trace, told = gallery.trace(chapter["run"]), chapter["figures"]["copy"]
+    stop = next(one for one in chapter["stops"] if one.get("figure") == "copy")
+    step = trace.steps[stop["at"]["step"]]
+    before, match, copy, after = told["source"]
+    assert before + match + copy + after in trace.prompt.text
+    assert copy == told["copy"] == "".join(trace.pieces[t] for t in step.tree.tokens[1:])
+    written = "".join(t for one in trace.steps[: step.index] for t in texts_of(trace, one.index))
+    assert written.endswith("".join(told["answer"])) and told["answer"][1] == match
+
+
+def texts_of(trace: Any, index: int) -> list[str]:
+    return [trace.pieces[token] for token in trace.steps[index].tokens]
+
+
+def test_pictures_of_time_begin_with_what_was_measured() -> None:
+    """The pass over several rows has the price of the words beside it, and the step that of the
+    run: by the theory's formula within a twentieth of the measured cost."""
+    chapters = {chapter["id"]: chapter for chapter in lessons.chapters()}
+    told = chapters["plain"]["figures"]["pass"]
+    words = chapters["plain"]["stops"][-1]["words"][1]
+    assert f"over {told['rows']:.1f} rows took {told['cost']:.2f}×" in words
+    assert len(told["tokens"]) == lessons.GUESSES + 1
+    values = chapters["guess"]["figures"]["time"]["values"]
+    facts = gallery.facts(chapters["guess"]["run"])
+    step = values["gamma"] * values["cost"] + 1 + values["gamma"] * values["row"]
+    assert step == pytest.approx(facts["cost"], rel=0.05)
+    tokens = sum(values["alpha"] ** n for n in range(values["gamma"] + 1))
+    assert tokens == pytest.approx(facts["length"], rel=0.05)
+
+
 def test_the_warm_runs_pool_shows_all_three_ways_of_learning() -> None:
     entries = lesson_figures.proposed_pool(gallery.trace("java-ouroboros-warm"))["entries"]
     assert {one["learned"] for one in entries} == {"lookahead", "verification", "history"}
