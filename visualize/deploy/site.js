@@ -62,7 +62,7 @@ followColourScheme();
 if (byId("learn"))
   mountLearn(
     byId("learn"),
-    { ...props({ chapters: given.chapters, questions: given.questions }), load },
+    { ...props({ chapters: given.chapters, questions: given.questions, end: given.end }), load },
     still,
     still,
   );

@@ -172,7 +172,11 @@ def _run_script(name: str) -> str:
 def _data(name: str) -> dict[str, Any]:
     """Return the facts of a page, without the runs."""
     own: dict[str, Any] = {
-        "index": {"chapters": lessons.chapters(), "questions": lessons.questions()},
+        "index": {
+            "chapters": lessons.chapters(),
+            "questions": lessons.questions(),
+            "end": lessons.end(),
+        },
         "traces": {"entries": gallery.entries()},
     }
     return {**own.get(name, {}), "looks": views.legend()}

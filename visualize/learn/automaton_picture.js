@@ -103,7 +103,9 @@ export function mount(element, { value }) {
   }
 
   function read() {
-    tokens = pieces(box.value.slice(0, LONGEST));
+    // a blank belongs to the word that follows it, which is not typed yet
+    const text = box.value.slice(0, LONGEST).trim();
+    tokens = pieces(text && " " + text);
     found = readAlong(tokens);
     steps.range(tokens.length, tokens.length);
   }

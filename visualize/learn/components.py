@@ -25,11 +25,12 @@ def run(request: Any) -> str:
 
 
 class LearnView(JsonHTML):
-    """Value: {chapters, questions}, see `visualize.learn.lessons`. A chapter's run is fetched
+    """Value: {chapters, questions, end}, see `visualize.learn.lessons`. A chapter's run is fetched
     when the chapter is opened."""
 
     def __init__(self, **options: Any) -> None:
-        value = {"chapters": lessons.chapters(), "questions": lessons.questions()}
+        value: dict[str, Any] = {"chapters": lessons.chapters(), "questions": lessons.questions()}
+        value["end"] = lessons.end()
         super().__init__(
             value,
             LEARN_VIEW,

@@ -18,10 +18,17 @@ from visualize.gallery import runs as gallery
 from visualize.run import diagnosis
 
 SIZES = {"M": "million", "B": "billion"}
-EXAMPLE = {"red": ("0.3", "0.6"), "green": ("0.5", "0.2"), "blue": ("0.2", "0.2")}
-"""The target's p and the draft's q of the worked example."""
+EXAMPLE = {"sun": ("0.3", "0.6"), "rain": ("0.5", "0.2"), "snow": ("0.2", "0.2")}
+"""The target's p and the draft's q of the worked example, with which the game of dice begins."""
 DRAWS = 100
 FENCE = "```"
+GROUPS = {
+    "summaries": "summaries",
+    "rag": "questions on a passage",
+    "chat": "conversation",
+    "questions": "questions without a source",
+}
+"""What a picture calls the groups of prompts of the benchmark."""
 
 
 def pass_facts(wide: Trace, plain: Trace) -> dict[str, float]:
@@ -64,8 +71,10 @@ def step_facts(step: Step) -> dict[str, Any]:
 
 
 def quoted(text: str) -> str:
-    """A token's text, its line ends and tabs to be seen."""
-    return "‘" + isolated(text.replace("\n", "↵").replace("\t", "⇥")) + "’"
+    """Return a token's text with visible line ends, tabs and blanks at its ends, as a tree shows
+    it."""
+    signs = text.replace("\n", "↵").replace("\t", "⇥")
+    return "‘" + isolated(re.sub(r"^ | $", "␣", signs)) + "’"
 
 
 def refusal_facts(trace: Trace, step: Step, refused: int) -> dict[str, Any]:
@@ -94,10 +103,10 @@ def position_facts(trace: Trace) -> dict[str, float]:
 
 
 def residual_facts(judged: Judged) -> dict[str, float]:
-    """Of the tokens recorded at a position: how much of p the draft can bring, sum of min(p, q),
-    and what is left of p."""
+    """Return the chance that a guess is accepted at a position, the sum of min(p, q) over the
+    recorded tokens, and the chance that the residual decides."""
     kept = sum(min(p, q) for p, q in zip(judged.target, judged.draft, strict=True))
-    return {"kept": kept, "lacking": sum(judged.target) - kept}
+    return {"kept": kept, "lacking": 1 - kept}
 
 
 def residual_rows(trace: Trace, judged: Judged) -> list[dict[str, Any]]:
@@ -108,7 +117,7 @@ def residual_rows(trace: Trace, judged: Judged) -> list[dict[str, Any]]:
         {"text": trace.pieces[token], "target": p, "draft": q, "kept": min(p, q), "left": left}
         for token, p, q, left in columns
     ]
-    return sorted(rows, key=lambda row: -max(row["target"], row["draft"]))[:10]
+    return sorted(rows, key=lambda row: -max(row["target"], row["draft"]))
 
 
 def size_in_words(model: str) -> str:
@@ -150,6 +159,17 @@ def bench_facts(method: str, groups: Mapping[str, str]) -> dict[str, float]:
     """Mean acceptance length of a method in groups of the benchmark's prompts, by fact."""
     rows = {row["group"]: row for row in _bench() if row["method"] == method and not row["setting"]}
     return {fact: rows[group]["tokens_per_pass"] for fact, group in groups.items()}
+
+
+def bench_figure(method: str, groups: Mapping[str, str]) -> dict[str, Any]:
+    """Bars of a method's mean acceptance length in groups of the benchmark's prompts, the longest
+    first: {title, rows: [[label, value]]}."""
+    lengths = bench_facts(method, groups)
+    rows = [[GROUPS[fact], round(value, 2)] for fact, value in lengths.items()]
+    return {
+        "title": "Tokens per pass in this project's benchmark; plain decoding has 1",
+        "rows": sorted(rows, key=lambda row: -row[1]),
+    }
 
 
 def repeat_facts(name: str) -> dict[str, float]:

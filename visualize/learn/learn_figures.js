@@ -3,8 +3,11 @@
 // types.
 import { mount as mountAutomaton } from "./automaton_picture.js";
 import { make } from "../kit/dom.js";
+import { mount as mountArc } from "./copy_picture.js";
 import { mount as mountMask } from "./mask_picture.js";
+import { mount as mountPass } from "./pass_picture.js";
 import { mount as mountPool } from "./pool_picture.js";
+import { mount as mountTime } from "./step_time_picture.js";
 import { mount as mountWindow } from "./window_picture.js";
 /** @import { Mount } from "../kit/types" */
 
@@ -29,10 +32,38 @@ function mountHundred(element, { value }) {
   element.append(table, make("figcaption", "", "100 draws of the draft"));
 }
 
+/**
+ * Show a bar for each of a few numbers; the line is plain decoding, at 1.
+ * @type {Mount}
+ */
+function mountBars(element, { value }) {
+  /** @type {{ title: string, rows: [string, number][] }} */
+  const { title, rows } = JSON.parse(value);
+  const list = make("ul", "ouro-bars-list ouro-list"),
+    most = 1.1 * Math.max(...rows.map(([, number]) => number));
+  for (const [label, number] of rows) {
+    const item = make("li"),
+      track = make("span", "ouro-bars-track"),
+      bar = make("i"),
+      plain = make("b");
+    bar.style.width = (100 * number) / most + "%";
+    plain.style.left = 100 / most + "%";
+    track.append(bar, plain);
+    item.append(make("span", "", label), track, make("strong", "", number.toFixed(2)));
+    list.append(item);
+  }
+  element.append(list, make("figcaption", "", title));
+}
+
 /** @type {Record<string, Mount>} */
 const FIGURES = {
   hundred: mountHundred,
   automaton: mountAutomaton,
+  batch: mountTime,
+  benched: mountBars,
+  copy: mountArc,
+  pass: mountPass,
+  time: mountTime,
   mask: mountMask,
   pool: mountPool,
   window: mountWindow,

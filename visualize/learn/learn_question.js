@@ -130,5 +130,5 @@ function settle(view, right, sentence) {
   showIn(view.part("body"), [box]);
   // the pressed button is disabled now, and would lose the focus
   view.onward().focus(QUIETLY);
-  view.answered();
+  view.answered(right);
 }

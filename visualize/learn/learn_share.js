@@ -10,13 +10,13 @@ const WORDS =
   'The frame is a page of the static site, which "make static" writes: put that on any web ' +
   "server. The frame tells its height; how to follow it is in the manual, For teachers.";
 
-/** @typedef {{ id: string, title: string }} Chapter */
+/** @typedef {{ id: string, title: string, stops: object[] }} Chapter */
 export class Share {
   /**
    * @param {HTMLElement} root
    * @param {Chapter[]} chapters
    * @param {string} place  the text before a chapter's id in the address, such as "learn/"
-   * @param {(chapter: number) => void} go  opens a chapter
+   * @param {(chapter: number, stop: number) => void} go  opens a stop of a chapter
    */
   constructor(root, chapters, place, go) {
     this.root = root;
@@ -25,15 +25,16 @@ export class Share {
     this.embedded = new URLSearchParams(location.search).has("embed");
     /** @type {string | undefined} the id of the open chapter */
     this.shown = undefined;
+    this.stop = 0;
     this.filled = false;
     this.build();
     this.alone(this.embedded);
     if (this.embedded) new ResizeObserver(() => this.report()).observe(root);
     addEventListener("popstate", () => {
-      const number = this.named();
-      if (number < 0)
+      const { chapter, stop } = this.named();
+      if (chapter < 0)
         this.leave(); // another tab of the page; full screen hides the tabs
-      else if (this.chapters[number].id !== this.shown) go(number);
+      else if (this.chapters[chapter].id !== this.shown || stop !== this.stop) go(chapter, stop);
     });
     document.addEventListener(
       "fullscreenchange",
@@ -77,37 +78,42 @@ export class Share {
     return text;
   }
 
-  /** Return the chapter that the address names, or -1. */
+  /** Return the chapter and stop that the address names, as in `#guess/3`; -1 for no chapter. */
   named() {
-    const id = location.hash.startsWith("#" + this.place)
+    const path = location.hash.startsWith("#" + this.place)
       ? location.hash.slice(1 + this.place.length)
       : "";
-    return this.chapters.findIndex((one) => one.id === id);
-  }
-
-  first() {
-    return Math.max(0, this.named());
+    const [id, stop] = path.split("/"),
+      chapter = this.chapters.findIndex((one) => one.id === id),
+      last = chapter < 0 ? 0 : this.chapters[chapter].stops.length;
+    return { chapter, stop: Math.max(0, Math.min(last, Math.trunc(Number(stop) || 1) - 1)) };
   }
 
   /**
-   * A chapter is open: write it into the address, if that is the address of the lessons.
+   * A stop of a chapter is open: write it into the address, if that is the address of the lessons.
+   * A chapter is a place in the history, its stops are not.
    * @param {Chapter} chapter
+   * @param {number} stop
    */
-  at({ id, title }) {
+  at({ id, title }, stop) {
     const before = this.shown,
-      here = "#" + this.place + id;
+      chapter = "#" + this.place + id,
+      here = chapter + (stop ? `/${stop + 1}` : "");
     this.shown = id;
+    this.stop = stop;
     const lessons = this.place
       ? location.hash.split("/")[0] === "#" + this.place.slice(0, -1)
       : true;
-    if (lessons && (before || this.named() >= 0) && location.hash !== here)
-      history.replaceState(history.state, "", location.pathname + location.search + here);
+    if (lessons && (before || this.named().chapter >= 0) && location.hash !== here) {
+      const write = before && before !== id ? "pushState" : "replaceState";
+      history[write](history.state, "", location.pathname + location.search + here);
+    }
     const site =
       this.place || location.protocol === "file:" ? SITE : location.origin + location.pathname;
     this.link.value =
       location.origin === "null" || location.protocol === "file:"
         ? site + "#" + id
-        : location.origin + location.pathname + here;
+        : location.origin + location.pathname + chapter;
     this.frame.value =
       `<iframe src="${site}?embed#${id}" title="Ouroboros: ` +
       `${title.replace(/["<>&]/g, "")}" width="100%" height="${HEIGHT}" style="border: 0" ` +

@@ -18,6 +18,15 @@ const EDGE = 10; // pixels between what is marked and the edges of the window
 const GAMES = ["theory", "dice"]; // figures that are views
 const FAILED = "The run of this chapter could not be fetched. Reload the page and try again.";
 const nothing = () => {};
+/**
+ * Return the tokens of a text that can be seen.
+ * @param {HTMLElement} box
+ * @returns {HTMLElement[]}
+ */
+const written = (box) =>
+  [...box.querySelectorAll(".ouro-token, .ouro-rejected")].filter(
+    (node) => node.getClientRects().length,
+  );
 
 /**
  * The moment that words are about: a step and stage of a run, a card, the elements to mark.
@@ -37,7 +46,9 @@ export class LearnView {
    * @param {(name: string) => Promise<string>} fetchRun  returns a recorded run by its name, as JSON
    */
   constructor(root, props, fetchRun) {
-    const { chapters, questions } = JSON.parse(props.value);
+    const { chapters, questions, end } = JSON.parse(props.value);
+    /** @type {{ title: string, lines: string[], next: string }} */
+    this.end = end;
     this.root = root;
     this.fetchRun = fetchRun;
     /** @type {Chapter[]} */
@@ -46,20 +57,25 @@ export class LearnView {
     this.stopNumber = 0;
     /** @type {Map<string, string | Promise<string>>} runs that were fetched, by name */
     this.runs = new Map();
-    /** @type {Set<string>} chapters with an answered question */
-    this.done = new Set();
+    /** @type {Map<string, boolean>} whether the first answer of a chapter was right */
+    this.done = new Map();
+    this.ended = false;
     this.requests = 0; // moments that were asked for: an old one must not be shown
     this.stage = root.querySelector(".ouro-learn-run");
     // as in learn.css: the words are a sheet at the lower edge
     this.narrow = matchMedia("(max-width: 900px)");
     this.mountViews(props);
-    const go = (/** @type {number} */ number) => this.go(number);
+    /** @type {Map<number, number>} the stop at which a chapter was left, by its number */
+    this.left = new Map();
     const titles = this.chapters.map((chapter) => chapter.title);
-    this.rail = new Rail(this.part("list"), titles, go);
-    this.share = new Share(root, this.chapters, props.place || "", go);
+    this.rail = new Rail(this.part("list"), titles, (number) => this.reopen(number));
+    this.share = new Share(root, this.chapters, props.place || "", (chapter, stop) =>
+      this.go(chapter, stop),
+    );
     this.listen();
     this.drawQuestions(questions);
-    this.go(this.share.first());
+    const { chapter, stop } = this.share.named();
+    this.go(Math.max(0, chapter), stop);
   }
 
   /** @param {string} name */
@@ -85,10 +101,27 @@ export class LearnView {
     );
     this.part("back").addEventListener("click", () => this.back());
     this.part("next").addEventListener("click", () => this.next());
+    document.addEventListener("keydown", (event) => this.key(event));
     const measure = () => this.measure();
     new ResizeObserver(measure).observe(this.part("text"));
+    this.part("body").addEventListener("scroll", measure, { passive: true });
     // at the page's end the sheet is above the questions
     addEventListener("scroll", measure, { passive: true });
+  }
+
+  /**
+   * Turn a stop by an arrow key, if nothing else on the page uses it.
+   * @param {KeyboardEvent} event
+   */
+  key(event) {
+    const at = /** @type {HTMLElement} */ (event.target);
+    if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (!this.root.getClientRects().length) return;
+    if (at !== document.body && !at.closest(".ouro-learn-text")) return;
+    if (event.key === "ArrowRight" && this.usable("next")) this.next();
+    else if (event.key === "ArrowLeft" && this.usable("back")) this.back();
+    else return;
+    event.preventDefault();
   }
 
   /** @param {{ words: string, chapter: number, stop: number, answer: string }[]} questions */
@@ -128,8 +161,9 @@ export class LearnView {
     return this.chapter.question === question && this.stopNumber === this.questionNumber;
   }
 
-  answered() {
-    this.done.add(this.chapter.id);
+  /** @param {boolean} right */
+  answered(right) {
+    if (!this.done.has(this.chapter.id)) this.done.set(this.chapter.id, right);
     this.drawRail();
   }
 
@@ -165,12 +199,23 @@ export class LearnView {
    * @param {number} stop
    */
   async go(chapter, stop = 0) {
+    this.left.set(this.chapterNumber, this.stopNumber % this.questionNumber);
     this.chapterNumber = chapter;
     this.stopNumber = stop;
     await this.drawStop();
   }
 
+  /**
+   * Open a chapter where it was left; the open one, and one that was read to its question, at its
+   * beginning.
+   * @param {number} chapter
+   */
+  reopen(chapter) {
+    return this.go(chapter, chapter === this.chapterNumber ? 0 : this.left.get(chapter));
+  }
+
   back() {
+    if (this.ended) return this.drawStop();
     if (this.stopNumber) {
       this.stopNumber -= 1;
       return this.turn("back");
@@ -185,8 +230,31 @@ export class LearnView {
       return this.turn("next");
     }
     if (this.chapterNumber + 1 < this.chapters.length) return this.go(this.chapterNumber + 1);
+    if (!this.ended) return this.finish();
     this.part("questions").open = true;
     return this.part("questions").scrollIntoView({ block: "start" });
+  }
+
+  /** Show what to remember, the score of the questions, and where to go. */
+  finish() {
+    this.ended = true;
+    const list = make("ol", "ouro-learn-lines"),
+      right = [...this.done.values()].filter(Boolean).length;
+    list.append(...this.end.lines.map((text) => make("li", "", text)));
+    const score =
+      `Questions: ${this.done.size} of ${this.chapters.length} answered, ` +
+      `${right} right at the first try.`;
+    this.part("title").textContent = this.end.title;
+    this.part("position").textContent = "The end";
+    this.part("words").replaceChildren(
+      list,
+      make("p", "ouro-learn-score", score),
+      paragraph(this.end.next),
+    );
+    this.part("answer").replaceChildren();
+    this.part("next").textContent = "Questions";
+    this.part("body").scrollTop = 0;
+    this.reveal([]);
   }
 
   /**
@@ -228,7 +296,7 @@ export class LearnView {
     this.part("status").textContent = "";
     this.fold(false);
     this.drawRail();
-    this.share.at(chapter);
+    this.share.at(chapter, this.stopNumber);
     this.drawWords(stop);
     /** @type {Focus} */
     const focus = stop ? stop : { at: null, ...chapter.question.focus };
@@ -256,7 +324,8 @@ export class LearnView {
     this.part("answer").replaceChildren();
     this.part("body").scrollTop = 0;
     this.part("back").disabled = !this.chapterNumber && !this.stopNumber;
-    this.part("next").textContent = stop ? "Next" : last ? "Questions" : "Next chapter";
+    this.ended = false;
+    this.part("next").textContent = stop ? "Next" : last ? "To the end" : "Next chapter";
     this.part("next").toggleAttribute("data-last", !stop && last);
   }
 
@@ -307,7 +376,7 @@ export class LearnView {
     }
     const spots = this.spotsOf(focus);
     for (const node of spots) {
-      node.setAttribute("data-spot", "");
+      node.setAttribute("data-spot", this.endOf(node, spots));
       const fold = node.closest("details");
       if (fold) fold.open = true;
     }
@@ -324,9 +393,26 @@ export class LearnView {
    * @returns {HTMLElement[]}
    */
   spotsOf(focus) {
-    if (focus.spot && !this.stage.hidden) return [...this.stage.querySelectorAll(focus.spot)];
+    if (focus.spot && !this.stage.hidden)
+      return [...this.stage.querySelectorAll(focus.spot)].flatMap((node) =>
+        node.classList.contains("ouro-step") ? written(node) : [node],
+      );
     if (GAMES.includes(focus.figure)) return [this.part(focus.figure)];
     return this.stage.hidden ? [this.part("figure")] : [];
+  }
+
+  /**
+   * Return which ends of a ring an element of the text has: tokens behind each other have one ring.
+   * @param {HTMLElement} node
+   * @param {HTMLElement[]} spots
+   */
+  endOf(node, spots) {
+    const tokens = written(this.stage.querySelector(".ouro-text")),
+      at = tokens.indexOf(node);
+    if (at < 0) return "";
+    const ends = spots.includes(tokens[at - 1]) ? [] : ["first"];
+    if (!spots.includes(tokens[at + 1])) ends.push("last");
+    return ends.join(" ");
   }
 
   /** Return the height of the page's tabs at the lower edge, below a sheet of words. */
@@ -344,6 +430,8 @@ export class LearnView {
       sheet.offsetHeight && high - sheet.getBoundingClientRect().top,
     );
     this.root.style.setProperty("--ouro-sheet", (this.narrow.matches ? covered : 0) + "px");
+    const { scrollHeight, scrollTop, clientHeight } = this.part("body");
+    this.part("body").toggleAttribute("data-more", scrollHeight - scrollTop - clientHeight > 4);
   }
 
   revealSpots() {

@@ -7,6 +7,7 @@ moment, marks elements of the view beside it by a CSS selector, and may open a t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from itertools import accumulate
@@ -21,6 +22,7 @@ from ouroboros_core.what_if import machines
 from visualize.gallery import runs as gallery
 from visualize.learn.facts import (
     bench_facts,
+    bench_figure,
     cost_facts,
     fragment_facts,
     hundred_draws,
@@ -40,8 +42,12 @@ from visualize.learn.facts import (
 )
 from visualize.learn.pictures import (
     YOURS,
+    batch_figure,
+    copy_figure,
     mask_figure,
+    pass_figure,
     proposed_pool,
+    time_figure,
     window_figure,
     window_pool,
 )
@@ -51,6 +57,8 @@ Chapter = dict[str, Any]
 
 GUESSES = 4
 SURE = 0.8
+ROW = 0.03
+"""The cost of a row that the last chapter sets its slider to, in target passes."""
 QUIZ = ("fibonacci-speculative", "story-speculative-8")
 """Runs whose steps a reader guesses at: the chapter's own, and one for who knows that already."""
 SISTERS = "java-speculative"
@@ -81,6 +89,16 @@ def questions() -> list[dict[str, Any]]:
             {"words": words, "answer": answer, "chapter": numbers[chapter], "stop": int(stop) - 1}
         )
     return found
+
+
+def end() -> dict[str, Any]:
+    """What a reader takes along, after the last question: {title, lines, next}."""
+    lines = sorted(key for key in table() if re.fullmatch(r"learn\.end\.\d", key))
+    return {
+        "title": say("learn.end.title"),
+        "lines": [say(key) for key in lines],
+        "next": say("learn.end.next"),
+    }
 
 
 def _first(trace: Trace, wanted: Callable[[Step], bool]) -> Step:
@@ -155,9 +173,13 @@ def _plain() -> Chapter:
             "spot": ".ouro-card",
         },
         {"at": _end(trace), "spot": LENGTH},
-        {"at": _end(trace), "spot": ".ouro-timeline"},
+        {"at": _end(trace), "figure": "pass"},
     ]
-    return _chapter("plain", name, stops, facts)
+    target = machines.own(trace)[0]
+    assert target, "the sheet of this model is known"
+    costs = pass_facts(wide, _baseline(wider))
+    figures = {"pass": pass_figure(wide, costs, machines.sheets().models[target].layers)}
+    return _chapter("plain", name, stops, facts) | {"figures": figures}
 
 
 def _open(trace: Trace, step: Step) -> bool:
@@ -182,11 +204,13 @@ def _guess() -> Chapter:
     drafted, verified = _at(step, "draft"), _at(step, "verify")
     stops: list[Stop] = [
         {"at": drafted, "spot": _span(step)},
-        {"at": drafted, "spot": _span(step)},
-        {"at": verified, "spot": ".ouro-tree [data-node]"},
-        {"at": verified, "spot": ".ouro-tree [data-node]"},
+        {"at": verified, "spot": ".ouro-tree .ouro-answer"},
+        {"at": verified, "spot": ".ouro-tree .ouro-answer"},
         {"at": _at(step, "commit"), "spot": _span(step, " .ouro-token")},
         {"at": _at(step, "commit"), "spot": f"{LENGTH}, {SAVED}"},
+        {"at": _at(step, "commit"), "figure": "time"},
+        {"at": drafted, "spot": _span(step)},
+        {"at": drafted, "spot": _span(step)},
         {"at": drafted, "spot": _span(step)},
     ]
     question = {
@@ -196,7 +220,9 @@ def _guess() -> Chapter:
         "prompts": {name: gallery.trace(name).prompt.text for name in QUIZ},
         "none": say("learn.guess.none"),
     }
-    return _chapter("guess", name, stops, facts, question)
+    costs = pass_facts(trace, _baseline(name))
+    figures = {"time": time_figure(facts["rate"], GUESSES, facts["c"], costs)}
+    return _chapter("guess", name, stops, facts, question) | {"figures": figures}
 
 
 def _rounds(name: str) -> list[dict[str, Any]]:
@@ -209,6 +235,8 @@ def _rounds(name: str) -> list[dict[str, Any]]:
         if count < GUESSES or step.target_token is None:
             continue
         tokens = [trace.pieces[token] for token in step.tree.tokens[1:]]
+        if not _of_words(tokens, trace.pieces[step.target_token], len(step.path)):
+            continue
         why = "learn.guess.all" if len(step.path) == count else "learn.guess.some"
         told = {
             "guess": quoted(tokens[len(step.path)]) if len(step.path) < count else "",
@@ -228,6 +256,14 @@ def _rounds(name: str) -> list[dict[str, Any]]:
     return found
 
 
+def _of_words(tokens: list[str], own: str, accepted: int) -> bool:
+    """Whether a reader can judge a proposal: at least half of it are words, and the guess that was
+    rejected and the target's own token are, too."""
+    decisive = [] if accepted == len(tokens) else [tokens[accepted], own]
+    words = [any(map(str.isalpha, text)) for text in tokens]
+    return 2 * sum(words) >= len(words) and all(any(map(str.isalpha, text)) for text in decisive)
+
+
 def _reject() -> Chapter:
     name = "fibonacci-speculative"
     trace = gallery.trace(name)
@@ -242,7 +278,6 @@ def _reject() -> Chapter:
         | position_facts(trace)
     )
     stops: list[Stop] = [
-        {"at": _at(step, "draft"), "spot": _span(step)},
         {
             "at": _at(step, "verify"),
             "card": {"step": step.index, "node": refused},
@@ -250,7 +285,7 @@ def _reject() -> Chapter:
         },
         {"at": _at(step, "verify"), "spot": '.ouro-tree .ouro-node[data-state="rejected"]'},
         {"at": _at(step, "commit"), "spot": _span(step, ' [data-kind="correction"]')},
-        {"at": _end(trace), "spot": f"{LENGTH}, {SAVED}"},
+        {"at": _end(trace), "spot": ".ouro-numbers"},
     ]
     return _chapter("reject", name, stops, facts)
 
@@ -282,8 +317,7 @@ def _unchanged() -> Chapter:
     seen = {"step": step.index, "node": trial.node}
     stops: list[Stop] = [
         {"run": SISTERS, "at": _end(gallery.trace(SISTERS)), "spot": SAME},
-        {"at": _at(step, "draft"), "figure": "hundred"},
-        {"at": _at(step, "draft"), "figure": "hundred"},
+        *[{"at": _at(step, "draft"), "figure": "hundred"} for _ in range(3)],
         {"at": _at(step, "verify"), "card": seen, "spot": ".ouro-card"},
         {"at": _at(step, "verify"), "spot": _span(step), "figure": "residual"},
         {
@@ -291,6 +325,7 @@ def _unchanged() -> Chapter:
             "spot": _span(step, ' [data-kind="correction"]'),
             "figure": "residual",
         },
+        {"run": same, "at": _end(keyed), "spot": SAME},
         {"run": same, "at": _end(keyed), "spot": SAME},
         {"run": same, "at": _end(keyed), "figure": "dice"},
     ]
@@ -327,7 +362,7 @@ def _copying() -> Chapter:
     facts |= {"sam_accepted": len(long.path)} | bench_facts("prompt_lookup", BENCHED)
     card = {"step": whole.index, "node": whole.path[-1]}
     stops: list[Stop] = [
-        {"at": _at(whole, "draft"), "spot": _span(whole)},
+        {"at": _at(whole, "draft"), "figure": "copy"},
         {"at": _at(whole, "commit"), "card": card, "spot": ".ouro-card"},
         {"at": _at(wrong, "commit"), "spot": _span(wrong, ' [data-kind="correction"]')},
         {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},
@@ -338,9 +373,10 @@ def _copying() -> Chapter:
             "spot": ".ouro-card",
         },
         {"at": _end(trace), "figure": "automaton"},
-        {"at": _end(trace), "spot": LENGTH},
+        {"at": _end(trace), "figure": "benched"},
     ]
-    figures = {"automaton": {"text": YOURS}}
+    figures = {"automaton": {"text": YOURS}, "benched": bench_figure("prompt_lookup", BENCHED)}
+    figures |= {"copy": copy_figure(trace, whole)}
     return _chapter("copying", name, stops, facts) | {"figures": figures}
 
 
@@ -358,9 +394,7 @@ def _phrases() -> Chapter:
     )
     widest = _widest(name)
     early = _first(trace, lambda s: len(s.window) == widest)
-    facts: dict[str, Any] = (
-        gallery.facts(name) | step_facts(paid) | {"pool": trace.steps[-1].pool_size}
-    )
+    facts: dict[str, Any] = gallery.facts(name) | step_facts(paid) | {"passes": len(trace.steps)}
     facts |= {
         "window": len(early.window),
         "early": early.index + 1,
@@ -373,12 +407,15 @@ def _phrases() -> Chapter:
     facts["wide_window"] = _widest(WIDE)
     wide, pool = window_figure(gallery.trace(WIDE)), window_pool(trace)
     facts["wide_first"] = 1 + next(n for n, one in enumerate(wide["passes"]) if one["whole"])
+    facts |= {"pool": pool["sizes"][-1], "pool_steps": len(pool["sizes"])}
     facts["pool_used"] = len({(one["key"], one["text"]) for one in pool["entries"] if one["used"]})
     provenance = paid.tree.provenance[paid.path[-1]]
     facts["learned"] = (provenance.step or 0) + 1
     stops: list[Stop] = [
         {"at": _at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
         {"at": _at(early, "commit"), "figure": "window"},
+        {"at": _at(early, "commit"), "figure": "window"},
+        {"at": _at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
         {"at": _at(early, "commit"), "windowed": True, "spot": ".ouro-tree-note"},
         {
             "at": _at(paid, "commit"),
@@ -424,6 +461,8 @@ def _suffixes() -> Chapter:
     facts |= {"window": learned[Learned.LOOKAHEAD]}
     late, fragment = _fragment(gallery.trace(DISCARDED))
     facts |= fragment_facts(gallery.trace(DISCARDED), late, fragment)
+    pair = gallery.facts(SISTERS)
+    facts |= {"pair_length": pair["length"], "pair_speedup": pair["speedup"]}
     last = step.path[-1]
     stops: list[Stop] = [
         {"at": _at(step, "draft"), "spot": ".ouro-tree [data-look='draft'][data-node]"},
@@ -477,7 +516,7 @@ def _warm() -> Chapter:
     facts |= repeat_facts(name) | {f"cold_{k}": v for k, v in repeat_facts(cool).items()}
     stops: list[Stop] = [
         {"at": _at(trace.steps[0], "commit"), "spot": ".ouro-tree"},
-        {"at": _end(trace), "spot": '[data-learned="history"]'},
+        {"at": _end(trace), "spot": '.ouro-token[data-learned="history"]'},
         {"at": _end(trace), "figure": "pool"},
         {"at": _end(trace), "spot": f"{SPEED}, {SAVED}"},
         {"at": _end(trace), "spot": SAME},
@@ -498,20 +537,28 @@ def _pays() -> Chapter:
         "shallow": shallow,
         "deep": deep,
     }
-    facts["wide_window"] = _widest(WIDE)
+    facts |= {"wide_window": _widest(WIDE), "row": ROW}
     facts |= {"shallow_speedup": shallow / (2 * 0.2 + 1), "deep_speedup": deep / (8 * 0.2 + 1)}
     stops: list[Stop] = [
         {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},
         {"at": _end(trace), "spot": ".ouro-numbers"},
-        {"at": _end(trace), "figure": "theory", "sliders": {"alpha": 0.5, "gamma": 2}},
+        {"at": _end(trace), "figure": "theory", "sliders": {"alpha": 0.5, "gamma": 2, "row": 0}},
         {"at": _end(trace), "figure": "theory", "curve": "speedup"},
         {
             "at": _end(trace),
             "figure": "theory",
             "curve": "speedup",
-            "sliders": {"alpha": 0.5, "gamma": 2, "cost": 0.2},
+            "sliders": {"alpha": 0.5, "gamma": 8, "cost": 0.2, "row": 0},
         },
-        {"at": _end(trace), "figure": "theory", "curve": "speedup"},
+        {
+            "at": _end(trace),
+            "figure": "theory",
+            "curve": "speedup",
+            "sliders": {"alpha": 0.7, "gamma": 4, "cost": 0.15, "row": ROW},
+        },
         {"at": _end(trace)},
+        {"at": _end(trace)},
+        {"at": _end(trace), "figure": "batch"},
     ]
-    return _chapter("pays", name, stops, facts)
+    figures = {"batch": batch_figure(facts["c"])}
+    return _chapter("pays", name, stops, facts) | {"figures": figures}

@@ -26,23 +26,14 @@ export function mount(element, { value }) {
     item.setAttribute("role", "option");
     item.style.marginLeft = depth[n] * 14 + "px";
     item.dataset.look = looks[n];
+    item.dataset.position = "+" + depth[n];
     item.addEventListener("pointerenter", () => light(n));
     item.addEventListener("click", () => light(n, true));
     item.addEventListener("focus", () => light(n));
     item.addEventListener("keydown", (event) => {
       /** @type {Record<string, number>} */
-      const targets = {
-        ArrowDown: n + 1,
-        ArrowRight: n + 1,
-        ArrowUp: n - 1,
-        ArrowLeft: n - 1,
-        Home: 0,
-        End: tokens.length - 1,
-      };
-      const to = targets[event.key];
-      if (to === undefined || !items[to]) return;
-      light(to, true);
-      event.preventDefault();
+      const targets = { ArrowRight: n + 1, ArrowLeft: n - 1, Home: 0, End: tokens.length - 1 };
+      move(event, targets[event.key], true);
     });
     return item;
   });
@@ -73,11 +64,36 @@ export function mount(element, { value }) {
     }),
   );
 
+  let lit = tokens.length - 1;
+  /**
+   * Go to another row, if a key leads to one.
+   * @param {KeyboardEvent} event
+   * @param {number | undefined} to
+   * @param {boolean} focus
+   */
+  function move(event, to, focus) {
+    if (to === undefined || !items[to]) return;
+    light(to, focus);
+    event.preventDefault();
+  }
+
+  /** @param {KeyboardEvent} event  of a key pressed anywhere in the lessons or at no element */
+  function vertical(event) {
+    if (!element.isConnected) return document.removeEventListener("keydown", vertical);
+    const at = /** @type {HTMLElement} */ (event.target),
+      inside = at === document.body || at.closest(".ouro-learn-text, .ouro-mask");
+    const by = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+    if (inside && by) move(event, lit + by, at.closest(".ouro-mask") !== null);
+    return undefined;
+  }
+  document.addEventListener("keydown", vertical);
+
   /**
    * @param {number} n
    * @param {boolean} focus
    */
   function light(n, focus = false) {
+    lit = n;
     items.forEach((item, m) => {
       item.tabIndex = m === n ? 0 : -1;
       item.setAttribute("aria-selected", String(m === n));
@@ -105,7 +121,7 @@ export function mount(element, { value }) {
       "",
       `Left: the rows of the pass of step ${step + 1}, which has the most branches, each ` +
         "indented below its parent. Right: the mask; filled where the row of this line sees the " +
-        "row of this column.",
+        "row of this column. +n: its position after the text.",
     ),
   );
   light(tokens.length - 1);

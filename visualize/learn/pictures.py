@@ -3,6 +3,7 @@ plain data."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,12 @@ YOURS = (
     "meadow. The river rose all day, and in the evening the old bridge was gone for good."
 )
 """A text to begin with, in which pieces come again."""
+
+FREE = 256
+"""Rows that a graphics card checks in the time of one, as an assumption."""
+KEY = "Blue: draft passes. Red: the target pass. Orange: plain passes for as many tokens."
+AROUND = 90
+"""Characters of a text that are shown around what a picture is about."""
 
 Gram = tuple[int, ...]
 
@@ -58,11 +65,11 @@ def grams(trace: Trace) -> list[list[Gram]]:
 
 
 def window_figure(trace: Trace) -> dict[str, Any]:
-    """The first passes of a window: {columns, gram, passes: [{levels, said, whole}]}.
+    """The first passes of a window: {columns, gram, passes: [{levels, said, whole}], first}.
 
     levels  texts by level, the root first of all; said  what the target answers below the last
     one, with whether it stands behind the token above it in the text that was written; whole
-    columns whose n-gram stands there as it is
+    columns whose n-gram stands there as it is; first  the first pass that has one
     """
     columns, gram = (int(trace.hyperparameters[key]) for key in ("window_size", "ngram_size"))
     pairs = set(pairwise(trace.tokens))
@@ -81,7 +88,61 @@ def window_figure(trace: Trace) -> dict[str, Any]:
                 "whole": [n for n, phrase in enumerate(phrases) if phrase in written],
             }
         )
-    return {"columns": columns, "gram": gram, "passes": passes[:PASSES]}
+    shown = passes[:PASSES]
+    first = next(n for n, one in enumerate(shown) if one["whole"])
+    return {"columns": columns, "gram": gram, "passes": shown, "first": first}
+
+
+def pass_figure(trace: Trace, costs: Mapping[str, float], layers: int) -> dict[str, Any]:
+    """One pass over the last token and its guesses: {tokens, rows, cost, layers}; cost, what a pass
+    over so many rows takes, in passes over one."""
+    step = next(one for one in trace.steps if one.width == len(one.tree) > 4)
+    tokens = [trace.pieces[token] for token in step.tree.tokens]
+    return {"tokens": tokens, "rows": costs["rows"], "cost": costs["pass_cost"], "layers": layers}
+
+
+def time_figure(rate: float, gamma: int, cost: float, costs: Mapping[str, float]) -> dict[str, Any]:
+    """A step to scale, with sliders that begin at what a run has: {values, sliders, note}; r is the
+    slope between passes over one row and over the run's mean rows."""
+    row = (costs["pass_cost"] - 1) / (costs["rows"] - 1)
+    values = {"alpha": rate, "gamma": gamma, "cost": cost, "row": row}
+    note = f"To scale, by theory; it begins with the values of this run. {KEY}"
+    rounded = {name: round(value, 2) for name, value in values.items()}
+    return {"values": rounded, "sliders": list(values), "note": note}
+
+
+def batch_figure(cost: float) -> dict[str, Any]:
+    """A step for many answers at once, in the shape of `time_figure`, with `free` rows."""
+    note = (
+        f"A model, not a measurement: {FREE} rows of a pass cost nothing, beyond them its time "
+        f"grows with the rows. {KEY}"
+    )
+    values = {"alpha": 0.7, "gamma": 4, "cost": round(cost, 2), "row": 0.0, "batch": 1}
+    return {"values": values, "sliders": ["alpha", "gamma", "batch"], "free": FREE, "note": note}
+
+
+def copy_figure(trace: Trace, step: Step) -> dict[str, Any]:
+    """A copy out of the prompt and its source: {source: [before, match, copy, after], answer:
+    [before, match], copy, match, place}, as texts."""
+    first = step.tree.provenance[1]
+    assert first.position is not None and first.match is not None, "its first guess is a copy"
+    written = [token for one in trace.steps[: step.index] for token in one.tokens]
+    match = "".join(trace.pieces[token] for token in written[-first.match :])
+    leaf = max(range(len(step.tree)), key=lambda node: len(step.tree.path_to(node)))
+    copy = "".join(trace.pieces[step.tree.tokens[node]] for node in step.tree.path_to(leaf))
+    text, both = trace.prompt.text, match + copy
+    places = [n for n in range(len(text)) if text.startswith(both, n)]
+    share = first.position / len(trace.prompt.tokens)
+    at = min(places, key=lambda place: abs(place / len(text) - share))
+    end = at + len(both)
+    before = "".join(trace.pieces[token] for token in written[: -first.match])
+    return {
+        "source": [text[max(0, at - AROUND) : at], match, copy, text[end : end + AROUND // 2]],
+        "answer": [before[-AROUND:], match],
+        "copy": copy,
+        "match": first.match,
+        "place": "The question",
+    }
 
 
 def mask_figure(trace: Trace) -> dict[str, Any]:

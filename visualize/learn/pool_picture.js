@@ -11,7 +11,7 @@ const WHERE = {
   verification: ["verification", "▲"],
   history: ["earlier run", "○"],
 };
-const MOST = 60; // shown at once, the newest
+const MOST = 60; // unused ones that are shown at once, the newest
 
 /** @type {Mount} */
 export function mount(element, { value }) {
@@ -36,7 +36,10 @@ export function mount(element, { value }) {
     const held = entries.filter(
       (entry) => entry.from < at && (entry.to === null || entry.to >= at),
     );
-    const shown = held.slice(-MOST);
+    /** @param {(typeof entries)[number]} entry */
+    const used = (entry) => entry.used.some((step) => step < at);
+    const newest = held.filter((entry) => !used(entry)).slice(-MOST);
+    const shown = held.filter((entry) => used(entry) || newest.includes(entry));
     /** @type {Map<string, typeof entries>} */
     const keys = new Map();
     for (const entry of shown) keys.set(entry.key, [...(keys.get(entry.key) || []), entry]);
@@ -48,7 +51,7 @@ export function mount(element, { value }) {
           [name, glyph] = WHERE[entry.learned];
         chip.dataset.learned = entry.learned;
         if (entry.from === at - 1) chip.dataset.fresh = "";
-        if (entry.used.some((step) => step < at)) chip.dataset.used = "";
+        if (used(entry)) chip.dataset.used = "";
         chip.append(make("i", "", glyph), visible(entry.text));
         chip.title =
           `learned from ${name}` +
@@ -61,7 +64,7 @@ export function mount(element, { value }) {
       list.append(make("dt", "", visible(key)), line);
     }
     const fresh = held.filter((entry) => entry.from === at - 1).length,
-      used = held.filter((entry) => entry.used.some((step) => step < at)).length;
+      everUsed = entries.filter(used).length;
     const kinds = Object.entries(WHERE).map(([kind, [name]]) => [
       held.filter((entry) => entry.learned === kind).length,
       name,
@@ -82,8 +85,9 @@ export function mount(element, { value }) {
         : `${held.length} of them ${held.length === 1 ? "is" : "are"} known here, because ` +
           `the run proposed ${held.length === 1 ? "it" : "them"} at some step. `) +
       (told.length ? `Held: ${told.join(", ")}; ` : "") +
-      `${fresh} new, ${used} used in the text so far.` +
-      (held.length > MOST ? ` The newest ${MOST} are listed.` : "");
+      `${fresh} new. Tokens of ${everUsed} were accepted so far` +
+      (everUsed > held.filter(used).length ? ", some of phrases that are gone." : ".") +
+      (held.length > shown.length ? ` Those and the newest ${MOST} are listed.` : "");
   }
 
   const kinds = [...new Set(entries.map((entry) => entry.learned))].map((kind) =>

@@ -179,13 +179,27 @@ export function mount(element, props) {
         automargin: true,
         range: [-0.4, DEEPEST + 0.4],
       },
-      yaxis: { title: { text: AXES[name] }, rangemode: "tozero", automargin: true },
+      yaxis: { title: { text: AXES[name] }, range: [0, highest(name)], automargin: true },
       margin: { l: 56, r: 16, t: 8, b: 48 },
       legend: { orientation: "h", y: 1.02, yanchor: "bottom" },
       hovermode: "closest",
       shapes: name === "speedup" ? [PLAIN] : [],
     };
     plot.show({ run: "", figure: { data, layout } });
+  }
+
+  /**
+   * Return the end of an axis: where rows cost nothing, so that a curve is seen to sink as they
+   * become expensive.
+   * @param {"tokens" | "speedup"} name
+   */
+  function highest(name) {
+    const { alpha, cost } = chosen;
+    const free = gammas.map((gamma) =>
+      name === "tokens" ? expected(alpha, gamma) : expected(alpha, gamma) / (gamma * cost + 1),
+    );
+    const own = ownRuns().map((run) => run[name]);
+    return 1.08 * Math.max(...free, ...own, 1);
   }
 
   function paint() {

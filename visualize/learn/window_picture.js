@@ -8,10 +8,10 @@ import { stepper } from "../kit/stepper.js";
 /** @type {Mount} */
 export function mount(element, { value }) {
   /**
-   * @type {{ columns: number, gram: number, passes: { levels: string[][], whole: number[],
+   * @type {{ columns: number, gram: number, first: number, passes: { levels: string[][], whole: number[],
    *   said: [string, boolean][] }[] }}  said: each answer, and whether it follows in the text
    */
-  const { columns, gram, passes } = JSON.parse(value);
+  const { columns, gram, passes, first } = JSON.parse(value);
   const table = make("table", "ouro-window-table"),
     said = make("p", "ouro-picture-said"),
     scroll = make("div", "ouro-scroll");
@@ -90,5 +90,5 @@ export function mount(element, { value }) {
       "Framed: a whole phrase of that text.",
   );
   element.append(steps.element, scroll, said, key);
-  steps.range(passes.length - 1, 0);
+  steps.range(passes.length - 1, first);
 }

@@ -24,7 +24,8 @@ export function mount(element, props) {
       "A guess is drawn from q and kept with the chance min(1, p/q). After a rejection the " +
       "token is drawn from the residual.",
     block:
-      "Two guesses are drawn from q and judged together. What is counted here are pairs of tokens.",
+      "Two guesses are drawn from q and judged as one block: a first guess that is too frequent " +
+      "may stay if the second makes the pair rare enough. What is counted here are pairs of tokens.",
     match:
       "Draft and target choose with the same random numbers. A guess is kept if it is what " +
       "the target chooses.",
@@ -116,7 +117,8 @@ export function mount(element, props) {
         ? `kept if u < ${chance.toFixed(2)}; u is ${u.toFixed(2)}`
         : "p is not below q, so it is kept";
     const from = state.rule === "wrong" ? "p" : "the residual";
-    return `${said}, ${thrown}${kept ? "." : `: rejected. From ${from} comes ${named(tokens)}.`}`;
+    const end = kept ? "" : `: rejected. From ${from} comes ${named(tokens)}`;
+    return `${said}, ${thrown}${end || (chance < 1 ? ": kept" : "")}.`;
   }
 
   function paint() {

@@ -6,6 +6,7 @@ import { TokenText } from "./token_text.js";
 /** @import { Step } from "../kit/types" */
 
 const SLOW = 0.1; // the pace of slow motion, in which the guesses appear one by one
+const STEPS = 4; // a second at most in a lesson, where each step is to be seen
 
 export class Timeline extends Player {
   /**
@@ -19,6 +20,7 @@ export class Timeline extends Player {
     this.show = show;
     this.ticked = tick;
     this.grain = "commit";
+    this.slowed = false;
     this.slow = make("button", "ouro-toggle ouro-slow", "slow motion");
     this.slow.type = "button";
     this.slow.addEventListener("click", () => this.slowDown(this.grain !== "token"));
@@ -28,8 +30,19 @@ export class Timeline extends Player {
 
   /** @param {boolean} on */
   slowDown(on) {
-    this.pace = on ? SLOW : 1;
+    this.slowed = on;
     this.setGrain(on ? "token" : "commit");
+  }
+
+  /** @type {Player["play"]} */
+  play(ahead = 0, course = null) {
+    this.pace = (this.slowed ? SLOW : 1) * (this.container.closest(".ouro-learn") ? this.calm : 1);
+    super.play(ahead, course);
+  }
+
+  /** The factor at which the run has so many steps a second, if it has more. */
+  get calm() {
+    return Math.min(1, (STEPS * this.ends.at(-1)) / this.steps.length || 1);
   }
 
   moved() {

@@ -25,6 +25,8 @@ export class TokenCard {
     this.under = undefined;
     this.lesson = ""; // the address of a lesson about different texts
     this.sheet = matchMedia("(pointer: coarse), (max-width: 640px)"); // as in run.css
+    // as in learn.css: a lesson has room for a card beside its run
+    this.wide = matchMedia("(min-width: 1200px) and (pointer: fine)");
   }
 
   get open() {
@@ -85,6 +87,11 @@ export class TokenCard {
     this.reposition();
   }
 
+  /** Whether the card is in a column of its own. */
+  get beside() {
+    return this.wide.matches && this.frame.closest(".ouro-learn") !== null;
+  }
+
   /**
    * Place the card inside the window and beside its token, never over it: below, or above if there
    * is more space. A longer card scrolls. On a phone a locked card is a sheet at the lower edge.
@@ -98,7 +105,7 @@ export class TokenCard {
       // see learn_view.js
       (parseFloat(getComputedStyle(this.frame).getPropertyValue("--ouro-sheet")) || 0);
     card.style.cssText = "";
-    if (this.locked && this.sheet.matches) return;
+    if (this.locked && (this.sheet.matches || this.beside)) return;
     const box = under.getBoundingClientRect(),
       [line = box] = under.getClientRects(),
       frame = this.frame.getBoundingClientRect();

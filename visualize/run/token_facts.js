@@ -91,7 +91,8 @@ export class TokenFacts {
     if (parts && parts.index === index) facts.parts = parts.words;
     const phrase = facts.learned && facts.source !== "copy" && facts.source !== "recycled";
     if (phrase) facts.phrase = phraseOf(step, facts);
-    if (facts.step !== undefined && phrase && facts.learned !== "history") {
+    const elsewhere = facts.step !== undefined && facts.step !== step.index;
+    if (elsewhere && phrase && facts.learned !== "history") {
       facts.learnedAt = facts.step;
       facts.jump = () => this.jump(facts.step);
     }

@@ -1,6 +1,6 @@
 // @ts-check
 // The token tree of one step: the accepted path thick, rejected branches dashed, the lookahead
-// window on request.
+// window on request. In a lesson the target's answers are below the guesses.
 import { draw, make, visible } from "../kit/dom.js";
 import { TokenText } from "./token_text.js";
 /** @import { Looks, Step } from "../kit/types" */
@@ -9,6 +9,11 @@ import { TokenText } from "./token_text.js";
 const ROOMY = { letter: 7.4, inset: 9, gap: 26 };
 /** A tree that would be wider than its place. */
 const DENSE = { letter: 6.1, inset: 4, gap: 9 };
+const HIGH = 30; // pixels of a row
+const ANSWERS = "target";
+
+/** What the target wrote at a depth of the tree: an accepted guess, or its own token. */
+/** @typedef {{ text: string, depth: number, node?: number, kind?: string }} Answer */
 
 export class TreeView {
   /**
@@ -18,12 +23,16 @@ export class TreeView {
    */
   constructor(container, looks, pick) {
     this.container = container;
+    this.answering = container.closest(".ouro-learn") !== null;
     this.windowed = false;
     this.wasWindowed = false;
     this.looks = looks;
     this.pick = pick;
     /** @type {Step | null} */
     this.step = null;
+    this.phase = Infinity;
+    this.width = 0;
+    if (this.answering) new ResizeObserver(() => this.refit()).observe(container);
     container.addEventListener("click", (event) => this.choose(event));
     container.addEventListener("keydown", (event) => this.key(event));
     container.addEventListener("scroll", () => this.edge(), { passive: true });
@@ -67,8 +76,11 @@ export class TreeView {
    * parent.
    * @param {{ text: string, parent: number }[]} nodes
    * @param {typeof ROOMY} size
+   * @param {Answer[]} answers
    */
-  static layout(nodes, { letter, inset, gap }) {
+  static layout(nodes, { letter, inset, gap }, answers) {
+    /** @param {string} text */
+    const wide = (text) => Math.min(150, 2 * inset + letter * [...visible(text)].length);
     const children = new Map();
     nodes.forEach(
       (node, n) =>
@@ -84,11 +96,7 @@ export class TreeView {
      * @param {number} depth
      */
     const walk = (n, depth) => {
-      const text = visible(nodes[n].text);
-      widths[depth] = Math.max(
-        widths[depth] || 0,
-        Math.min(150, 2 * inset + letter * [...text].length),
-      );
+      widths[depth] = Math.max(widths[depth] || 0, wide(nodes[n].text));
       cells[n] = { depth, row };
       (children.get(n) || []).forEach(
         (/** @type {number} */ child, /** @type {number} */ index) => {
@@ -98,6 +106,8 @@ export class TreeView {
       );
     };
     walk(0, 0);
+    for (const { depth, text } of answers) widths[depth] = Math.max(widths[depth] || 0, wide(text));
+    if (answers.length) widths[0] = Math.max(widths[0], wide(ANSWERS));
     const starts = [4];
     widths.forEach((width, depth) => (starts[depth + 1] = starts[depth] + width + gap));
     return { cells, widths, starts, rows: row + 1, whole: starts.at(-1) - gap + 4 };
@@ -126,6 +136,30 @@ export class TreeView {
       if (part.dataset.name)
         part.setAttribute("aria-label", part.dataset.name + ", " + part.dataset.state);
     }
+    this.container.toggleAttribute("data-answered", verdict);
+    this.phase = phase;
+  }
+
+  /** Draw a tree again whose place has become wider or narrower; what is marked stays marked. */
+  refit() {
+    const { step, container } = this;
+    if (!step || !container.clientWidth || container.clientWidth === this.width) return;
+    const marked = [...container.querySelectorAll("g")].map((node) => node.dataset.spot);
+    this.build(step);
+    this.show(step, this.phase);
+    container.querySelectorAll("g").forEach((node, n) => {
+      if (marked[n] !== undefined) node.dataset.spot = marked[n];
+    });
+  }
+
+  /**
+   * Return the target's answers along the accepted path. Behind a rejection they are not recorded.
+   * @param {Step} step
+   * @returns {Answer[]}
+   */
+  answers({ tokens }) {
+    if (!this.answering) return [];
+    return tokens.map(({ text, node, kind }, n) => ({ text, node, kind, depth: n + 1 }));
   }
 
   /** @param {Step} step */
@@ -141,12 +175,16 @@ export class TreeView {
       this.container.replaceChildren(none);
       return this.edge();
     }
-    const { clientWidth } = this.container,
-      fits = [ROOMY, DENSE].find((size) => TreeView.layout(nodes, size).whole <= clientWidth),
-      size = fits || DENSE;
-    const { cells, widths, starts, rows, whole: width } = TreeView.layout(nodes, size);
-    const high = 30,
-      height = rows * high + 8;
+    const answers = this.answers(step);
+    const { clientWidth } = this.container;
+    this.width = clientWidth;
+    /** @param {typeof ROOMY} spacing */
+    const place = (spacing) => TreeView.layout(nodes, spacing, answers);
+    const size = [ROOMY, DENSE].find((spacing) => place(spacing).whole <= clientWidth) || DENSE;
+    const layout = place(size),
+      { cells, widths, starts, rows, whole: width } = layout;
+    const high = HIGH,
+      height = (rows + (answers.length ? 1.6 : 0)) * high + 8;
     this.container.toggleAttribute("data-dense", size === DENSE);
     const label = `Token tree of step ${step.index + 1}`;
     const svg = draw("svg", {
@@ -176,10 +214,7 @@ export class TreeView {
     });
     nodes.forEach((node, n) => {
       const group = draw("g", { class: "ouro-node", ...(n ? { "data-below": n } : {}) });
-      const text = visible(node.text),
-        fitting = Math.floor((widths[cells[n].depth] - 2 * size.inset) / size.letter + 0.01);
-      const short =
-        [...text].length > fitting ? [...text].slice(0, fitting - 1).join("") + "…" : text;
+      const short = TreeView.shorten(visible(node.text), widths[cells[n].depth], size);
       if (n >= proposals) group.dataset.window = "";
       else if (n) {
         group.dataset.node = String(n);
@@ -201,8 +236,63 @@ export class TreeView {
       );
       svg.append(group);
     });
+    if (answers.length) svg.append(this.answerRow(answers, layout, size));
     this.container.replaceChildren(svg);
     requestAnimationFrame(() => this.edge());
+  }
+
+  /**
+   * Return the row of answers, each below the guess at its place: equal to it, or instead of it, or
+   * behind the last one.
+   * @param {Answer[]} answers
+   * @param {ReturnType<typeof TreeView.layout>} layout
+   * @param {typeof ROOMY} size
+   */
+  answerRow(answers, { cells, widths, starts, rows }, size) {
+    const row = draw("g", { class: "ouro-answers" }),
+      top = 4 + (rows + 0.6) * HIGH;
+    /** @param {number} n */
+    const middle = (n) => 4 + cells[n].row * HIGH + HIGH / 2;
+    row.append(
+      draw("text", { x: starts[0] + size.inset, y: top + 19, class: "ouro-answers-name" }, ANSWERS),
+    );
+    let above = 0;
+    for (const { text, node, kind, depth } of answers) {
+      const group = draw("g", { class: "ouro-answer", role: "img" }),
+        x = starts[depth],
+        shown = visible(text);
+      group.dataset.kind = node === undefined ? kind || "own" : "equal";
+      group.setAttribute("aria-label", `target: ${shown}, ${group.dataset.kind}`);
+      const centre = x + Math.min(widths[depth], 40) / 2,
+        from = node === undefined ? middle(above) : middle(node) + 11;
+      group.append(
+        node === undefined
+          ? draw("path", {
+              d: `M${starts[depth - 1] + widths[depth - 1]} ${from}C${x} ${from} ${x - 12} ${top + 15} ${x} ${top + 15}`,
+            })
+          : draw("path", { d: `M${centre} ${from}V${top + 4}` }),
+        draw("rect", { x, y: top + 4, width: widths[depth], height: 22, rx: 6 }),
+        draw(
+          "text",
+          { x: x + size.inset, y: top + 19 },
+          TreeView.shorten(shown, widths[depth], size),
+        ),
+      );
+      row.append(group);
+      above = node ?? above;
+    }
+    return row;
+  }
+
+  /**
+   * Return a text as it fits into a box.
+   * @param {string} text
+   * @param {number} width
+   * @param {typeof ROOMY} size
+   */
+  static shorten(text, width, { inset, letter }) {
+    const fitting = Math.floor((width - 2 * inset) / letter + 0.01);
+    return [...text].length > fitting ? [...text].slice(0, fitting - 1).join("") + "…" : text;
   }
 
   /** @param {number} node */

@@ -101,6 +101,39 @@ def test_a_pool_rebuilt_from_windows_proposes_what_the_run_proposed() -> None:
     assert seen > 50
 
 
+def test_a_copy_and_its_source_are_pieces_of_the_prompt_and_of_the_run() -> None:
+    """The source is one piece of the prompt, and the copy is what the step proposed."""
+    chapter = next(c for c in lessons.chapters() if c["id"] == "copying")
+    trace, told = gallery.trace(chapter["run"]), chapter["figures"]["copy"]
+    stop = next(one for one in chapter["stops"] if one.get("figure") == "copy")
+    step = trace.steps[stop["at"]["step"]]
+    before, match, copy, after = told["source"]
+    assert before + match + copy + after in trace.prompt.text
+    assert copy == told["copy"] == "".join(trace.pieces[t] for t in step.tree.tokens[1:])
+    written = "".join(t for one in trace.steps[: step.index] for t in texts_of(trace, one.index))
+    assert written.endswith("".join(told["answer"])) and told["answer"][1] == match
+
+
+def texts_of(trace: Any, index: int) -> list[str]:
+    return [trace.pieces[token] for token in trace.steps[index].tokens]
+
+
+def test_pictures_of_time_begin_with_what_was_measured() -> None:
+    """The pass over several rows has the price of the words beside it, and the step that of the
+    run: by the theory's formula within a twentieth of the measured cost."""
+    chapters = {chapter["id"]: chapter for chapter in lessons.chapters()}
+    told = chapters["plain"]["figures"]["pass"]
+    words = chapters["plain"]["stops"][-1]["words"][1]
+    assert f"over {told['rows']:.1f} rows took {told['cost']:.2f}×" in words
+    assert len(told["tokens"]) == lessons.GUESSES + 1
+    values = chapters["guess"]["figures"]["time"]["values"]
+    facts = gallery.facts(chapters["guess"]["run"])
+    step = values["gamma"] * values["cost"] + 1 + values["gamma"] * values["row"]
+    assert step == pytest.approx(facts["cost"], rel=0.05)
+    tokens = sum(values["alpha"] ** n for n in range(values["gamma"] + 1))
+    assert tokens == pytest.approx(facts["length"], rel=0.05)
+
+
 def test_the_warm_runs_pool_shows_all_three_ways_of_learning() -> None:
     entries = lesson_figures.proposed_pool(gallery.trace("java-ouroboros-warm"))["entries"]
     assert {one["learned"] for one in entries} == {"lookahead", "verification", "history"}
@@ -182,17 +215,18 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     assert "Held: " in told, "what is counted is more than what is listed, where there is much"
 
     open_picture(page, "copying", "automaton")
-    page.locator(".ouro-copy-input").fill("one two three, one two four")
+    page.locator(".ouro-copy-input").fill("one two three, one two four ")  # as one types
     page.locator(".ouro-stepper input").press("End")
     page.get_by_role("button", name="Place in the text: one back").press("Space")
     told = page.locator(".ouro-copy-said").inner_text()
-    assert re.search(r"6 tokens read, \d+ states. “ two” stood there before", told)
-    assert "behind it “ three,”" in told and "goes on with 0 of these 2 tokens" in told
+    assert re.search(r"6 tokens read, \d+ states. “ one two” stood there before", told)
+    assert "behind it “ three, one”" in told and "goes on with 0 of these 3 tokens" in told
     marked = {
         look: "".join(page.locator(f'.ouro-copy-text span[data-look~="{look}"]').all_inner_texts())
         for look in ("end", "match", "copy", "later")
     }
-    assert marked == {"end": " two", "match": " two", "copy": " three,", "later": " four"}
+    two = " one two"
+    assert marked == {"end": two, "match": two, "copy": " three, one", "later": " four"}
     page.locator(".ouro-copy-input").fill("x" * 500)
     assert len(page.locator(".ouro-copy-input").input_value()) <= 500
     page.locator(".ouro-copy-input").fill("")

@@ -19,17 +19,21 @@ from ouroboros_core.trace.summary import Summary
 from visualize.gallery import runs as gallery
 from visualize.learn import facts as lesson_facts
 from visualize.learn import lessons as learn
+from visualize.page import PLACES
 from visualize.run import diagnosis
 
 FORMULAS = {
     "learn.unchanged.2",
     "learn.unchanged.3",
+    "learn.unchanged.4",
     "learn.phrases.2",
-    "learn.phrases.3",
+    "learn.phrases.4",
+    "learn.phrases.5",
+    "learn.phrases.6",
     "learn.pays.3",
     "learn.pays.4",
     "learn.pays.5",
-    "learn.pays.7",
+    "learn.pays.9",
 }
 """Texts that hold numbers of formulas, which belong to no run."""
 
@@ -132,8 +136,14 @@ def passes(wide: str) -> dict[str, float]:
 
 
 def quoted(run: dict[str, Any], token: int) -> str:
-    text = str(run["pieces"][str(token)]).replace("\n", "↵").replace("\t", "⇥")
-    return f"‘{text}’"
+    return in_signs(str(run["pieces"][str(token)]))
+
+
+def in_signs(text: str) -> str:
+    """A text in quotation marks, with signs for line ends, tabs and blanks at its ends."""
+    text = text.replace("\n", "↵").replace("\t", "⇥")
+    text = "␣" + text[1:] if text.startswith(" ") else text
+    return "‘" + (text[:-1] + "␣" if text.endswith(" ") else text) + "’"
 
 
 def shown(chapter: dict[str, Any], stop: int) -> dict[str, Any]:
@@ -173,8 +183,8 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
     if chapter["id"] == "unchanged":
         return facts | _unchanged(chapter, run)
     if chapter["id"] == "phrases":
-        early, paid = shown(chapter, 0), shown(chapter, 3)
-        facts |= of_step(paid) | passes(name) | {"pool": run["steps"][-1]["pool_size"]}
+        early, paid = shown(chapter, 0), shown(chapter, 5)
+        facts |= of_step(paid) | passes(name) | _pool(run)
         facts |= {
             "window": len(early["window"]),
             "early": early["index"] + 1,
@@ -207,13 +217,16 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
             others |= {f"{prefix}repeats": len(speeds)}
         assert others["slowest"] > others["cold_fastest"], "the ranges do not overlap, as is said"
         return facts | sizes | others | {"history": learned(name, "history")}
-    wide = {"wide_window": max(len(s["window"]) for s in raw("bank-lookahead")["steps"])}
+    wide: dict[str, Any] = {
+        "wide_window": max(len(s["window"]) for s in raw("bank-lookahead")["steps"])
+    }
+    wide["row"] = chapter["stops"][5]["sliders"]["row"]
     return facts | _pays(facts) | passes(name) | _parts(name) | wide
 
 
 def _reject(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
     step = shown(chapter, 0)
-    refused = chapter["stops"][1]["card"]["node"]
+    refused = chapter["stops"][0]["card"]["node"]
     assert refused not in step["path"], "the card is that of a rejected token"
     judged = step["judged"][-1]
     chances = dict(zip(judged["tokens"], judged["target"], strict=True))
@@ -259,6 +272,12 @@ def _first_whole(name: str) -> int:
             if any(text[n : n + len(column)] == column for n in range(len(text))):
                 return index + 1
     raise AssertionError("some phrase of the window stands in the text")
+
+
+def _pool(run: dict[str, Any]) -> dict[str, int]:
+    """The pool that the picture ends with: the answers to the last window are in no file."""
+    sizes = [step["pool_size"] for step in run["steps"][:-1]]
+    return {"pool": sizes[-1], "pool_steps": len(sizes), "passes": len(run["steps"])}
 
 
 def _used_phrases(run: dict[str, Any]) -> int:
@@ -320,7 +339,7 @@ def _matched(run: dict[str, Any], step: dict[str, Any]) -> int:
 
 
 def _unchanged(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
-    step = shown(chapter, 3)
+    step = shown(chapter, 4)
     judged = step["judged"][-1]
     trial = judged["trials"][-1]
     kept = sum(min(p, q) for p, q in zip(judged["target"], judged["draft"], strict=True))
@@ -336,7 +355,7 @@ def _unchanged(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
         "u": trial["u"],
         "keep": trial["p"] / trial["q"],
         "kept": kept,
-        "lacking": sum(judged["target"]) - kept,
+        "lacking": 1 - kept,
         "guess": quoted(run, step["tree"]["tokens"][trial["node"]]),
         "target": quoted(run, step["target_token"]),
         "equal": sum(a == b for a, b in pairs),
@@ -364,6 +383,8 @@ def _suffixes(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
             "suffixes": sum(source(s, n) == "suffix" for s in run["steps"] for n in s["path"]),
             "per_token": sum(s["draft_passes"] for s in run["steps"]) / drafted,
             "window": learned(chapter["run"], "lookahead"),
+            "pair_length": whole("java-speculative")["length"],
+            "pair_speedup": whole("java-speculative")["speedup"],
         }
         | _fragment(raw(chapter["stops"][5]["run"]), shown(chapter, 5))
     )
@@ -381,11 +402,11 @@ def _fragment(run: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
     lost = [taught["tree"]["tokens"][n] for n in draft[len(set(draft) & set(taught["path"])) :]]
     assert [key, *phrase[:-1]] in [lost[i : i + len(phrase)] for i in range(len(lost))]
     assert len(phrase) == run["hyperparameters"]["ngram_size"] - 1, "whole"
-    said = [run["pieces"][str(token)].replace("\n", "↵") for token in phrase]
+    said = [run["pieces"][str(token)] for token in phrase]
     return {
-        "fragment": "‘" + "".join(said) + "’",
-        "fragment_head": "‘" + "".join(said[:-1]) + "’",
-        "fragment_last": "‘" + said[-1] + "’",
+        "fragment": in_signs("".join(said)),
+        "fragment_head": in_signs("".join(said[:-1])),
+        "fragment_last": in_signs(said[-1]),
         "fragment_key": quoted(run, key),
         "fragment_learned": learned + 1,
         "fragment_step": step["index"] + 1,
@@ -442,6 +463,47 @@ def test_what_a_step_costs_adds_up_as_it_is_shown() -> None:
         assert sum(round(100 * float(part)) for part in parts) == round(100 * float(whole)), parts
 
 
+def test_what_a_lesson_says_adds_up() -> None:
+    """Shares that complete each other make a whole, and a count in the words is the count in the
+    picture beside them."""
+    chapters = {chapter["id"]: chapter for chapter in learn.chapters()}
+    unchanged, warm, phrases = (chapters[name] for name in ("unchanged", "warm", "phrases"))
+    words = " ".join(unchanged["stops"][5]["words"])
+    shares = re.search(r"accepted here: (\d+)%\. In the other (\d+)%", words)
+    assert shares is not None and sum(map(int, shares.groups())) == 100
+    rows, card = unchanged["residual"]["rows"], shown(unchanged, 4)["judged"][-1]
+    assert len(rows) == len(card["tokens"]), "the picture omits no token of the card before it"
+    assert round(100 * sum(row["kept"] for row in rows)) == int(shares[1])
+    assert any(row["draft"] == 0 for row in rows), "as the words explain"
+
+    ringed = int(re.match(r"\d+", warm["stops"][1]["words"][0])[0])  # type: ignore[index]
+    run = raw(warm["run"])
+    nodes = [s["tree"]["provenance"][n] for s in run["steps"] for n in s["path"]]
+    assert ringed == sum(one["learned"] == "history" for one in nodes)
+    assert warm["stops"][1]["spot"].startswith(".ouro-token["), "no rejected guess is ringed"
+
+    told = re.search(
+        r"After step (\d+) there are (\d+) .* tokens of (\d+)", phrases["stops"][6]["words"][0]
+    )
+    pool = phrases["figures"]["pool"]
+    used = {(one["key"], one["text"]) for one in pool["entries"] if one["used"]}
+    assert told is not None
+    assert list(map(int, told.groups())) == [len(pool["sizes"]), pool["sizes"][-1], len(used)]
+
+
+def test_a_question_about_guesses_is_one_that_a_reader_can_answer() -> None:
+    """Most of them are words, and what was rejected does not look like what stands instead."""
+    chapter = next(c for c in learn.chapters() if c["question"]["kind"] == "predict")
+    for one in chapter["question"]["rounds"]:
+        words = [text for text in one["tokens"] if re.search(r"[^\W\d_]", text)]
+        assert 2 * len(words) >= len(one["tokens"])
+        pair = re.search("Instead of ‘(.*)’ the target wanted ‘(.*)’", one["why"])
+        if pair is not None:
+            assert pair[1].split() != pair[2].split() and all(
+                re.search("[^\\W\\d_]", t) for t in pair.groups()
+            )
+
+
 @pytest.mark.parametrize("chapter", learn.chapters(), ids=lambda c: c["id"])
 def test_every_number_is_that_of_the_run_which_is_shown(chapter: dict[str, Any]) -> None:
     facts = oracle(chapter)
@@ -464,7 +526,7 @@ def test_no_number_is_written_into_the_texts() -> None:
             and key not in FORMULAS
         ):
             assert not re.search(r"\d", re.sub(r"\{[^}]*\}", "", text)) or re.search(
-                r"EAGLE-2|min\(1, p/q\)", text
+                r"EAGLE-[23]|min\(1, p/q\)", text
             ), key
 
 
@@ -489,9 +551,9 @@ def test_the_worked_example_comes_out_as_the_target_wants_it() -> None:
     """100 draws, counted by hand: p = .3, .5, .2 and q = .6, .2, .2."""
     found = lesson_facts.hundred_draws()
     assert found["rows"] == [
-        ["red", 30, 60, 30, 30, 0, 30],
-        ["green", 50, 20, 20, 0, 30, 50],
-        ["blue", 20, 20, 20, 0, 0, 20],
+        ["sun", 30, 60, 30, 30, 0, 30],
+        ["rain", 50, 20, 20, 0, 30, 50],
+        ["snow", 20, 20, 20, 0, 0, 20],
     ]
     words = table()["learn.unchanged.2"] + table()["learn.unchanged.3"]
     assert all(f"{count}" in words for count in (100, 60, 30, 20, 70, 50))
@@ -531,6 +593,21 @@ def test_the_settings_of_every_recorded_run_can_be_asked_for_again() -> None:
     for facts in gallery.runs().values():
         settings = methods.get(facts["method"]).Hyperparameters
         settings.parse(settings.fixed(**facts.get("knobs", {})))
+
+
+@pytest.mark.parametrize("chapter", learn.chapters(), ids=lambda c: c["id"])
+def test_no_stop_has_more_than_eighty_words(chapter: dict[str, Any]) -> None:
+    """Signs of a formula are no words."""
+    for number, stop in enumerate(chapter["stops"], 1):
+        words = [w for line in stop["words"] for w in line.split() if re.search(r"[^\W\d_]{2}", w)]
+        assert len(words) <= 80, (number, len(words))
+
+
+def test_the_course_ends_with_five_lines_to_remember() -> None:
+    end = learn.end()
+    assert len(end["lines"]) == 5 and all(len(line.split()) <= 25 for line in end["lines"])
+    for place in ("Watch", "Compare", "Play", "Lab"):
+        assert f"*{place}*" in end["next"] and place in PLACES.values()
 
 
 def test_the_questions_lead_to_stops_that_are_there() -> None:

@@ -1,0 +1,139 @@
+"""What surrounds the words of a lesson: rings, cards, the target's answers, addresses and keys. The
+oracle is what a browser shows of the static site, and the recorded steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.visitor import watch
+from visualize.deploy import static_site
+from visualize.gallery import runs as gallery
+from visualize.learn import lessons
+
+pytestmark = pytest.mark.browser
+
+CHAPTERS = {chapter["id"]: chapter for chapter in lessons.chapters()}
+NUMBERS = {name: number for number, name in enumerate(CHAPTERS)}
+BOX = "n => { const b = n.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; }"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("static") / "gallery"
+    static_site.write_gallery(folder)
+    return (folder / "index.html").as_uri()
+
+
+@pytest.fixture
+def reader(browser: Any) -> Iterator[Any]:
+    """A reader at a desk; nothing fails in the page's scripts."""
+    context = browser.new_context(
+        viewport={"width": 1440, "height": 900}, reduced_motion="reduce", offline=True
+    )
+    page = context.new_page()
+    faults, _ = watch(page)
+    yield page
+    assert not faults, faults
+    context.close()
+
+
+def read(page: Any, site: str, chapter: str, stop: int) -> dict[str, Any]:
+    """Open a stop, counted from 1, by its address; what it shows."""
+    page.goto(f"{site}#{chapter}/{stop}")
+    page.reload()  # an address that differs only behind the # loads nothing
+    page.wait_for_selector(f'.ouro-learn[data-at="{NUMBERS[chapter]}.{stop - 1}"]')
+    return dict(CHAPTERS[chapter]["stops"][stop - 1])
+
+
+def in_signs(text: str) -> str:
+    text = text.replace("\n", "↵").replace("\t", "⇥")
+    return re.sub("^ | $", "␣", text)
+
+
+def stop_with(chapter: str, part: str) -> int:
+    """The first stop of a chapter whose marked element has something in its name."""
+    stops = CHAPTERS[chapter]["stops"]
+    return next(n for n, stop in enumerate(stops, 1) if part in stop.get("spot", ""))
+
+
+def test_the_targets_answers_are_drawn_below_the_guesses(reader: Any, site: str) -> None:
+    """Accepted guesses have their equal below them; the bonus and the correction are drawn."""
+    for chapter, stop in (
+        ("guess", stop_with("guess", "ouro-answer")),
+        ("reject", stop_with("reject", "correction")),
+    ):
+        told = read(reader, site, chapter, stop)
+        step = gallery.trace(CHAPTERS[chapter]["run"]).steps[told["at"]["step"]]
+        pieces = gallery.trace(CHAPTERS[chapter]["run"]).pieces
+        answers = reader.locator(".ouro-learn-run .ouro-answer")
+        drawn = answers.locator("text").all_text_contents()
+        assert drawn == [in_signs(pieces[token]) for token in step.tokens]
+        kinds = answers.evaluate_all("all => all.map(n => n.dataset.kind)")
+        assert kinds == ["equal"] * len(step.path) + [step.kind]
+        for n, node in enumerate(step.path):
+            guess = reader.locator(f'.ouro-tree [data-node="{node}"] rect').evaluate(BOX)
+            answer = answers.nth(n).locator("rect").evaluate(BOX)
+            assert (answer[0], answer[2]) == (guess[0], guess[2]) and answer[1] > guess[3]
+        assert answers.first.is_visible()
+    read(reader, site, "guess", 1)
+    assert not reader.locator(".ouro-answer").first.is_visible(), "nothing was checked yet"
+
+
+def test_tokens_behind_each_other_have_one_ring(reader: Any, site: str) -> None:
+    told = read(reader, site, "guess", stop_with("guess", ".ouro-token"))
+    ends = reader.locator(".ouro-text [data-spot]").evaluate_all(
+        "all => all.map(n => n.dataset.spot)"
+    )
+    tokens = gallery.trace(CHAPTERS["guess"]["run"]).steps[told["at"]["step"]].tokens
+    assert ends == ["first", *[""] * (len(tokens) - 2), "last"]
+
+
+@pytest.mark.slow
+def test_a_card_covers_neither_text_nor_tree(reader: Any, site: str) -> None:
+    for chapter, told in CHAPTERS.items():
+        for stop in (n for n, one in enumerate(told["stops"], 1) if "card" in one):
+            read(reader, site, chapter, stop)
+            left, top, right, bottom = reader.locator(".ouro-card").evaluate(BOX)
+            for part in ("text", "tree", "tree-note", "timeline", "legend"):
+                box = reader.locator(f".ouro-learn-run .ouro-{part}").evaluate(BOX)
+                apart = box[2] <= left or right <= box[0] or box[3] <= top or bottom <= box[1]
+                assert apart, (chapter, stop, part)
+            number = re.search(r"step (\d+)", reader.inner_text(".ouro-count"))
+            jump = reader.locator(".ouro-jump")
+            if jump.count():
+                assert number is not None and f"step {number[1]}," not in jump.inner_text()
+
+
+def test_a_run_in_a_lesson_plays_at_most_four_steps_a_second(reader: Any, site: str) -> None:
+    """The recorded run itself lasts less than a second."""
+    read(reader, site, "guess", 1)
+    assert len(gallery.trace(CHAPTERS["guess"]["run"]).steps) > 20
+    reader.get_by_role("button", name="Play (Space)").click()
+    reader.wait_for_timeout(1500)
+    step = re.search(r"step (\d+) of", reader.inner_text(".ouro-count"))
+    assert step is not None and 2 <= int(step[1]) <= 10
+
+
+def test_a_stop_has_an_address_and_keys_turn_it(reader: Any, site: str) -> None:
+    """A reload stays, the browser's Back leads to the chapter before, a chapter opens where it was
+    left."""
+    read(reader, site, "guess", 2)
+    reader.keyboard.press("ArrowRight")
+    reader.wait_for_function("location.hash === '#guess/3'")
+    reader.reload()
+    reader.wait_for_selector('.ouro-learn[data-at="1.2"]')
+    reader.locator(".ouro-learn-chapter").nth(2).click()
+    reader.wait_for_function("location.hash === '#reject'")
+    reader.go_back()
+    reader.wait_for_selector('.ouro-learn[data-at="1.2"]')
+    reader.go_forward()
+    reader.wait_for_selector('.ouro-learn[data-at="2.0"]')
+    reader.locator(".ouro-learn-chapter").nth(1).click()
+    reader.wait_for_selector('.ouro-learn[data-at="1.2"]')
+    reader.evaluate("document.activeElement.blur()")  # on the rail the keys lead along it
+    reader.keyboard.press("ArrowLeft")
+    reader.wait_for_selector('.ouro-learn[data-at="1.1"]')
