@@ -456,11 +456,14 @@ def test_a_payload_hangs_or_ends_or_breaks_nothing_and_is_served_no_file(tmp_pat
             payload = maker.make(data.draw)
             mark = log.stat().st_size
             outcome, words = send(url, payload, secret.read_bytes())
+            if outcome == "cut":  # a server that refuses a request unread may close too early
+                outcome, words = send(url, payload, secret.read_bytes())
             outcomes[outcome] = outcomes.get(outcome, 0) + 1
             if outcome in ("HTTP 5xx", "cut"):
                 time.sleep(0.05)  # the server writes its log after the answer
             fault = fault_of(payload, outcome, words, log.read_bytes()[mark:])
-            assert not fault, f"{payload.verb} {payload.target} {payload.body[:300]!r}: {fault}"
+            request = f"{payload.verb} {payload.target} {payload.headers}"
+            assert not fault, f"{request} {payload.body[:300]!r}: {fault}"
 
         send_one()
         assert page.ask(FEW | {"method": "union"})["text"] == plain
