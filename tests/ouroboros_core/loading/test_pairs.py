@@ -216,8 +216,9 @@ def test_what_cannot_be_loaded_says_why(tmp_path: Path) -> None:
         load_pair("./nowhere", device="cpu")
     for long in ("0" * 5000, "a/" + "b" * 5000):  # no file can have that name
         for part in ("target", "draft", "corpus"):
+            named: dict[str, Any] = {part: long}
             with pytest.raises(OuroborosError):
-                load_pair(**{part: long}, device="cpu")
+                load_pair(**named, device="cpu")
     unknown = Path(save(tmp_path / "unknown"))
     (unknown / "config.json").write_text(json.dumps({"model_type": "oracle"}), encoding="utf-8")
     with pytest.raises((UnsupportedModel, WeightsUnavailable), match="oracle") as told:
