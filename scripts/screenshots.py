@@ -34,8 +34,8 @@ WHOLE = ("watch", "compare", "results", "runs", "learn")
 """Pictures of the whole page."""
 FRAME, FRAMES, COLOURS, LAST_MS = (1120, 700), 32, 256, 4000
 """The animation: size of a frame, number of frames and colours, milliseconds of the last frame."""
-FEWEST, WIDE = 5, 12
-"""Least accepted guesses of the step that is shown, and of the step with the card."""
+FEWEST = 5
+"""Least accepted guesses of the step that is shown."""
 EXACT = 96
 """Colours of the animation that stay unchanged."""
 MOST_BYTES = 3_000_000
@@ -97,7 +97,7 @@ def main(names: Sequence[str]) -> None:
                 )
                 page = still.new_page()
                 page.goto(f"{url}/?__theme=light")
-                page.get_by_text("Ready:").wait_for(timeout=60_000)
+                page.get_by_text("Ready:").wait_for(state="attached", timeout=60_000)
                 _in_its_typeface(page)
 
                 def shoot(name: str, page: Any = page, width: int = width) -> None:
@@ -145,8 +145,8 @@ def _watch(page: Any, shoot: Callable[..., None]) -> None:
     trace = gallery.trace(RECORDED)
     last = max(n for n, step in enumerate(trace.steps) if len(step.path) >= FEWEST)
     reached = [0, *itertools.accumulate(len(step.tokens) for step in trace.steps)]
-    step = next(n for n, step in enumerate(trace.steps) if len(step.path) > WIDE)
-    token = reached[step] + WIDE - 1
+    step = max(range(len(trace.steps)), key=lambda n: len(trace.steps[n].path))
+    token = reached[step] + len(trace.steps[step].path) - 1
     arrived = metrics.seconds_to_token(trace)
     page.evaluate(SEEK, arrived[reached[last]] + 1e-3)
     shoot("watch")
@@ -170,7 +170,7 @@ def _animate(browser: Any, url: str, path: Path) -> None:
     page = browser.new_page(viewport=size, reduced_motion="reduce")
     page.goto(f"{url}/?__theme=light")
     page.wait_for_selector("#token-view .ouro-token")
-    page.get_by_text("Ready:").wait_for(timeout=60_000)
+    page.get_by_text("Ready:").wait_for(state="attached", timeout=60_000)
     _in_its_typeface(page)
     trace = gallery.trace(RECORDED)
     first, last = metrics.seconds_to_token(trace)[0], metrics.total_seconds(trace)
