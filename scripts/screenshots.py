@@ -50,7 +50,7 @@ TYPEFACE = """async () => {
 SUBJECTS = {
     "watch": ("#token-view .ouro-text", "#token-view .ouro-legend"),
     "card": (".ouro-card", ".ouro-card"),
-    "compare": (".ouro-compare-rows", ".ouro-compare-verdict"),
+    "compare": (".ouro-compare-rows", ".ouro-compare-row:nth-child(6)"),
     "learn": (".ouro-learn-run .ouro-text", ".ouro-learn-run .ouro-legend"),
     "trade-off": (".ouro-compare-below figure", ".ouro-compare-below figure"),
 }
@@ -226,9 +226,10 @@ def _frame(page: Any, moment: float) -> Any:
 
 def _compare(page: Any, shoot: Callable[..., None]) -> None:
     open_tab(page, "Compare")
-    page.wait_for_selector("#compare-view .main-svg")
+    page.wait_for_selector(".ouro-compare-row:nth-child(6)")
     shoot("compare")
     page.locator(".ouro-compare-below").scroll_into_view_if_needed()
+    page.wait_for_selector("#compare-view .main-svg")
     shoot("trade-off")
 
 
