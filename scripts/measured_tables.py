@@ -35,7 +35,7 @@ TASKS = {
     "edit": "edit of a file",
     "similar": "questions in series",
 }
-"""Groups of prompts, and what a user calls them."""
+"""Groups of prompts, and a user's names for them."""
 
 
 def result() -> str:

@@ -29,7 +29,7 @@ from visualize.results.data import Benchmark, Family, Over
 from visualize.watch.tab import RECORDED
 
 DESK, PHONE = (1440, 900), (390, 844)
-"""Width and height of the whole pictures, and of those that small ones are cut from."""
+"""Width and height of the whole pictures, and of the page that small ones are cut from."""
 WHOLE = ("watch", "compare", "results", "runs", "learn")
 """Pictures of the whole page."""
 FRAME, FRAMES, COLOURS, LAST_MS = (1120, 700), 32, 256, 4000

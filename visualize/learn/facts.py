@@ -28,7 +28,7 @@ GROUPS = {
     "chat": "conversation",
     "questions": "questions without a source",
 }
-"""What a picture calls the groups of prompts of the benchmark."""
+"""Names of the benchmark's groups of prompts in a picture."""
 
 
 def pass_facts(wide: Trace, plain: Trace) -> dict[str, float]:
@@ -224,7 +224,7 @@ def _phrase(step: Step, node: int) -> list[int]:
 
 
 def hundred_draws() -> dict[str, Any]:
-    """The worked example: of so many draws by q, how many are kept, and what the rejected ones
+    """The worked example: of a number of draws by q, the kept ones, and what the rejected ones
     become. {columns, rows: [[token, *counts]]}"""
     chances = {token: (Fraction(p), Fraction(q)) for token, (p, q) in EXAMPLE.items()}
     lacking = {token: max(Fraction(0), p - q) for token, (p, q) in chances.items()}

@@ -78,7 +78,7 @@ def chapters() -> list[Chapter]:
 
 
 def questions() -> list[dict[str, Any]]:
-    """What a reader can answer at the end: {words, answer, chapter, stop}, the stop where it is
+    """Questions for the end: {words, answer, chapter, stop}, the stop where it is
     said."""
     found = []
     numbers = {chapter["id"]: number for number, chapter in enumerate(chapters())}
@@ -92,7 +92,7 @@ def questions() -> list[dict[str, Any]]:
 
 
 def end() -> dict[str, Any]:
-    """What a reader takes along, after the last question: {title, lines, next}."""
+    """The end, after the last question: {title, lines, next}."""
     lines = sorted(key for key in table() if re.fullmatch(r"learn\.end\.\d", key))
     return {
         "title": say("learn.end.title"),
@@ -102,7 +102,7 @@ def end() -> dict[str, Any]:
 
 
 def _first(trace: Trace, wanted: Callable[[Step], bool]) -> Step:
-    """The first step that shows what a chapter is about."""
+    """The first step that shows the subject of a chapter."""
     return next(step for step in trace.steps if wanted(step))
 
 

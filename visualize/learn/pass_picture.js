@@ -1,11 +1,11 @@
 // @ts-check
-// One pass of a model: its weights travel from memory to the processor once, for all rows; what was
-// computed for earlier tokens stays in the cache.
+// One pass of a model: its weights travel from memory to the processor once, for all rows. The
+// results for earlier tokens stay in the cache.
 import { counted, draw, make, visible } from "../kit/dom.js";
 import { stepper } from "../kit/stepper.js";
 /** @import { Mount } from "../kit/types" */
 
-const LAYERS = 6; // drawn, of those that the model has
+const LAYERS = 6; // drawn, of the model's layers
 const WIDE = 720;
 const HIGH = 268;
 const ROW = 32; // pixels from one row to the next

@@ -25,7 +25,7 @@ FREE = 256
 """Rows that a graphics card checks in the time of one, as an assumption."""
 KEY = "Blue: draft passes. Red: the target pass. Orange: plain passes for as many tokens."
 AROUND = 90
-"""Characters of a text that are shown around what a picture is about."""
+"""Characters of a text that are shown around the subject of a picture."""
 
 Gram = tuple[int, ...]
 
@@ -218,7 +218,7 @@ def _note_use(trace: Trace, entries: list[dict[str, Any]]) -> None:
 
 
 def proposed_pool(trace: Trace) -> dict[str, Any]:
-    """Of a pool whose phrases were not recorded: those that were proposed, in the shape of
+    """Of a pool whose phrases were not recorded: the proposed ones, in the shape of
     `window_pool`. A phrase of history is there from the start."""
     entries: dict[tuple[Gram, Learned, int | None], dict[str, Any]] = {}
     for step in trace.steps:
