@@ -52,6 +52,9 @@ export class StepCharts {
     this.run = "";
     this.seconds = 0;
     this.next = 0; // when the charts of a run under way are drawn again
+    clearTimeout(this.due);
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.due = undefined;
     /** @type {number | undefined} where a drag has begun */
     this.first = undefined;
     /** @type {Record<string, Figure> | null} */
@@ -74,6 +77,8 @@ export class StepCharts {
   }
 
   draw() {
+    clearTimeout(this.due);
+    this.due = undefined;
     const begin = performance.now(),
       { acceptance, time } = this.figures;
     const written = acceptance.data.filter(({ y }) => y.some((/** @type {any} */ n) => n));
@@ -115,7 +120,9 @@ export class StepCharts {
       method.x.push(this.seconds);
       method.y.push(method.y.at(-1) + step.tokens.length);
     }
-    if (performance.now() > this.next) this.draw();
+    const wait = this.next - performance.now();
+    if (wait <= 0) this.draw();
+    else this.due ??= setTimeout(() => this.draw(), wait);
   }
 
   /**

@@ -179,12 +179,14 @@ def test_bars_and_curve_grow_with_the_steps_of_a_run_under_way(browser: Any) -> 
         page.evaluate(
             "view => { props.value = JSON.stringify(view); changed(); }", {"run": "live", **view}
         )
-        page.wait_for_timeout(300)  # the charts are drawn four times a second at most
 
     send(charts=begun_charts(), steps=[], prompt="", **{"from": 0})
     send(steps=steps[:3], **{"from": 0})
     send(steps=steps[3:5], **{"from": 3})
-    page.wait_for_function("document.querySelector('.ouro-bars').data?.[0].x.length === 5")
+    looks = len({look for step in RUN.steps[:5] for look in step.looks})
+    page.wait_for_function(  # the charts are drawn four times a second at most
+        "looks => document.querySelector('.ouro-bars').data?.length === looks", arg=looks
+    )
     bars = page.locator(".ouro-bars").evaluate("plot => plot.data.map(d => [...d.y])")
     heights = [sum(height or 0 for height in column) for column in zip(*bars, strict=True)]
     assert heights == [len(step.tokens) for step in RUN.steps[:5]]
