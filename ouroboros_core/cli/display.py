@@ -18,6 +18,7 @@ from rich.style import Style
 from rich.text import Text
 
 from ouroboros_core import methods
+from ouroboros_core.messages import counted
 from ouroboros_core.sources import LOOKS, Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import divergence
@@ -202,7 +203,7 @@ def report(summary: Summary, notes: Console) -> None:
     if chosen:
         nodes = sum(len(step.tree) - 1 for step in chosen) / len(chosen)
         plain = sum(len(step.tree) == 1 for step in chosen)
-        figures.append(f"auto: {nodes:.1f} nodes a step, {plain} plain steps")
+        figures.append(f"auto: {nodes:.1f} nodes a step, {counted(plain, 'plain step')}")
     if summary.skipped:
         figures.append(summary.skipped)
     if trace.generation_config:

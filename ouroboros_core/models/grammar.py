@@ -24,7 +24,6 @@ from transformers import PreTrainedTokenizerFast
 from ouroboros_core.errors import InvalidInput
 
 PACKAGE = "llguidance"
-EXTRA = "ouroboros-core[grammar]"
 COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 """Options of JSON: with free blanks nothing is forced. A schema may say otherwise under
 `x-guidance`."""
@@ -133,8 +132,8 @@ def _library() -> Any:
         importlib.import_module(f"{PACKAGE}.hf")
     except ImportError:
         raise InvalidInput(
-            f"a grammar needs the package {PACKAGE}: install it with `python -m pip install "
-            f"'{EXTRA}'`, or leave the grammar out"
+            f"a grammar needs the package {PACKAGE}: install it into this environment with `python "
+            f"-m pip install {PACKAGE}`, or leave the grammar out"
         ) from None
     return library
 

@@ -82,8 +82,11 @@ export class StepCharts {
     const begin = performance.now(),
       { acceptance, time } = this.figures;
     const written = acceptance.data.filter(({ y }) => y.some((/** @type {any} */ n) => n));
-    const data = written.length ? written : acceptance.data.slice(0, 1);
-    this.plots.acceptance.show({ run: this.run, figure: { ...acceptance, data } });
+    const data = written.length ? written : acceptance.data.slice(0, 1),
+      most = Math.max(...this.steps.map(({ tokens }) => tokens.length), 1);
+    const yaxis = { ...acceptance.layout.yaxis, dtick: Math.ceil(most / 3) }; // whole numbers only
+    const figure = { ...acceptance, data, layout: { ...acceptance.layout, yaxis } };
+    this.plots.acceptance.show({ run: this.run, figure });
     this.plots.time.show({ run: this.run, figure: time });
     const took = performance.now() - begin;
     this.next = begin + Math.max(DRAW_EVERY_MS, took / DRAW_SHARE);
