@@ -32,13 +32,14 @@ with gr.Blocks() as page:
         gr.Textbox("b", label="text")
 page.launch(server_port=int(sys.argv[sys.argv.index("--port") + 1]), quiet=True, footer_links=["api"])
 """
+CHAPTERS = lessons.chapters()
 PICTURES = {
     stop["figure"]: (number, at)
-    for number, chapter in enumerate(lessons.chapters())
-    for at, stop in enumerate(chapter["stops"])
-    if stop.get("figure") in ("dice", "automaton", "window", "pool", "mask")
+    for number, chapter in reversed(list(enumerate(CHAPTERS)))
+    for at, stop in reversed(list(enumerate(chapter["stops"])))
+    if "figure" in stop
 }
-"""Where each picture that a reader can change stands: chapter and step, from 0."""
+"""The first stop with each picture: chapter and stop, from 0."""
 OURS = (
     ".ouro-run, .ouro-figure, .ouro-header, .ouro-learn, .ouro-gallery, .ouro-save, .ouro-open, "
     ".ouro-compare, .ouro-methods, .ouro-details, .ouro-motto, .ouro-what-if, .ouro-proof, .ouro-draft-game"
@@ -117,27 +118,22 @@ def visit_tabs(page: Any) -> Iterator[str]:
     yield "Compare"
     open_tab(page, "Learn")
     page.wait_for_selector("#learn-view .ouro-token")
-    page.locator(".ouro-learn-chapter").nth(3).click()
-    for _ in range(4):
-        page.locator(".ouro-learn-next").click()
-    page.wait_for_selector(".ouro-residual")
-    yield "Learn, the residual"
-    page.locator(".ouro-learn-chapter").last.click()
-    for _ in range(3):
-        page.locator(".ouro-learn-next").click()
-    page.wait_for_selector(".ouro-theory-speedup .main-svg")
-    for _ in range(4):
-        page.locator(".ouro-learn-next").click()
-    page.locator(".ouro-learn-option").first.click()
-    yield "Learn, a question"
     for figure, (chapter, stop) in PICTURES.items():
-        page.locator(".ouro-learn-chapter").nth(chapter).click()
-        for _ in range(stop):
-            page.locator(".ouro-learn-next").click()
+        address = f"#learn/{CHAPTERS[chapter]['id']}/{stop + 1}"
+        page.evaluate("address => { location.hash = address; }", address)
         page.wait_for_selector(f'.ouro-learn[data-at="{chapter}.{stop}"]')
         if figure == "dice":
             page.locator(".ouro-dice-many").click()
+        if figure == "theory":
+            page.wait_for_selector(".ouro-theory-speedup .main-svg")
         yield f"Learn, {figure}"
+    page.locator(".ouro-learn-chapter").first.click()
+    for _ in CHAPTERS[0]["stops"]:
+        if page.locator(".ouro-learn-option").first.is_visible():
+            break
+        page.locator(".ouro-learn-next").click()
+    page.locator(".ouro-learn-option").first.click()
+    yield "Learn, a question"
     open_tab(page, "Results")
     page.wait_for_selector(".main-svg >> visible=true")
     yield "Results"
