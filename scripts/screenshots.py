@@ -117,7 +117,7 @@ def main(names: Sequence[str]) -> None:
 def _small(page: Any, name: str, folder: Path) -> None:
     """Take the page from the top of one element to the bottom of another."""
     first, last = SUBJECTS[name]
-    sheet = page.add_style_tag(content=STYLES.get(name, ""))
+    sheet = page.add_style_tag(content=STYLES.get(name, "* {}"))
     subject = page.locator(first).first
     page.evaluate(END)
     subject.evaluate(BARE)
