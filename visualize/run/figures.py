@@ -40,7 +40,7 @@ class Chart:
 
 def _steady(figure: go.Figure, bottom: int) -> None:
     """Give a chart that is drawn again during its run margins in pixels: Plotly measures no label
-    then, which takes half of the time of a drawing."""
+    then."""
     axis = {"fixedrange": True, "automargin": False, "ticklabeloverflow": "allow"}
     figure.update_layout(margin={"l": 54, "b": bottom}, xaxis=axis, yaxis=axis)
 
