@@ -261,6 +261,14 @@ def charts() -> str:
     return "\n".join(lines) + "\n"
 
 
+def unnamed() -> str:
+    """Return the methods that the table of other engines' modes does not name."""
+    text = (ROOT / "docs" / "field.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\|.*$", text, re.MULTILINE))))
+    ids = ", ".join(f"`{method}`" for method in methods.available() if method not in named)
+    return f"No row for {ids}.\n"
+
+
 def commands() -> str:
     """Return the command line, from its help. Arguments of several commands come once."""
     parser = build_parser()
@@ -485,6 +493,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "bench": measured_tables.bench_section,
         "pairs": measured_tables.pairs_section,
     },
+    "docs/field.md": {"unnamed": unnamed},
     "docs/training.md": {"drafts": drafts_section},
     "docs/command-line.md": {"commands": commands},
     "docs/python-api.md": {"names": names},

@@ -366,7 +366,7 @@ def test_the_site_is_built_strictly_and_fetches_nothing_from_elsewhere(tmp_path:
 
 
 def test_the_page_on_the_field_names_every_method_and_no_other() -> None:
-    """A method that is added says there which engine has it, or that none does."""
+    """Those without a row are listed by `scripts.documents`."""
     known = set(methods.available())
     rows = re.findall(r"^\| ([^|]+) \|[^|\n]*\|$", TEXTS["docs/field.md"], re.M)
     here = {name for cell in rows for name in re.findall(r"`(\w+)`", cell)}
