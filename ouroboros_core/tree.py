@@ -435,6 +435,14 @@ class TreeBuilder:
             self._notes.turns[node] = (*self._notes.turns.get(node, ()), turn)
         return node
 
+    def add_origin(self, token: int, parent: int, origin: Provenance) -> int | None:
+        """Like `add`; a node that is there already gets another origin."""
+        size = len(self)
+        node = self.add(token, parent, origin)
+        if node is not None and len(self) == size:
+            self._add_origins(node, (origin,))
+        return node
+
     def note_output(self, node: int, output: Output) -> None:
         """Note the draft's output after a node."""
         self._notes.outputs[node] = output

@@ -233,7 +233,7 @@ def read_grammar(arguments: argparse.Namespace) -> Grammar | None:
 
     if arguments.json_schema:
         return Grammar("json-schema", read_utf8(arguments.json_schema))
-    if arguments.regex:
+    if arguments.regex is not None:
         return Grammar("regex", arguments.regex)
     if arguments.choices:
         return Grammar("choices", json.dumps(arguments.choices, ensure_ascii=False))

@@ -48,6 +48,16 @@ class Grammar:
         if self.kind not in KINDS:
             known = ", ".join(KINDS)
             raise InvalidInput(f"the kind of a grammar must be one of {known}, got {self.kind!r}")
+        try:
+            self.text.encode()
+            json.dumps(json.loads(self.text), ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            broken = error.object[error.start : error.end]
+            raise InvalidInput(
+                f"the {self.kind} holds half a character, {broken!r}: write whole ones"
+            ) from None
+        except ValueError:
+            pass  # no JSON, see below
         if self.kind == "regex":
             return str(library.LLMatcher.grammar_from_regex(self.text))
         try:
@@ -62,12 +72,21 @@ class Grammar:
             raise InvalidInput("the choices must be a list of texts with at least one text")
         if not all(content):
             raise InvalidInput("a choice must have at least one character, got an empty one")
-        options = " | ".join(json.dumps(choice, ensure_ascii=False) for choice in content)
+        options = " | ".join(_quoted(choice) for choice in content)
         return str(library.LLMatcher.grammar_from_lark(f"start: {options}"))
 
 
+def _quoted(choice: str) -> str:
+    """Return a text as Lark has it in a grammar."""
+    return json.dumps(choice, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 class GrammarRules:
-    """A grammar over one text, as `Rules` of a model: logits of forbidden tokens become -inf."""
+    """A grammar over one text, as `Rules` of a model: logits of forbidden tokens become -inf.
+
+    The grammar wins over other rules: where they forbid every token that it allows, all that it
+    allows are equally probable.
+    """
 
     def __init__(
         self, grammar: Grammar, tokenizer: Any, vocabulary: int, prompt: int, stops: frozenset[int]
@@ -75,20 +94,24 @@ class GrammarRules:
         """
         vocabulary  token ids of the target
         prompt      tokens before the text that must follow the grammar
-        stops       tokens that may end the text where the grammar allows an end, at least one
+        stops       tokens that may end the text where the grammar allows an end
 
-        Raises InvalidInput without llguidance, for a tokenizer that it cannot read and for a
-        grammar that it cannot follow.
+        Raises InvalidInput without llguidance, without a stop token, for a tokenizer that it cannot
+        read and for a grammar that it cannot follow.
         """
+        if not stops:
+            raise InvalidInput(
+                "a grammar needs a stop token, and this model has none: set eos_token_id in its "
+                "generation_config.json, or leave the grammar out"
+            )
         library = _library()
         self._prompt, self._stops = prompt, stops
         self._matcher = library.LLMatcher(
             _tokenizer(tokenizer, vocabulary, stops), grammar.compiled(library), log_level=0
         )
-        if self._matcher.is_error():
-            reason = " ".join(self._matcher.get_error().split())
-            raise InvalidInput(f"the {grammar.kind} cannot be used: {reason}")
+        self._kind = grammar.kind
         self._consumed: list[int] = []
+        self._check()
 
     def __call__(
         self, text: Sequence[int], logits: npt.NDArray[np.floating]
@@ -96,11 +119,12 @@ class GrammarRules:
         if not self._move(text):
             return logits
         bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
+        self._check()
         allowed = np.unpackbits(bits, bitorder="little")[: len(logits)].astype(np.bool_)
         allowed = np.pad(allowed, (0, len(logits) - len(allowed)))
-        changed = np.where(allowed, logits, -np.inf).astype(logits.dtype)
-        # A draft with fewer rows may be unable to write any of them: its guess will be refused.
-        return changed if np.isfinite(changed).any() else logits
+        if not np.isfinite(logits[allowed]).any():
+            logits = np.zeros_like(logits)
+        return np.where(allowed, logits, -np.inf).astype(logits.dtype)
 
     def forced(self, text: Sequence[int]) -> list[int]:
         """Return the token ids that must come next, as long as there is no choice."""
@@ -109,6 +133,7 @@ class GrammarRules:
     def _move(self, text: Sequence[int]) -> bool:
         """Bring the matcher to the end of a text. Return False, and leave it where the text does
         follow the grammar, if the text does not or has ended."""
+        self._check()
         written = list(text[self._prompt :])
         if not self._stops.isdisjoint(written):
             return False
@@ -124,6 +149,12 @@ class GrammarRules:
         self._matcher.consume_tokens(rest)
         self._consumed += rest
         return True
+
+    def _check(self) -> None:
+        """Raise InvalidInput if the matcher has given up, as it does at its limits of size."""
+        if self._matcher.is_error():
+            reason = " ".join(self._matcher.get_error().split())
+            raise InvalidInput(f"the {self._kind} cannot be used: {reason}")
 
 
 def _library() -> Any:

@@ -75,11 +75,15 @@ class Combination(Method):
         for member in self.combined:
             tree = trees.get(member, bare)
             self._proposed.append((member, tree, builder.graft(tree)))
+        self._complete(builder, context)
         self._proposed = [
             (member, tree, (*numbers, *builder.graft_window(tree)))
             for member, tree, numbers in self._proposed
         ]
         return builder.build()
+
+    def _complete(self, builder: TreeBuilder, context: Context) -> None:
+        """Add to the members' proposals, before the window."""
 
     def _trees(self, context: Context) -> dict[Method, TokenTree]:
         """Return the proposals of the members that are asked in this step."""

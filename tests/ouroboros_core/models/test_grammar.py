@@ -17,6 +17,7 @@ from ouroboros_core import Generation, Grammar, Sampling, Task, load_pair, metho
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.models.grammar import GrammarRules
+from ouroboros_core.models.rules import for_vocabulary
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.file import read_run
 from ouroboros_core.trace.trace import Trace
@@ -44,7 +45,7 @@ SCHEMA = Grammar("json-schema", json.dumps(CALL))
 GRAMMARS = [
     Grammar("json-schema", json.dumps({"type": "array", "items": {"type": "boolean"}})),
     Grammar("regex", "the cat( sat)+ on the (mat|naïve café)\\."),
-    Grammar("choices", json.dumps(["def f(x):", "def f(x, y):", "你好", '"\\n"'])),
+    Grammar("choices", json.dumps(["def f(x):", "def f(x, y):", "你好", '"\\n"', "a\x7f"])),
 ]
 ABLE = ["speculative", "ouroboros", "union", "eagle2", "sam", "token_recycling", "lookahead"]
 
@@ -166,15 +167,38 @@ def test_moving_to_and_fro_gives_the_scores_of_a_new_matcher(pair: Pair) -> None
         assert moved.forced(text) == fresh().forced(text)
 
 
-def test_a_draft_that_can_write_no_allowed_token_keeps_its_scores(pair: Pair) -> None:
+def test_the_grammar_wins_where_other_rules_forbid_all_that_it_allows(pair: Pair) -> None:
+    """As `min_new_tokens` does where the grammar allows the end alone."""
     rules = GrammarRules(
         GRAMMARS[1], pair.tokenizer, pair.target.vocabulary, 0, pair.stops(chat=False)
     )
     few = np.full(pair.target.vocabulary, -np.inf, np.float32)
     few[5] = 1.0
     allowed = rules((), np.zeros_like(few))
-    assert allowed[5] == -np.inf
-    assert (rules((), few) == few).all()
+    assert allowed[5] == -np.inf and np.isfinite(allowed).any()
+    assert (rules((), few) == allowed).all()
+
+
+def test_a_draft_without_rows_for_the_allowed_tokens_keeps_its_scores(pair: Pair) -> None:
+    size = pair.target.vocabulary
+    rules = GrammarRules(GRAMMARS[1], pair.tokenizer, size, 0, pair.stops(chat=False))
+    first = int(np.isfinite(rules((), np.zeros(size, np.float32))).argmax())
+    few = np.zeros(first, np.float32)
+    assert (for_vocabulary(rules, size)((), few) == few).all()
+
+
+def test_under_rejection_a_forced_token_is_a_node_once(pair: Pair) -> None:
+    """A token that the draft draws and the grammar forces is one node, so the method learns that
+    its draft was right."""
+    grammar = Grammar("regex", "the cat sat on the mat\\.")
+    settings = methods.get("speculative").Hyperparameters.parse({"gamma": 4})
+    sampling = Sampling(temperature=1.0, acceptance="rejection")
+    task = Task("The cat", "speculative", settings, sampling, 24, False, grammar=grammar)
+    trace = Generation(pair, task).run()
+    for step in trace.steps:
+        nodes = [(step.tree.parents[n], step.tree.tokens[n]) for n in step.tree.proposals]
+        assert len(set(nodes)) == len(nodes)
+    assert len(trace.steps) < len(trace.tokens) / 3 and trace.steps[0].draft_passes
 
 
 @pytest.mark.parametrize(
@@ -186,6 +210,9 @@ def test_a_draft_that_can_write_no_allowed_token_keeps_its_scores(pair: Pair) ->
         (Grammar("json-schema", '{"type": "number!"}'), "the json-schema cannot be used"),
         (Grammar("choices", "[]"), "at least one text"),
         (Grammar("choices", '["a", ""]'), "at least one character"),
+        (Grammar("choices", '["a", "\\ud800"]'), r"half a character, '\\ud800'"),
+        (Grammar("json-schema", '{"enum": ["\\ud800"]}'), "half a character"),
+        (Grammar("regex", "\udcff"), "half a character"),
         (Grammar("bnf", "x"), "must be one of json-schema, regex, choices, got 'bnf'"),
     ],
 )
