@@ -318,6 +318,9 @@ def main() -> None:
         for name, _, models in (text.partition("=") for text in arguments.local)
     }
     gallery = plan()
+    known = gallery["runs"].keys() | gallery["prompts"].keys()
+    if unknown := sorted({*arguments.names} - known):
+        parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
 
     @cache
     def load(name: str) -> Pair:

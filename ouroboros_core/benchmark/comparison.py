@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median_low
 from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark import entrants, protocol
@@ -31,7 +32,7 @@ class Lane:
     """One method of a comparison.
 
     name       as it was given, `speculative[gamma=2]`
-    traces     one of each round that counts, in their order
+    traces     one of each counted round
     plain      the traces of plain decoding in the same rounds
     identical  whether every text is that of plain decoding, ties of rounding apart; None if it need
                not be
@@ -52,6 +53,12 @@ class Lane:
         pairs = zip(self.traces, self.plain, strict=True)
         return Speedup(tuple(metrics.speedup(*pair) or 0.0 for pair in pairs))
 
+    @cached_property
+    def _middle(self) -> int:
+        if self.plain == self.traces:
+            return self.all_seconds.index(median_low(self.all_seconds))
+        return self.rounds.middle
+
     @property
     def speedup(self) -> float:
         """The median of all rounds."""
@@ -59,8 +66,9 @@ class Lane:
 
     @property
     def trace(self) -> Trace:
-        """The run of the round that has the median speedup."""
-        return self.traces[self.rounds.middle]
+        """The run of the round that has the median speedup; of plain decoding, that of median
+        seconds."""
+        return self.traces[self._middle]
 
     @property
     def seconds(self) -> float:
@@ -70,7 +78,7 @@ class Lane:
     @property
     def plain_seconds(self) -> float:
         """Seconds of plain decoding in that round, prefill included."""
-        return metrics.total_seconds(self.plain[self.rounds.middle])
+        return metrics.total_seconds(self.plain[self._middle])
 
     @property
     def all_seconds(self) -> tuple[float, ...]:

@@ -21,7 +21,7 @@ from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.trace import Trace
 
 if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Generation
+    pass
 
 ROUNDS, AGAIN = 3, 2
 """Rounds that count, and rounds on a busy machine that are measured again."""
@@ -116,24 +116,6 @@ def order(lanes: int, number: int) -> list[int]:
     that this one has left."""
     direction = -1 if number % 3 == 2 else 1
     return [(number + direction * offset) % lanes for offset in range(lanes)]
-
-
-def undisturbed(
-    make: Callable[[], Generation], pauses: Callable[[], int]
-) -> Generator[None, None, Trace]:
-    """Run a generation; begin again if others have computed between two of its steps, because they
-    take its cache.
-
-    pauses: returns how often others have computed so far
-    """
-    while True:
-        before, generation = pauses(), make()
-        for _ in generation:
-            yield
-            if pauses() != before:
-                break
-        else:
-            return generation.trace()
 
 
 def at_once(run: Callable[[int, int], Trace]) -> RunLane[T]:

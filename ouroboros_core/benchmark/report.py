@@ -314,7 +314,7 @@ def _cells(row: Row, plain: Row | None, hf: bool) -> list[str]:
 
 
 def speeds(row: Row, baseline: Row | None) -> str:
-    """Tokens per second; and plain decoding's in the same repeat, if its own row has another's."""
+    """Tokens per second; and plain decoding's in that repeat, if its own row shows another."""
     plain = row.plain_tokens_per_second
     beside = plain and baseline and plain != baseline.tokens_per_second
     return f"{row.tokens_per_second:.1f}" + (f" (plain {plain:.1f})" if beside else "")

@@ -90,7 +90,7 @@ def _bar(lane: Lane, comparison: Comparison, longest: float) -> str:
 
 
 def _seconds(lane: Lane, comparison: Comparison) -> str:
-    """Seconds, and those of plain decoding in the same round where its own row has others."""
+    """Seconds, and those of plain decoding in that round, if its own row shows another."""
     beside = lane.plain_seconds != comparison.baseline.seconds
     return f"{lane.seconds:.2f}" + (f" (plain {lane.plain_seconds:.2f})" if beside else "")
 

@@ -8,15 +8,13 @@ the counts of an uninterrupted sweep.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ouroboros_core.benchmark.entrants import BASELINE, left_out, outcome_of
 from ouroboros_core.benchmark.prompts import Question
-from ouroboros_core.benchmark.protocol import undisturbed
 from ouroboros_core.benchmark.runner import WARM_UP_TOKENS, naming
 from ouroboros_core.benchmark.store import Conditions, Kind, Store, Unit, conditions
 from ouroboros_core.decoding.generation import Generation, Task
@@ -200,9 +198,6 @@ class Sweep:
         self._pairs = self._load_drafts()
         able = self._check(questions)
         self._warm: set[Hashable] = set()
-        self.pauses: Callable[[], int] = lambda: 0
-        """Returns how often others have computed between two ticks; a run they disturb is
-        repeated."""
         visits = [(repeat, question) for repeat in range(repeats) for question in questions]
         self._visits = [(n, *visit) for n, visit in enumerate(visits) if visit[1].id in able]
 
@@ -299,13 +294,8 @@ class Sweep:
         progress gets the name of every run before it begins.
         Closing the iterator ends the sweep; `run` continues it.
         """
-        return (done for done in self.ticks(progress) if done is not None)
-
-    def ticks(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Run | None]:
-        """Like `run`, but also yields None between the steps of a run, so that a caller can stop
-        there; nothing is timed meanwhile."""
         for number in self.tasks:
-            yield from self._visit(number, progress)
+            yield from self.run_task(number, progress)
 
     @property
     def tasks(self) -> list[int]:
@@ -315,11 +305,8 @@ class Sweep:
     def run_task(
         self, number: int, progress: Callable[[str], None] = lambda _: None
     ) -> Iterator[Run]:
-        """Run the cells that are left of one visit."""
-        return (run for run in self._visit(number, progress) if run is not None)
-
-    def _visit(self, number: int, progress: Callable[[str], None]) -> Iterator[Run | None]:
-        """Run plain decoding and the cells that are left on one question in one repeat."""
+        """Run the cells that are left of one visit: plain decoding and the cells, on one question
+        in one repeat."""
         visits = (visit[1:] for visit in self._left() if visit[0] == number)
         repeat, question, cells = next(visits, (0, None, []))
         plain: dict[str, Trace] = {}
@@ -328,11 +315,11 @@ class Sweep:
             name, task = self.grid.describe(cell.coordinates), self._task(cell, question)
             if _plain(cell) not in plain:
                 progress(f"question {question.id}, plain decoding")
-                plain[_plain(cell)] = yield from self._generate(BASELINE, self.pair, task.plain())
+                plain[_plain(cell)] = self._generate(BASELINE, self.pair, task.plain())
             progress(f"question {question.id}, {name}")
             try:
                 with naming(question, who=name):
-                    trace = yield from self._generate(cell.index, self._pairs[cell.draft], task)
+                    trace = self._generate(cell.index, self._pairs[cell.draft], task)
             except NotEnoughMemory:
                 raise
             except InvalidInput as error:
@@ -343,15 +330,15 @@ class Sweep:
             self.store.add(point.unit, [point])
             yield point, trace, plain[_plain(cell)]
 
-    def _generate(self, key: Hashable, pair: Pair, task: Task) -> Generator[None, None, Trace]:
+    def _generate(self, key: Hashable, pair: Pair, task: Task) -> Trace:
         """One run. Before the first run of its kind a few tokens are generated, so that first calls
         are not timed."""
         if key not in self._warm:
             count = min(WARM_UP_TOKENS, task.max_new_tokens)
             short = replace(task, max_new_tokens=count)
-            yield from undisturbed(partial(Generation, pair, short), self.pauses)
+            Generation(pair, short).run()
             self._warm.add(key)
-        return (yield from undisturbed(partial(Generation, pair, task), self.pauses))
+        return Generation(pair, task).run()
 
     def _point(
         self, cell: Cell, question: Question, repeat: int, trace: Trace, plain: Trace

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import mean, median
+from statistics import mean, median_low
 
 from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.errors import InvalidInput
@@ -56,7 +56,8 @@ class Predicted:
 def applies(trace: Trace) -> bool:
     """Whether a run is one of chains of draft tokens whose text any draft length repeats."""
     sampling = Sampling.model_validate(trace.sampling)
-    return trace.method == "speculative" and bool(trace.steps) and sampling.repeats_plain_text
+    chains = trace.method == "speculative" and bool(trace.steps) and not trace.grammar
+    return chains and sampling.repeats_plain_text
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class DraftLengths:
     def _pass_seconds(self, rows: int) -> float:
         """Return the seconds of a target pass."""
         single = mean(step.seconds.verify for step in self.baseline.steps)
-        width = round(median(step.width for step in self.trace.steps))
+        width = median_low(step.width for step in self.trace.steps)
         if width <= 1:
             return single * (self.costs.of(rows) / self.costs.of(1) if self.costs else 1.0)
         wide = mean(step.seconds.verify for step in self.trace.steps if step.width == width)
@@ -132,8 +133,8 @@ class DraftLengths:
 
     @cached_property
     def oracle(self) -> Predicted:
-        """The most that any choice of the length in every step could have reached, by somebody who
-        knows which guesses are right."""
+        """The most that any choice of the length in every step could have reached, with perfect
+        knowledge of the right guesses."""
         return self._predicted(lambda left: range(min(LONGEST, left) + 1))
 
     def _predicted(self, choices: Choices) -> Predicted:

@@ -21,7 +21,7 @@ from ouroboros_core.what_if.beside import (
     costs_beside,
     proposing,
 )
-from scripts.record import kept_pace
+from scripts.record import kept_pace, main
 from tests.traces import typed_trace
 
 
@@ -138,3 +138,12 @@ def test_a_round_counts_whose_passes_take_equally_long_on_both_sides_and_in_its_
 def test_passes_cost_the_mean_of_both_sides() -> None:
     found = between(taking(0.010, 0.020), taking(0.012, 0.030))
     assert found == taking(0.011, 0.025)
+
+
+def test_an_unknown_run_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["record", "fibonacci", "typo"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "unknown: typo; known are bank, bank-autoregressive" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ouroboros_core.benchmark.protocol import ROUNDS, undisturbed
+from ouroboros_core.benchmark.protocol import ROUNDS
 from visualize.run import view as views
 from visualize.server.jobs import Job, Turn, Update
 from visualize.server.zero_gpu import seconds_for
@@ -64,6 +64,24 @@ def paced(generation: Generation, interval: float = TEXT_INTERVAL) -> Iterator[N
         if now >= due:
             due = now + interval
             yield
+
+
+def undisturbed(
+    make: Callable[[], Generation], pauses: Callable[[], int]
+) -> Generator[None, None, Trace]:
+    """Run a generation; begin again if others have computed between two of its steps, because they
+    evict its KV cache.
+
+    pauses: returns how often others have computed so far
+    """
+    while True:
+        before, generation = pauses(), make()
+        for _ in generation:
+            if pauses() != before:
+                break
+            yield
+        else:
+            return generation.trace()
 
 
 def silently(make: Callable[[], Generation], turn: Turn) -> Generator[Comparing, None, Trace]:

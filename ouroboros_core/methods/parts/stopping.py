@@ -23,11 +23,11 @@ StopRule = Annotated[
     Field(
         description=(
             "When a draft ends. fixed: after gamma tokens, or where the automatic choice ends it; "
-            "p_min (llama.cpp): before a place whose likeliest token has less than 0.75; entropy "
-            "(SVIP), adaedl: behind a place with a flat distribution; hf_constant (transformers): "
-            "behind a token with less than 0.4; hf_heuristic: two tokens more after a draft that "
-            "was accepted whole, else one fewer; ema (SGLang): 1, 3, 5 or 7 tokens by a moving "
-            "average."
+            "p_min (llama.cpp): before a token if the draft's most probable one is below 0.75; "
+            "entropy (SVIP), adaedl: where the draft's entropy is high; hf_constant "
+            "(transformers): after a token with a probability below 0.4; hf_heuristic: two tokens "
+            "more after a draft that was accepted whole, else one fewer; ema (SGLang): 1, 3, 5 or "
+            "7 tokens by a moving average."
         )
     ),
 ]
@@ -68,9 +68,9 @@ class LeastProbability(Stop):
     TOP, LEAST = 10, 0.75
 
     def before(self, evaluation: Evaluation, node: int) -> bool:
-        (best,) = evaluation.scored([node], self.TOP)
-        probabilities = np.exp([score for _, score in best])
-        return bool(probabilities[0] < self.LEAST * probabilities.sum())
+        logits = np.asarray(evaluation.logits(node), np.float64)
+        probabilities = softmax(np.sort(logits)[-self.TOP :])
+        return bool(probabilities[-1] < self.LEAST)
 
 
 def entropy(evaluation: Evaluation, node: int) -> float:
@@ -102,7 +102,7 @@ class AcceptanceThreshold:
         self.value, self.goal, self.rate = start, goal, 0.0
 
     def learn(self, drafted: int, accepted: int, is_whole: bool) -> None:
-        """Note a draft. It falls only if the draft was not `is_whole`, as long as it may be."""
+        """Note a draft. The threshold falls only if the draft was shorter than it may be."""
         if not drafted:
             return
         share = accepted / drafted

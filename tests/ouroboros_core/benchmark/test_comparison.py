@@ -79,6 +79,7 @@ def test_a_lanes_numbers_are_those_of_the_round_that_has_its_median_speedup(
         assert lane.seconds == metrics.total_seconds(lane.trace)
         assert lane.plain_seconds / lane.seconds == pytest.approx(lane.speedup)
     assert found.baseline.rounds.each == (1, 1, 1)
+    assert found.baseline.seconds == median(found.baseline.all_seconds)
     with pytest.raises(KeyError, match="the lanes are autoregressive, speculative"):
         found["union"]
 

@@ -106,9 +106,17 @@ def test_the_shape_of_the_machines_costs_is_scaled_to_those_of_the_run(
         assert shaped.of(length).seconds == pytest.approx(linear.of(length).seconds)
 
 
+def test_steps_of_very_different_widths_are_no_obstacle(runs: dict[int, Trace]) -> None:
+    """No step has the mean of the two widths."""
+    steps = (runs[4].steps[0], runs[0].steps[0])
+    assert {step.width for step in steps} == {5, 1}
+    assert DraftLengths(replace(runs[4], steps=steps), runs[0]).of(2).speedup > 0
+
+
 def test_a_run_of_another_method_or_rule_is_refused(runs: dict[int, Trace]) -> None:
     assert applies(runs[4]) and not applies(runs[0])
     sampled = {**runs[4].sampling, "temperature": 1.0, "acceptance": "rejection"}
     assert not applies(replace(runs[4], sampling=sampled))
+    assert not applies(replace(runs[4], grammar={"regex": "a"})), "it forces tokens"
     with pytest.raises(InvalidInput, match="predicted from a run of speculative decoding"):
         DraftLengths(runs[0], runs[0])
