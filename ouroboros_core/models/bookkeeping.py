@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from ouroboros_core.arrays import np, npt
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import Candidates, Mixture
 from ouroboros_core.tree import Evaluation, TokenTree

@@ -28,8 +28,7 @@
  */
 
 /**
- * The layout of a weights file, which `ouroboros_core/loading/browser.py` writes: the text MAGIC,
- * the number of bytes of the header, the header as JSON, then the data at multiples of 64 bytes.
+ * The header of a weights file, whose layout `ouroboros_core/loading/browser.py` describes.
  * @typedef {object} Header
  * @property {{ width: number, heads: number, shared: number, head: number, middle: number,
  *   layers: number, eps: number, theta: number, longest: number, vocabulary: number }} shape
@@ -39,12 +38,13 @@
  */
 
 /** @typedef {{ layer: number, place: number, inner: number, outer: number, kind: number, begin: number, bytes: number }} Matrix */
-/** @typedef {{ layer: number, place: number, begin: number, count: number }} Norm */
+/** @typedef {{ layer: number, place: number, begin: number, bytes: number }} Norm */
 
 /** The functions of web.cpp.
  * @typedef {Record<string, (...values: (number | bigint)[]) => number> & { memory: WebAssembly.Memory }} Exports */
 
 const MAGIC = "OUROBORO";
+const ALIGNMENT = 64;
 
 /** A module of one instruction, `f32x4.relaxed_madd`, which only some browsers accept. */
 const RELAXED = [
@@ -72,15 +72,10 @@ export class Pass {
    */
   static async load(code) {
     const module = await WebAssembly.compile(code);
-    /** @type {Record<string, Record<string, () => number>>} */
-    const imports = {};
-    // The C library asks for files and clocks that a computation never uses.
-    for (const { module: space, name } of WebAssembly.Module.imports(module))
-      (imports[space] ??= {})[name] = () => 0;
-    const instance = await WebAssembly.instantiate(module, imports);
-    const exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
-    exports._initialize();
-    return new Pass(exports);
+    const { exp, log, log1p, cos, sin, pow } = Math;
+    const env = { exp, log, log1p, logf: log, cosf: cos, sinf: sin, powf: pow };
+    const { exports } = await WebAssembly.instantiate(module, { env });
+    return new Pass(/** @type {Exports} */ (/** @type {unknown} */ (exports)));
   }
 
   /**
@@ -175,12 +170,11 @@ export class Model {
       const address = this.copied(file, begin, bytes);
       exports.web_matrix(this.handle, layer, place, inner, outer, kind, address);
     }
-    for (const { layer, place, begin, count } of header.norms)
-      exports.web_norm(this.handle, layer, place, this.copied(file, begin, 4 * count));
+    for (const { layer, place, begin, bytes } of header.norms)
+      exports.web_norm(this.handle, layer, place, this.copied(file, begin, bytes));
     if (target) exports.web_share(this.handle, target.handle);
     const { outputs } = header;
-    if (outputs)
-      pass.with(outputs, (ids) => exports.web_outputs(this.handle, ids, outputs.length));
+    if (outputs) pass.with(outputs, (ids) => exports.web_outputs(this.handle, ids, outputs.length));
     /** The number of token ids that the model scores. */
     this.columns = outputs ? outputs.length : shape.vocabulary;
   }
@@ -367,7 +361,11 @@ function read(file) {
   if (file.byteLength < 12 || text(0, MAGIC.length) !== MAGIC)
     throw new TypeError("this is no weights file of Ouroboros");
   const size = new DataView(file).getUint32(MAGIC.length, true);
-  return JSON.parse(text(MAGIC.length + 4, size));
+  /** @type {Header} */
+  const header = JSON.parse(text(MAGIC.length + 4, size));
+  const data = ALIGNMENT * Math.ceil((MAGIC.length + 4 + size) / ALIGNMENT);
+  for (const part of [...header.matrices, ...header.norms]) part.begin += data;
+  return header;
 }
 
 /**
