@@ -215,5 +215,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.meta_path.insert(0, Refusing())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Refusing())
     main()

@@ -3,6 +3,13 @@
 // set when the site is written.
 const worker = /** @type {any} */ (self);
 const CACHE = "ouroboros-VERSION";
+/** Files that the page has read before this worker begins. */
+const FIRST = ["watch.html", "live.js", "site.css", "plotly.min.js", "runs/java-union.js"];
+
+worker.addEventListener("install", (/** @type {any} */ event) => {
+  worker.skipWaiting();
+  event.waitUntil(caches.open(CACHE).then((cache) => cache.addAll(FIRST)));
+});
 
 worker.addEventListener("activate", (/** @type {any} */ event) =>
   event.waitUntil(
