@@ -89,9 +89,9 @@ exact: setup .venv/ready-dev
 traces: setup
 	$(PYTHON) -m scripts.record
 
-# Lessons, recorded runs and the theory's curves, for any web server or from disk.
-static: setup
-	$(PYTHON) -m visualize.deploy.static_site build/static
+# Lessons, recorded runs, the theory's curves, and the model in the visitor's browser, for any web server.
+static: setup node_modules/.package-lock.json
+	$(PYTHON) -m visualize.deploy.static_site build/static --live
 
 # The folder to push as a Hugging Face Space: make space, or make space HARDWARE=zero for ZeroGPU.
 HARDWARE ?= cpu

@@ -34,3 +34,7 @@ class VocabularyMismatch(OuroborosError):
 
 class WeightsUnavailable(OuroborosError):
     """Weights that could not be downloaded, verified or converted."""
+
+
+class MissingPackage(OuroborosError):
+    """A computation that needs a package that is not installed."""

@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
-
+from ouroboros_core.arrays import np, npt
 from ouroboros_core.tree import Evaluation, TokenTree
 
 Candidates = dict[int, list[int]]

@@ -11,28 +11,29 @@ that is possible (Daliri et al., "Coupling without communication and drafter-inv
 decoding", arXiv 2408.07978).
 
 All arithmetic is numpy in float64 on the rows that the walk visits: the same logits mean the same
-choice on every device.
+choice on every device. Only a model that draws its tokens itself (`tree.DrawsTokens`) has another
+arithmetic and other noise.
 """
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 from weakref import ReferenceType, ref
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from ouroboros_core import rules
+from ouroboros_core.arrays import np, npt
 from ouroboros_core.rules.parts.base import Rule, Target, Witness
 from ouroboros_core.settings import Hyperparameters
-from ouroboros_core.tree import Evaluation, Probabilities, TokenTree
+from ouroboros_core.tree import Draw, DrawsTokens, Evaluation, Probabilities, TokenTree
 
-Scores = npt.NDArray[np.float64]
+Scores: TypeAlias = "npt.NDArray[np.float64]"
 
 if TYPE_CHECKING:
     Acceptance = str
@@ -101,7 +102,7 @@ def process(logits: npt.NDArray[np.floating], sampling: Sampling) -> Scores:
 
     Needs temperature > 0. Ties at the edge of top-k stay, as in Hugging Face's TopKLogitsWarper.
     """
-    scores: Scores = logits.astype(np.float64)
+    scores: Scores = np.array(logits, dtype=np.float64)
     if sampling.temperature < TINY:
         scores -= scores.max()
     with np.errstate(over="ignore"):  # of a tiny temperature, towards -inf
@@ -177,7 +178,7 @@ def without(q: Probabilities, token: int) -> Probabilities:
 
 def question_of(prompt: Sequence[int]) -> int:
     """Return a hash of 63 bits of a prompt, given as token ids."""
-    ids = np.array(prompt, dtype="<i8").tobytes()
+    ids = struct.pack(f"<{len(prompt)}q", *prompt)
     return int.from_bytes(blake2b(ids, digest_size=8).digest(), "little") >> 1
 
 
@@ -311,6 +312,8 @@ class Sampler:
             # The ids are the target's, even if a draft scores only a part of the vocabulary, and
             # the nodes are all nodes, even if the tree has grown: models/forward.py.
             return evaluation.argmax().__getitem__
+        if (drawn := self._drawer(evaluation, tree, root_position, draw)) is not None:
+            return lambda node: drawn(node, 1)[0]
 
         def choose(node: int) -> int:
             with self.drawing.running():
@@ -319,6 +322,23 @@ class Sampler:
                 return int(np.argmax(scores + self.noise(position, draw)[: len(scores)]))
 
         return choose
+
+    def _drawer(
+        self, evaluation: Evaluation, tree: TokenTree, root_position: int, turn: int
+    ) -> Callable[[int, int], list[int]] | None:
+        """Return the function from a node and a number to so many tokens after it that the model
+        draws, the choice first; None if it does not draw, or if the rule needs probabilities."""
+        if self.rule.needs_probabilities or not hasattr(evaluation, "drawn"):
+            return None
+        model, settings = cast(DrawsTokens, evaluation), self.sampling
+        amounts = settings.temperature, settings.top_k, settings.top_p, settings.seed
+
+        def drawn(node: int, k: int) -> list[int]:
+            position = root_position + tree.depths[node] + 1
+            with self.drawing.running():
+                return model.drawn(node, k, Draw(*amounts, position, turn, self._question))
+
+        return drawn
 
     def judge(
         self,
@@ -362,6 +382,9 @@ class Sampler:
         """
         if self.sampling.temperature == 0:
             return evaluation.likeliest(k).__getitem__
+        drawn = self._drawer(evaluation, tree, root_position, draw)
+        if drawn is not None and not least:
+            return lambda node: drawn(node, k)
 
         def rank(node: int) -> list[int]:
             with self.drawing.running():

@@ -18,15 +18,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
+from ouroboros_core.arrays import np, npt
 from ouroboros_core.bounds import Count, Share
 from ouroboros_core.sources import Source
 
-Probabilities = npt.NDArray[np.float64]
+Probabilities: TypeAlias = "npt.NDArray[np.float64]"
 """Probabilities [vocabulary] with sum 1."""
 
 
@@ -120,6 +118,40 @@ class Evaluation(Protocol):
 
     def logits(self, node: int) -> npt.NDArray[np.floating]:
         """Logits [vocabulary] after one node, on the host, in float32 or better."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A random choice under the rule `match`. It depends on these values and on the logits alone.
+
+    temperature, top_k, top_p  as in `sampling.Sampling`; the temperature is above 0
+    seed       of the run
+    position   text position of the chosen token
+    turn       0 for the target's noise, each other number for different noise
+    question   63 bits, different for each prompt
+    """
+
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int
+    position: int
+    turn: int
+    question: int
+
+
+class DrawsTokens(Evaluation, Protocol):
+    """Outputs of a model that draws the tokens of sampled text itself, for example in the code of
+    its pass. Then sampling needs no logits, and no numpy."""
+
+    def drawn(self, node: int, k: int, draw: Draw) -> list[int]:
+        """Return the k tokens after a node with the largest log-probability plus Gumbel noise, the
+        largest first; fewer if fewer are possible.
+
+        The noise of a token id depends on seed, position, turn and question alone, so that a draft
+        model of the same kind draws with the noise of its target.
+        """
         ...
 
 

@@ -13,7 +13,9 @@ from tests import ROOT
 from tests.commands import finished, words
 
 GROUND = {
-    *words("bounds interfaces sources tree rules sampling settings errors environment locations"),
+    *words(
+        "arrays bounds interfaces sources tree rules sampling settings errors environment locations"
+    ),
     *words("progress messages version"),
 }
 STEP = {"methods.parts.base"}
@@ -164,8 +166,8 @@ HEAVY = ["torch", "transformers", "gradio"]
     ("module", "absent"),
     [
         ("ouroboros_core", [*HEAVY, "numpy", "plotly", "visualize", "pydantic"]),
-        ("ouroboros_core.methods", HEAVY),
-        ("ouroboros_core.decoding.loop", HEAVY),
+        ("ouroboros_core.methods", [*HEAVY, "numpy"]),
+        ("ouroboros_core.decoding.generation", [*HEAVY, "numpy", "psutil"]),
         ("ouroboros_core.cli", [*HEAVY, "plotly", "visualize"]),
         ("visualize", HEAVY),
         ("visualize.run.figures", HEAVY),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
@@ -13,19 +14,19 @@ from ouroboros_core.decoding.recorder import Recorder
 from ouroboros_core.decoding.text import TextStream, decode_all
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import LanguageModel
-from ouroboros_core.loading.capacity import check_memory, check_text
-from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.parts.base import Method, Resources
 from ouroboros_core.methods.parts.forced import UnderGrammar
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.models.grammar import Grammar, GrammarRules
-from ouroboros_core.models.processed import ProcessedModel, Rules, in_order
-from ouroboros_core.models.rules import for_vocabulary
+from ouroboros_core.models.processed import ProcessedModel, Rules, for_vocabulary, in_order
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.settings import Hyperparameters
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Ending, Prompt, Step, Trace
+
+if TYPE_CHECKING:  # this module loads torch; a browser has another pair
+    from ouroboros_core.loading.pairs import Pair
 
 
 @dataclass(frozen=True)
@@ -190,14 +191,13 @@ class Generation:
             for model, writes in ((pair.target, self.target), (pair.draft, draft))
             if model is not None and writes in (self.model, drafter)
         ]
-        check_memory(computing, len(self.prompt.tokens) + task.max_new_tokens)
+        pair.check_memory(computing, len(self.prompt.tokens) + task.max_new_tokens)
 
     def _prediction(self) -> tuple[int, ...]:
         """Return the predicted output as token ids, encoded as text like the prompt."""
         if not self.task.prediction:
             return ()
-        check_text(self.task.prediction)
-        ids = tuple(self.pair.template.as_text(self.task.prediction))
+        ids = tuple(self.pair.as_text(self.task.prediction))
         outside = next((t for t in ids if t >= self.pair.target.vocabulary), None)
         if outside is not None:
             raise InvalidInput(

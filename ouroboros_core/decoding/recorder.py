@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
+from ouroboros_core.arrays import np
 from ouroboros_core.rules.parts.base import ALONE, Judgement
 from ouroboros_core.sampling import Sampler, softmax
 from ouroboros_core.trace.trace import Judged, Trial

@@ -68,7 +68,7 @@ def _add(model: CausalLM, target: str | None) -> None:
     metadata, blocks = read_blocks(file)
     if not blocks:
         raise _refusal(model, f"{file.name} has none of the formats {', '.join(TYPES.values())}")
-    if not model.add_blocks(_in_order(metadata, blocks, model.model.config)):
+    if not model.add_blocks(in_order(metadata, blocks, model.model.config)):
         raise _refusal(model, f"the blocks of {file.name} differ from the loaded weights")
     model.read_blocks(1)  # single rows use blocks, the rows of a tree use bfloat16
     same = invariant(model)
@@ -86,7 +86,7 @@ def _refusal(model: CausalLM, reason: str) -> InvalidInput:
     )
 
 
-def _in_order(metadata: dict[str, Any], blocks: BlocksOf, config: Any) -> BlocksOf:
+def in_order(metadata: dict[str, Any], blocks: BlocksOf, config: Any) -> BlocksOf:
     """Return the blocks with the outputs of queries and keys in transformers' order."""
     if metadata.get("general.architecture") not in PERMUTED:
         return blocks

@@ -17,9 +17,9 @@ from transformers import PreTrainedModel
 from ouroboros_core.errors import UnsupportedModel
 from ouroboros_core.loading import speed
 from ouroboros_core.loading.capacity import SPARE, free_memory
+from ouroboros_core.models.bookkeeping import TokenRows
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.passes import Engine, engines
-from ouroboros_core.models.forward import TokenRows
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 
@@ -171,12 +171,11 @@ def _shown_obstacle(model: CausalLM) -> str | None:
 @torch.inference_mode()
 def _ignores_masks(model: CausalLM) -> bool:
     """Return whether a model gives the same logits for different masks."""
-    causal = np.tri(6, dtype=np.bool_)
-    diagonal = np.eye(6, dtype=np.bool_)
+    chain, alone = range(-1, 5), [-1] * 6
     logits = []
-    for sees in (causal, diagonal):
+    for parents in (chain, alone):
         model.forget()
-        rows = TokenRows(range(1, 7), range(6), sees, scored=range(6), past=0)
+        rows = TokenRows(range(1, 7), range(6), parents, scored=range(6), past=0)
         logits.append(model.forward_pass.logits(rows).double())
     return bool((logits[0] - logits[1]).norm() <= 1e-6 * logits[0].norm())
 

@@ -134,7 +134,7 @@ def load_draft(
     """
     folder = Path(name).expanduser()
     index = folder / INDEX
-    outputs = _read_outputs(folder)
+    outputs = read_outputs(folder)
     if (
         os.path.isfile(index)  # the name of a folder can be too long for a path
         and json.loads(index.read_text(encoding="utf-8")).get("metadata", {}).get("embeddings")
@@ -161,7 +161,7 @@ def load_draft(
     return join_draft(model, short_name(name), target, outputs, shared)
 
 
-def _read_outputs(folder: Path) -> list[int] | None:
+def read_outputs(folder: Path) -> list[int] | None:
     """Return the token ids that a draft with a trimmed output vocabulary can write."""
     from safetensors.torch import load_file
 

@@ -27,7 +27,7 @@ from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput, UnsupportedModel
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.blocks import Weights, use_blocks
-from ouroboros_core.loading.capacity import check_characters, check_text, give_back
+from ouroboros_core.loading.capacity import check_characters, check_memory, check_text, give_back
 from ouroboros_core.loading.chat_template import ChatTemplate
 from ouroboros_core.loading.check import check_tree_support, checked
 from ouroboros_core.loading.costs import costs_of
@@ -170,6 +170,15 @@ class Pair:
             ids.pop()
             added.pop()
         return ids
+
+    def as_text(self, text: str) -> list[int]:
+        """Return the token ids of a text without control tokens; raise InvalidInput for no text."""
+        check_text(text)
+        return self.template.as_text(text)
+
+    def check_memory(self, models: Sequence[CausalLM], tokens: int) -> None:
+        """Raise NotEnoughMemory unless a run of these models over so many tokens fits."""
+        check_memory(models, tokens)
 
     def reset(self) -> None:
         """Forget all texts and return their memory to the system, but for what passes in fixed

@@ -20,8 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
+from ouroboros_core.arrays import np
 from ouroboros_core.errors import UNREADABLE, InvalidInput
 from ouroboros_core.locations import write_atomically
 from ouroboros_core.lookup.suffix_array import DEPTH, END, Ids, suffix_array

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+from ouroboros_core.arrays import np, npt
 
-Ids = npt.NDArray[np.int32]
+Ids: TypeAlias = "npt.NDArray[np.int32]"
 
 DEPTH = 64
 """Tokens by which suffixes are sorted; no match is longer."""

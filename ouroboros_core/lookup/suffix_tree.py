@@ -17,8 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from ouroboros_core.arrays import np
 from ouroboros_core.lookup.suffix_array import DEPTH, END, Ids
 
 _BEYOND = DEPTH + 1

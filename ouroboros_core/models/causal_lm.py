@@ -1,9 +1,7 @@
 """A Hugging Face causal language model as a scorer of token trees.
 
 One forward pass scores a whole tree: a 4D mask lets each node see the context and its own
-ancestors, and position ids count depth. The wrapper remembers the tokens in its cache: a context,
-then the last tree. For a new context it keeps the rows of a common prefix, then of a path in the
-old tree. Nobody rolls back, crops or confirms.
+ancestors, and position ids count depth. `bookkeeping.py` remembers the tokens in its cache.
 """
 
 from __future__ import annotations
@@ -18,13 +16,13 @@ from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import MIXED, Candidates, Mixture
+from ouroboros_core.models.bookkeeping import TREE_ROOM, Bookkeeping, TokenRows
 from ouroboros_core.models.engines.native.blocks import BlocksOf
 from ouroboros_core.models.engines.passes import Engine
 from ouroboros_core.models.engines.static import plan_no_attention
 from ouroboros_core.models.forward import (
     EVERY_ROW,
     ForwardPass,
-    TokenRows,
     TorchEvaluation,
     candidates_of,
 )
@@ -34,21 +32,8 @@ from ouroboros_core.models.skips import ReducedModel
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
 
-PREFILL_CHUNK = 512
-"""Rows of the context computed in one pass; its mask has this many rows, never as many as the
-context."""
 
-PROJECTED = 1 << 25
-"""Logits held at once where every row of the context is projected."""
-
-TREE_ROOM = 256
-"""Rows kept free behind the context for the trees of a run."""
-
-PACKED_CONTEXT = 64
-"""Up to this many missing context rows travel in the same pass as the tree."""
-
-
-class CausalLM:
+class CausalLM(Bookkeeping[torch.Tensor, TorchEvaluation]):
     """A LanguageModel (see interfaces.py) over a decoder-only transformers model."""
 
     def __init__(
@@ -76,7 +61,6 @@ class CausalLM:
         self.name = name
         config = model.config.get_text_config(decoder=True)
         self.max_length = longest_text(model)
-        self.passes = self.rows = 0
         scored = min(vocabulary or config.vocab_size, config.vocab_size)
         self.forward_pass = ForwardPass(
             self.model, engine, scored, outputs, unshared, self.max_length
@@ -87,8 +71,7 @@ class CausalLM:
         """Whether it drafts: then the probabilities of its choices are also needed."""
         self.differing_entries = 0
         """For a draft, the number of vocabulary entries that it does not share with its target."""
-        self.borrower: object | None = None
-        """The evaluation whose rows were appended after the context since the last pass."""
+        super().__init__()
         self.reset()
 
     @property
@@ -150,23 +133,11 @@ class CausalLM:
     def reset(self) -> None:
         """Forget every token and give the cache's memory back."""
         self._cache = self.forward_pass.new_cache()
-        self._context: tuple[int, ...] = ()
-        self._tree: TokenTree | None = None
-        self.borrower = None
-
-    @property
-    def held(self) -> tuple[tuple[int, ...], TokenTree | None]:
-        """Return the tokens whose keys and values are in the cache: a context, and the tree whose
-        root ends it."""
-        return self._context, self._tree
+        self._forget_tokens()
 
     @property
     def cache(self) -> TreeCache:
         return self._cache
-
-    def forget(self) -> None:
-        self._context, self._tree, self.borrower = (), None, None
-        self._cache.keep(0)
 
     def reserve(self, tokens: int) -> None:
         self._cache.reserve(tokens + TREE_ROOM)
@@ -190,13 +161,6 @@ class CausalLM:
         layer = self._cache.layers[self.layers]
         return layer.keys[0, 0, : len(context) - 1]  # type: ignore[no-any-return]
 
-    def hold(self, context: tuple[int, ...]) -> None:
-        """Fill the cache with the rows of all tokens but the last, in every layer, and no
-        others."""
-        cached = self._rewind(context)
-        if cached < len(context) - 1:
-            self._fill(context, cached)
-
     def logits_without(self, reduced: ReducedModel, rows: TokenRows) -> torch.Tensor:
         """Return the logits [len(rows.scored), vocabulary] of rows after those that `hold` keeps,
         computed without some sublayers.
@@ -217,12 +181,7 @@ class CausalLM:
 
     @torch.inference_mode()
     def prefill(self, context: Sequence[int], candidates: int = 0) -> Candidates:
-        context = tuple(context)
-        if candidates:
-            self.forget()
-        if len(context) == 1:
-            return {}
-        likeliest = self._fill(context, self._rewind(context), candidates)
+        likeliest = super().prefill(context, candidates)
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)  # a clock that is read now includes the pass
         return likeliest
@@ -248,47 +207,32 @@ class CausalLM:
             logits, nodes, tree, outputs, self.vocabulary, context, wants_confidence=self.drafts
         )
 
+    def _joined(
+        self,
+        evaluation: TorchEvaluation,
+        logits: torch.Tensor,
+        nodes: Sequence[int],
+        tree: TokenTree,
+        mixtures: tuple[Mixture, ...],
+    ) -> TorchEvaluation:
+        return evaluation.joined(logits, nodes, tree, mixtures)
+
+    def _candidates(self, logits: torch.Tensor, k: int) -> list[list[int]]:
+        return candidates_of(logits, k, self.forward_pass.outputs)
+
+    def _compute(self, rows: TokenRows) -> torch.Tensor:
+        return self._forward(rows)
+
+    def _keep(self, start: int, rows: Sequence[int] = ()) -> None:
+        self._cache.keep(start, rows)
+
     @torch.inference_mode()
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> TorchEvaluation:
-        context = tuple(context)
-        if not context or tree.tokens[0] != context[-1]:
-            raise InvalidInput(
-                "the root of the tree must be the last token of the context, and the context must "
-                "not be empty"
-            )
-        cached = self._rewind(context)
-        last = len(context) - 1
-        if last - cached > PACKED_CONTEXT:
-            self._fill(context, cached)
-            cached = last
-        missing = last - cached
-        nodes = [n for n in range(len(tree)) if n not in tree.silent]
-        # The content of the cache is undefined until the pass has ended.
-        self._context, self._tree = (), None
-        rows = TokenRows(
-            tokens=[*context[cached:-1], *tree.tokens],
-            positions=[*range(cached, last), *(last + depth for depth in tree.depths)],
-            sees=_visibility(missing, tree.ancestors),
-            scored=[missing + n for n in nodes],
-            past=cached,
-        )
-        logits = self._forward(rows)
-        self.passes += 1
-        self.rows += len(tree)
-        self._context, self._tree = context, tree
-        return self._evaluation(logits, nodes, tree, context)
+        return super().evaluate(context, tree)
 
     @torch.inference_mode()
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> TorchEvaluation:
-        assert isinstance(evaluation, TorchEvaluation)
-        context, evaluated = evaluation.context, evaluation.tree
-        assert tree.begins_with(evaluated), (
-            "an extended tree begins with the nodes of the one that was evaluated"
-        )
-        assert not evaluation.mixtures, "behind a mixture there are mixtures only"
-        if self._context != context or self._tree is not evaluated:
-            return self.evaluate(context, tree)
-        return self._grown(evaluation, tree)
+        return super().extend(evaluation, tree)
 
     @torch.inference_mode()
     def superpose(self, evaluation: Evaluation, mixture: Mixture) -> TorchEvaluation:
@@ -299,7 +243,7 @@ class CausalLM:
                 "mixed: name another draft model with --draft, or choose another method"
             )
         grown, waiting = evaluation, [mixture]
-        if self._context != grown.context or self._tree is not grown.tree:
+        if not self._holds(grown):
             waiting = [*grown.mixtures, mixture]
             unmixed = grown.tree.first(len(grown.tree) - len(grown.mixtures))
             grown = self.evaluate(grown.context, unmixed)
@@ -307,39 +251,9 @@ class CausalLM:
             before, origin = grown.tree, Provenance(Source.DRAFT)
             tokens, parents = (*before.tokens, MIXED), (*before.parents, len(before) - 1)
             tree = TokenTree(tokens, parents, (*before.provenance, origin), before.silent)
-            grown = self._grown(grown, tree, next_mixture)
+            mixtures = (*grown.mixtures, next_mixture)
+            grown = self._grown(grown, tree, self._mean(next_mixture), mixtures)
         return grown
-
-    def _grown(
-        self, evaluation: TorchEvaluation, tree: TokenTree, mixture: Mixture | None = None
-    ) -> TorchEvaluation:
-        """Return the evaluation with the new nodes of `tree`; the others are in the cache. With a
-        `mixture` it is the only new node."""
-        context, cached = evaluation.context, evaluation.tree
-        fresh = range(len(cached), len(tree))
-        if not fresh:
-            return evaluation
-        nodes = [node for node in fresh if node not in tree.silent]
-        last = len(context) - 1
-        embeddings = None if mixture is None else self._mean(mixture)
-        self._context, self._tree = (), None
-        # A new row sees the whole context, and its ancestors among the tree's rows: the cached ones
-        # (`above`) and the new ones.
-        rows = TokenRows(
-            tokens=[tree.tokens[node] for node in fresh],
-            positions=[last + tree.depths[node] for node in fresh],
-            sees=tree.ancestors[len(cached) :],
-            scored=[node - len(cached) for node in nodes],
-            past=last + len(cached),
-            above=[last + depth for depth in cached.depths],
-            embeddings=embeddings,
-        )
-        logits = self._forward(rows)
-        self.passes += 1
-        self.rows += len(fresh)
-        self._context, self._tree = context, tree
-        mixtures = () if mixture is None else (*evaluation.mixtures, mixture)
-        return evaluation.joined(logits, nodes, tree, mixtures)
 
     def _mean(self, mixture: Mixture) -> torch.Tensor:
         """Return the weighted mean [1, width] of the embeddings of a mixture's tokens."""
@@ -348,92 +262,3 @@ class CausalLM:
         weights = torch.tensor([[*mixture.values()]], device=rows.device, dtype=exact)
         mean: torch.Tensor = (weights @ rows.to(exact)).to(rows.dtype)
         return mean
-
-    def _rewind(self, context: tuple[int, ...]) -> int:
-        """Keep the cached rows that agree with `context` without its last token: a common prefix,
-        or the whole cached context and the nodes of the old tree that the text continued through.
-        Return the number of rows kept."""
-        held, tree = self._context, self._tree
-        self._context, self._tree, self.borrower = (), None, None
-        limit = len(context) - 1
-        if context[: len(held)] != held or limit < len(held):
-            count = min(_agreement(held, context), limit)
-            self._cache.keep(count)
-        else:
-            walk: list[int] = []
-            if tree is not None:
-                walk = _walk(tree, context[len(held) : limit])
-            self._cache.keep(len(held), [len(held) - 1 + node for node in walk])
-            count = len(held) + len(walk)
-        self._context = context[:count]
-        return count
-
-    def _fill(self, context: tuple[int, ...], cached: int, candidates: int = 0) -> Candidates:
-        """Compute the context's rows from `cached` up to the last token, in chunks.
-
-        With `candidates` compute logits of every row, and return the likeliest tokens after the
-        last occurrence of each token; otherwise compute no logits.
-        """
-        end = len(context) - 1
-        likeliest: Candidates = {}
-        last = {token: n for n, token in enumerate(context[:end])} if candidates else {}
-        chunk = (
-            min(PREFILL_CHUNK, max(64, PROJECTED // self.vocabulary))
-            if candidates
-            else PREFILL_CHUNK
-        )
-        for start in range(cached, end, chunk):
-            stop = min(start + chunk, end)
-            self._context = ()
-            count = stop - start
-            scored = sorted(n - start for n in last.values() if start <= n < stop)
-            causal = np.tri(count, dtype=np.bool_)
-            logits = self._forward(
-                TokenRows(context[start:stop], range(start, stop), causal, scored, past=start)
-            )
-            if scored:
-                best = candidates_of(logits, candidates, self.forward_pass.outputs)
-                likeliest |= zip((context[start + n] for n in scored), best, strict=True)
-            self._context = context[:stop]
-        return likeliest
-
-
-def _visibility(missing: int, ancestors: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return the visibility among `missing` context rows and a tree's rows: causal for the context,
-    the context and ancestors for the tree."""
-    if not missing:
-        return ancestors
-    rows = missing + len(ancestors)
-    sees = np.tri(rows, dtype=np.bool_)
-    sees[missing:, missing:] = ancestors
-    return sees
-
-
-def _agreement(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-    """Return the length of the common prefix."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _walk(tree: TokenTree, tokens: Sequence[int]) -> list[int]:
-    """Return the path of nodes below the root with `tokens`, as far as the tree has it; window
-    nodes are included."""
-    below = {
-        (parent, token): node
-        for node, (parent, token) in enumerate(zip(tree.parents, tree.tokens, strict=True))
-        if node
-    }
-    path: list[int] = []
-    node = 0
-    for token in tokens:
-        if (node, token) not in below:
-            break
-        node = below[node, token]
-        path.append(node)
-    return path

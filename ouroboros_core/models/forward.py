@@ -11,7 +11,6 @@ import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -21,6 +20,7 @@ import torch
 from transformers import PreTrainedModel
 
 from ouroboros_core.interfaces import Mixture
+from ouroboros_core.models.bookkeeping import TokenRows
 from ouroboros_core.models.engines.compact import Rows
 from ouroboros_core.models.engines.native.blocks import BlocksOf
 from ouroboros_core.models.engines.native.choose import LogitRows, logit_rows
@@ -39,29 +39,6 @@ BLOCK = 128
 
 STAND_IN = 0
 """The token id that a draft model reads in place of an id that it does not share."""
-
-
-@dataclass(frozen=True)
-class TokenRows:
-    """Rows of one pass as token ids.
-
-    tokens     token ids [rows]
-    positions  of the rows in the text [rows]
-    sees       [rows, above + rows]: visibility among the rows `above` and the new ones; a new row
-               sees all earlier cached rows
-    scored     rows whose logits are computed
-    past       cached rows, `above` included
-    above      positions of the last cached rows, of which a new row sees only some
-    embeddings [rows, width] that replace those of the tokens
-    """
-
-    tokens: Sequence[int]
-    positions: Sequence[int]
-    sees: npt.NDArray[np.bool_]
-    scored: Sequence[int]
-    past: int
-    above: Sequence[int] = ()
-    embeddings: torch.Tensor | None = None
 
 
 class ForwardPass:
@@ -187,6 +164,7 @@ class ForwardPass:
         """
         device = self.model.get_input_embeddings().weight.device
         count, past, embeddings = len(rows.tokens), rows.past, rows.embeddings
+        sees = rows.sees
         self.cache.reserve(past + count)
         valid = [min(position, self.max_length - 1) for position in rows.positions]
         ids, positions = torch.tensor(
@@ -201,7 +179,7 @@ class ForwardPass:
             skips = reduced.skips if reduced else NOTHING
             # On a CPU mostly NativeDecoder of native/decoder.py; passes.py chooses.
             hidden, states = self.decoder.run(
-                Rows(embeddings, positions, longest, rows.sees, depths, without=skips), self.cache
+                Rows(embeddings, positions, longest, sees, depths, without=skips), self.cache
             )
             if reduced is None:
                 self._seen = {**dict(zip(depths, states, strict=True)), self.layers: hidden}
@@ -214,7 +192,7 @@ class ForwardPass:
         with contextlib.nullcontext() if reduced else self._watching():
             output = model(
                 **inputs,
-                attention_mask=self.masks.of(past - len(rows.above), positions, rows.sees, columns),
+                attention_mask=self.masks.of(past - len(rows.above), positions, sees, columns),
                 position_ids=positions[None],
                 past_key_values=self.cache,
                 use_cache=True,

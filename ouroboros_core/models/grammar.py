@@ -17,10 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from transformers import PreTrainedTokenizerFast
-
+from ouroboros_core.arrays import np, npt
 from ouroboros_core.errors import InvalidInput
 
 PACKAGE = "llguidance"
@@ -171,6 +168,8 @@ def _library() -> Any:
 
 def _tokenizer(tokenizer: Any, vocabulary: int, stops: frozenset[int]) -> Any:
     """Return llguidance's form of a tokenizer. It takes about a second, so it is made once."""
+    from transformers import PreTrainedTokenizerFast
+
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise InvalidInput(
             f"a grammar needs a fast tokenizer, got {type(tokenizer).__name__}: convert it to a "

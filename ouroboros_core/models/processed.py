@@ -9,15 +9,13 @@ them. For a node the rules see the context and the tokens on the path from the r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import overload
+from typing import TypeAlias, overload
 
-import numpy as np
-import numpy.typing as npt
-
+from ouroboros_core.arrays import np, npt
 from ouroboros_core.interfaces import Candidates, LanguageModel, Mixture, Superposing
 from ouroboros_core.tree import Evaluation, TokenTree
 
-Rules = Callable[[Sequence[int], npt.NDArray[np.floating]], npt.NDArray[np.floating]]
+Rules: TypeAlias = "Callable[[Sequence[int], npt.NDArray[np.floating]], npt.NDArray[np.floating]]"
 """Compute the scores [vocabulary] for the next token from a text, token ids, and the logits
 [vocabulary] after it. It must not write into the logits. If it depends on anything else, it must be
 called `in_turn`."""
@@ -29,6 +27,21 @@ def in_order(first: Rules | None, second: Rules) -> Rules:
         return second
     before = first
     return lambda text, logits: second(text, before(text, logits))
+
+
+def for_vocabulary(rules: Rules, size: int) -> Rules:
+    """Return rules of a target with `size` token ids for a draft that may have fewer: missing ids
+    have probability 0. If no other id is allowed, the draft's own logits stay: its guess is
+    refused."""
+
+    def applied(text: Sequence[int], logits: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+        missing = size - len(logits)
+        if not missing:
+            return rules(text, logits)
+        changed = rules(text, np.pad(logits, (0, missing), constant_values=-np.inf))[: len(logits)]
+        return changed if np.isfinite(changed).any() else logits
+
+    return applied
 
 
 class ProcessedEvaluation:

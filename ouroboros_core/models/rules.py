@@ -67,21 +67,6 @@ def rules_of(
     return rules
 
 
-def for_vocabulary(rules: Rules, size: int) -> Rules:
-    """Return rules of a target with `size` token ids for a draft that may have fewer: missing ids
-    have probability 0. If no other id is allowed, the draft's own logits stay: its guess is
-    refused."""
-
-    def applied(text: Sequence[int], logits: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-        missing = size - len(logits)
-        if not missing:
-            return rules(text, logits)
-        changed = rules(text, np.pad(logits, (0, missing), constant_values=-np.inf))[: len(logits)]
-        return changed if np.isfinite(changed).any() else logits
-
-    return applied
-
-
 def own_processors(
     model: PreTrainedModel, ids: torch.Tensor, max_new_tokens: int, stops: frozenset[int]
 ) -> list[Any]:

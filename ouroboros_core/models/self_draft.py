@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import torch
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.models.bookkeeping import TokenRows
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.forward import TokenRows, TorchEvaluation
+from ouroboros_core.models.forward import TorchEvaluation
 from ouroboros_core.models.skips import ReducedModel, Skips, share_read, without
 from ouroboros_core.tree import Evaluation, TokenTree
 
@@ -83,7 +84,7 @@ class SelfDraft:
         rows = TokenRows(
             tokens=tree.tokens[first:],
             positions=[last + depth for depth in tree.depths[first:]],
-            sees=tree.ancestors[first:],
+            parents=tree.parents,
             scored=[node - first for node in nodes],
             past=last + first,
             above=[last + depth for depth in tree.depths[:first]],

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import MappingProxyType
 
-import numpy as np
-
+from ouroboros_core.arrays import np
 from ouroboros_core.rules.parts.base import Judgement, Rule, Target, Witness
 from ouroboros_core.rules.parts.candidates import (
     K_SEQ,

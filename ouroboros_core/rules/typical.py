@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from ouroboros_core.arrays import np
 from ouroboros_core.rules.parts.base import Rule, Target, Witness
 from ouroboros_core.tree import Probabilities, TokenTree
 

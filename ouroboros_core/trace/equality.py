@@ -10,9 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
+from ouroboros_core.arrays import np, npt
 from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.messages import isolated
 from ouroboros_core.sampling import Sampler, Sampling, process

@@ -1,6 +1,7 @@
 // @ts-check
 // The static site: which views a page has, and where they get the runs that they show.
 import { followColourScheme, pageFacts } from "../kit/standalone.js";
+import { load } from "../gallery/recorded.js";
 import { mount as mountGallery } from "../gallery/gallery_view.js";
 import { mount as mountLearn } from "../learn/learn_view.js";
 import { mount as mountTheory } from "../learn/theory_view.js";
@@ -9,25 +10,6 @@ import { mount as mountRun } from "../run/token_view.js";
 
 const still = () => {};
 const given = pageFacts();
-const waiting = new Map();
-
-document.addEventListener("ouro:recorded", ({ detail }) => waiting.get(detail.name)(detail.run));
-/**
- * Load a run. Runs are scripts, because a page that is opened from disk may fetch nothing else.
- * Each script sends its run in an event.
- * @param {string} name
- * @returns {Promise<object>}
- */
-function load(name) {
-  return new Promise((resolve, reject) => {
-    waiting.set(name, resolve);
-    const node = document.createElement("script");
-    node.src = "runs/" + name + ".js";
-    node.onerror = () => reject(new Error(name));
-    document.head.append(node);
-  });
-}
-
 /**
  * @param {object | null} value
  * @returns {Props}

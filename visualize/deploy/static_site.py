@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ouroboros_core.errors import InvalidInput
+from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.progress import accept_any_text
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.summary import Summary
@@ -26,6 +26,7 @@ from visualize.kit import labels, palette
 from visualize.kit.markup import PLOTLY_JS, template
 from visualize.kit.modules import carried
 from visualize.learn import lessons
+from visualize.live import packing
 from visualize.run import view as views
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' blob:"
@@ -37,12 +38,20 @@ PAGES = {
 }
 """Of the static gallery: the element that site.js fills, and with which view."""
 LABELS = {"index": "Learn", "traces": "Recorded runs", "theory": "Theory"}
+LIVE = {"watch": "Watch live"}
+"""The page on which the model runs, which only a server of files can send."""
+LARGE = 500_000
+"""Bytes of a file whose size is printed."""
 REPLAY_FOOT = (
     "This file needs no network and no program but a browser. Space plays, arrow keys step; a "
     "click on a token says who wrote it and why."
 )
 SITE_FOOT = (
     "Recorded runs of the project Ouroboros; every number was measured in the run that is shown."
+)
+LIVE_FOOT = (
+    "The model and the methods are those of the project Ouroboros, in Python and WebAssembly; "
+    '<a href="live/LICENCES.md">licences of all parts</a>.'
 )
 README = """\
 ---
@@ -141,10 +150,11 @@ def make_way(folder: Path, mark: str) -> None:
         shutil.rmtree(folder)
 
 
-def write_gallery(folder: Path) -> list[Path]:
+def write_gallery(folder: Path, *, live: bool = False) -> list[Path]:
     """Write lessons, recorded runs and the theory's curves into a folder; the files written.
 
     An earlier gallery there is replaced; raises InvalidInput for a folder that holds anything else.
+    live: also write the page on which the model runs in the browser
     """
     make_way(folder, "site.js")
     (folder / "runs").mkdir(parents=True)
@@ -154,13 +164,29 @@ def write_gallery(folder: Path) -> list[Path]:
         "README.md": README,
     }
     files |= {
-        f"{name}.html": _site_page(name, element, view) for name, (element, view) in PAGES.items()
+        f"{name}.html": _site_page(name, _element(name, element, view), _data(name), live=live)
+        for name, (element, view) in PAGES.items()
     }
     files |= {f"runs/{name}.js": _run_script(name) for name in gallery.runs()}
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
+    for name, text in (_live_files(folder) if live else {}).items():
+        (folder / name).write_text(text, encoding="utf-8")
     shutil.copyfile(PLOTLY_JS, folder / "plotly.min.js")
     return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _live_files(folder: Path) -> dict[str, str]:
+    """Pack what the live page needs; return the page, its script and its service worker."""
+    from visualize.live import inputs  # loads gradio
+
+    packed = packing.pack(folder)
+    facts = {**inputs.page_facts(packed), "looks": views.legend()}
+    return {
+        "watch.html": _site_page("watch", inputs.page_markup(), facts, live=True, script="live.js"),
+        "live.js": carried("live/live.js"),
+        "service_worker.js": packing.service_worker(packed),
+    }
 
 
 def _run_script(name: str) -> str:
@@ -182,31 +208,42 @@ def _data(name: str) -> dict[str, Any]:
     return {**own.get(name, {}), "looks": views.legend()}
 
 
-def _site_page(name: str, element: str, view: str) -> str:
+def _element(name: str, element: str, view: str) -> str:
+    """Return the element that site.js fills on a page, with a view."""
+    run = f'<div id="run">{template("run/token_view")}</div>' if name == "traces" else ""
+    return f'<div id="{element}">{template(view)}</div>{run}'
+
+
+def _site_page(
+    name: str, content: str, facts: dict[str, Any], *, live: bool, script: str = "site.js"
+) -> str:
+    labels_ = LIVE | LABELS if live else LABELS
+    foot = LIVE_FOOT if name in LIVE else SITE_FOOT
     links = "".join(
         f'<a href="{page}.html"{" aria-current=page" if page == name else ""}>{label}</a>'
-        for page, label in LABELS.items()
+        for page, label in labels_.items()
     )
-    run = f'<div id="run">{template("run/token_view")}</div>' if name == "traces" else ""
     body = (
         f'<main class="ouro-site">{_header()}<nav class="ouro-site-nav" aria-label="Pages">{links}</nav>'
-        f'<div id="{element}">{template(view)}</div>{run}'
-        f'<p class="ouro-site-foot">{SITE_FOOT}</p></main>'
-        f'{_facts(_data(name))}<script src="site.js"></script>'
+        f'{content}<p class="ouro-site-foot">{foot}</p></main>'
+        f'{_facts(facts)}<script src="{script}"></script>'
     )
     head = '<link rel="stylesheet" href="site.css"><script src="plotly.min.js"></script>'
-    return _page(f"Ouroboros: {LABELS[name]}", body, head)
+    return _page(f"Ouroboros: {labels_[name]}", body, head)
 
 
 if __name__ == "__main__":
     accept_any_text()
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m visualize.deploy.static_site FOLDER")
+    arguments = [argument for argument in sys.argv[1:] if argument != "--live"]
+    if len(arguments) != 1:
+        sys.exit("usage: python -m visualize.deploy.static_site FOLDER [--live]")
+    site = Path(arguments[0])
     try:
-        written = write_gallery(Path(sys.argv[1]))
-    except InvalidInput as error:
+        written = write_gallery(site, live="--live" in sys.argv)
+    except OuroborosError as error:
         sys.exit(f"error: {error}")
-    print(
-        f"{len(written)} files, {sum(file.stat().st_size for file in written) / 1e6:.1f} MB, in "
-        f"{sys.argv[1]}"
-    )
+    for file in written:
+        if file.stat().st_size > LARGE:
+            print(f"{file.stat().st_size / 1e6:8.1f} MB  {file.relative_to(site).as_posix()}")
+    size = sum(file.stat().st_size for file in written) / 1e6
+    print(f"{len(written)} files, {size:.1f} MB, in {site}")

@@ -43,8 +43,8 @@ from ouroboros_core.methods.parts.base import Method, Resources
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.models import candidates
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.processed import ProcessedModel
-from ouroboros_core.models.rules import for_vocabulary, rules_of, stateless
+from ouroboros_core.models.processed import ProcessedModel, for_vocabulary
+from ouroboros_core.models.rules import rules_of, stateless
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics

@@ -15,10 +15,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from ouroboros_core import settings
+from ouroboros_core.arrays import np, npt
 from ouroboros_core.bounds import Count, Estimate
 from ouroboros_core.interfaces import (
     CandidateGenerator,

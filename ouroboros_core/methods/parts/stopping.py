@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import Field
 
+from ouroboros_core.arrays import np
 from ouroboros_core.sampling import softmax
 from ouroboros_core.settings import Auto, upto
 from ouroboros_core.tree import Evaluation

@@ -26,7 +26,8 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaModel
 
-from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
+from ouroboros_core.models.bookkeeping import PREFILL_CHUNK
+from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.compact import Product, Rows, norm
 from ouroboros_core.models.engines.passes import decoder, product
 from ouroboros_core.models.forward import TorchEvaluation

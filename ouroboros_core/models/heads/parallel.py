@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
+from ouroboros_core.models.bookkeeping import PREFILL_CHUNK
+from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.heads.head import DepthDrafter
 from ouroboros_core.models.heads.layer import LayerConfig, OneLayer, Rows, matrix, own_rows, states
 from ouroboros_core.models.heads.recipes import ParallelRecipe

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Protocol
 
-import numpy as np
-
+from ouroboros_core.arrays import np
 from ouroboros_core.tree import Probabilities, TokenTree
 
 ALONE = "token"

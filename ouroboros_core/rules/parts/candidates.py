@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from ouroboros_core.arrays import np
 from ouroboros_core.rules.parts.base import Judgement, Witness
 from ouroboros_core.tree import Probabilities, TokenTree
 

@@ -209,7 +209,7 @@ def test_the_matrix_begins_with_what_the_target_says_of_the_prompt() -> None:
     best = model(input_ids=torch.tensor([text])).logits[0, row].topk(8).indices.tolist()
     for vocabulary in (1, 1 << 20):  # one chunk, and one of 64 rows each
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("ouroboros_core.models.causal_lm.PROJECTED", (1 << 25) // vocabulary)
+            patch.setattr("ouroboros_core.models.bookkeeping.PROJECTED", (1 << 25) // vocabulary)
             tree = run("token_recycling", text, 3, extended=True)[0].tree
         children = [tree.tokens[n] for n in tree.children(0)]
         assert len(children) > 1

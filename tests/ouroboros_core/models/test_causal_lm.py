@@ -22,8 +22,14 @@ from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput, UnsupportedModel
 from ouroboros_core.loading.check import check_tree_support
 from ouroboros_core.methods.parts.base import Resources
-from ouroboros_core.models.causal_lm import PACKED_CONTEXT, PREFILL_CHUNK, TREE_ROOM, CausalLM
-from ouroboros_core.models.forward import TokenRows, TorchEvaluation
+from ouroboros_core.models.bookkeeping import (
+    PACKED_CONTEXT,
+    PREFILL_CHUNK,
+    TREE_ROOM,
+    TokenRows,
+)
+from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.forward import TorchEvaluation
 from ouroboros_core.models.skips import ReducedModel
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.tree import TokenTree, TreeBuilder

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from ouroboros_core import methods
-from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
+from ouroboros_core.models.bookkeeping import PREFILL_CHUNK
+from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.passes import Engine
 from ouroboros_core.models.engines.static import BUCKETS, StaticDecoder
 from ouroboros_core.sources import Source

@@ -17,7 +17,7 @@ from ouroboros_core import Generation, Grammar, Sampling, Task, load_pair, metho
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.models.grammar import GrammarRules
-from ouroboros_core.models.rules import for_vocabulary
+from ouroboros_core.models.processed import for_vocabulary
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.file import read_run
 from ouroboros_core.trace.trace import Trace

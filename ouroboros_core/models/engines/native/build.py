@@ -20,6 +20,7 @@ import threading
 from functools import cache
 from pathlib import Path
 
+from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import cache_folder
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,20 @@ FLAGS: tuple[str, ...] = (
     # No sum may be rearranged, and no product fused with a sum, unless the source says so.
     *("-ffp-contract=off", "-fno-math-errno", "-Wno-psabi"),
 )
+BROWSER_SOURCES = ("web.cpp", "draw.h", "memory.h", *SOURCES)
+BROWSER_FLAGS: tuple[str, ...] = (
+    *("-c", "-target", "wasm32-wasi", "-O3", "-g0", "-std=c++20", "-mbulk-memory"),
+    *("-fno-exceptions", "-fno-rtti", "-ffp-contract=off", "-fno-math-errno"),
+    "-D_LIBCPP_VERBOSE_ABORT(...)=__builtin_trap()",
+)
+BROWSER_LINK = ("--no-entry", "--stack-first", "-zstack-size=1048576", "--allow-undefined", "-s")
+"""The headers of the C++ library suffice, so no library is compiled; pass.js has the logarithms and
+sines."""
+
+BROWSER_BUILDS = {"simd": ("-msimd128",), "relaxed": ("-msimd128", "-mrelaxed-simd")}
+"""Builds of the pass for a browser with the flags of their instructions; a browser takes `relaxed`
+if it can, see pass.js."""
+
 SWITCH = "OUROBOROS_NATIVE"
 """Environment variable; 0 computes without the native pass."""
 
@@ -50,6 +65,34 @@ def compilers() -> list[list[str]]:
     if importlib.util.find_spec("ziglang"):
         commands.append([sys.executable, "-m", "ziglang", "c++"])
     return commands
+
+
+def browser_builds() -> dict[str, Path]:
+    """Return the pass compiled to WebAssembly, by BROWSER_BUILDS; each is compiled once into the
+    cache folder.
+
+    Raises InvalidInput without the package ziglang, whose compiler knows WebAssembly.
+    """
+    if not importlib.util.find_spec("ziglang"):
+        raise InvalidInput("the pass for a browser needs a compiler: pip install ziglang")
+    folder = Path(__file__).parent
+    text = "\n".join((folder / name).read_text("utf-8") for name in BROWSER_SOURCES)
+    files = {}
+    for name, instructions in BROWSER_BUILDS.items():
+        flags = *BROWSER_FLAGS, *instructions
+        digest = hashlib.sha256("\n".join([text, *flags, *BROWSER_LINK]).encode()).hexdigest()[:16]
+        file = files[name] = cache_folder() / "native" / f"{digest}.wasm"
+        if file.exists():
+            continue
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
+            made, linked = (str(Path(scratch) / f"pass.{suffix}") for suffix in ("o", "wasm"))
+            zig = sys.executable, "-m", "ziglang"
+            source = str(folder / BROWSER_SOURCES[0])
+            subprocess.run([*zig, "c++", *flags, source, "-o", made], check=True)
+            subprocess.run([*zig, "wasm-ld", *BROWSER_LINK, made, "-o", linked], check=True)
+            Path(linked).replace(file)
+    return files
 
 
 def _processor() -> str:

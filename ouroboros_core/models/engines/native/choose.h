@@ -182,6 +182,7 @@ static void top_of(const Logits& l, int64_t k, int64_t block, int32_t* chosen, f
   });
 }
 
+#if !defined(__wasm__)
 extern "C" {
 void ouroboros_argmax(const Logits* l, int32_t* chosen, const Threads* threads, int half) {
   half ? argmax_of<bf16>(*l, chosen, *threads) : argmax_of<float>(*l, chosen, *threads);
@@ -195,3 +196,4 @@ float ouroboros_log_sum_exp(const void* x, int64_t count, int half) {
   return half ? log_sum_exp((const bf16*)x, count) : log_sum_exp((const float*)x, count);
 }
 }
+#endif

@@ -18,12 +18,18 @@
 #include <cstdlib>
 
 constexpr int PANEL = 2 * LANES;
+// Sums of a part's size that fit into registers beside the numbers to multiply.
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int SUMS = 24;
+#else
+constexpr int SUMS = 12;
+#endif
 #if defined(__AVX512F__)
 constexpr int MOST = 12;  // rows of a panel whose sums fit into registers
 constexpr int QUERIES = 8, MIXED = 6;
 #else
 constexpr int MOST = 6;
-constexpr int QUERIES = 4, MIXED = 3;
+constexpr int QUERIES = SUMS / PARTS < 4 ? SUMS / PARTS : 4, MIXED = 3;
 #endif
 // Rows up to which blocks are read without conversion to bfloat16, without AMX.
 constexpr int FEW = NATIVE == LANES ? 3 : 0;
@@ -100,12 +106,12 @@ struct Stored {  // a reader of bfloat16, one pair of inputs at a time
   INLINE const uint8_t* words(const Stored& r, int) { return r.weights; }
 };
 
-// Like `tile` below, for processors whose registers hold fewer than sixteen numbers. For more than
-// three rows, registers hold the sums of half a panel: a spread number is then multiplied with
-// enough weights to hide its load.
+// Like `tile` below, for processors whose registers hold fewer than sixteen numbers. Registers hold
+// the sums of a whole panel, or of a half or a quarter of it for more rows.
 template <int M, class Reader>
 static void part_tile(const Matrix& w, int panel, const float* x, float* out, Soon soon) {
-  constexpr int WIDE = PANEL / NATIVE, SOME = M > 3 ? WIDE / 2 : WIDE;
+  constexpr int WIDE = PANEL / NATIVE;
+  constexpr int SOME = M * WIDE <= SUMS ? WIDE : M * WIDE <= 2 * SUMS ? WIDE / 2 : WIDE / 4;
   const int64_t steps = w.inner / (2 * Reader::PAIRS);
   for (int first = 0; first < WIDE; first += SOME) {
     Part sums[M][SOME] = {};
@@ -186,8 +192,10 @@ template <class T, int M = MOST>
 INLINE void tile_of(int rows, const Matrix& w, int panel, const T* x, float* out, Soon soon) {
   if constexpr (M > 1)
     if (rows < M) return tile_of<T, M - 1>(rows, w, panel, x, out, soon);
+#if !defined(__wasm__)  // web.cpp unpacks blocks once
   if (w.kind == Q4_1) return tile_in_blocks<T, M, FourBits>(w, panel, x, out, soon);
   if (w.kind == Q8_0) return tile_in_blocks<T, M, EightBits>(w, panel, x, out, soon);
+#endif
   tile<T, M, Stored>(w, panel, x, out, soon);
 }
 
@@ -692,6 +700,7 @@ static void multiply(const Matrix& w, const T* x, T* out, int64_t rows, const Th
   });
 }
 
+#if !defined(__wasm__)
 extern "C" {
 void ouroboros_run(const Decoder* d, const Pass* p, const Threads* threads, int half) {
   half ? run<bf16>(*d, *p, *threads) : run<float>(*d, *p, *threads);
@@ -725,3 +734,4 @@ int ouroboros_half() {  // whether this processor multiplies bfloat16 directly
 #endif
 }
 }
+#endif

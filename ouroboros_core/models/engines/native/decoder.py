@@ -95,6 +95,14 @@ def exact(weight: torch.Tensor) -> bool:
     return weight.dtype == torch.bfloat16 or torch.equal(weight.bfloat16().to(weight.dtype), weight)
 
 
+def panels(weight: torch.Tensor) -> torch.Tensor:
+    """Return a weight [out, in] in the order of the pass: [panels, in / 2, PANEL, 2], bfloat16."""
+    outer, inner = weight.shape
+    padded = weight.new_zeros(-(-outer // PANEL) * PANEL, inner, dtype=torch.bfloat16)
+    padded[:outer] = weight.detach()
+    return padded.view(-1, PANEL, inner // 2, 2).transpose(1, 2)
+
+
 class NativeProduct:
     """The product x [rows, in] -> x @ weight.T + bias [rows, out]. The result of a row does not
     depend on the other rows."""
@@ -102,10 +110,8 @@ class NativeProduct:
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
         """weight [out, in], `exact`; in is even."""
         outer, inner = weight.shape
-        padded = weight.new_zeros(-(-outer // PANEL) * PANEL, inner, dtype=torch.bfloat16)
-        padded[:outer] = weight.detach()
-        panels = padded.view(-1, PANEL, inner // 2, 2).transpose(1, 2)
-        self._panels = pages.empty(panels.shape, panels.dtype).copy_(panels)
+        laid = panels(weight)
+        self._panels = pages.empty(laid.shape, laid.dtype).copy_(laid)
         self._bias = None if bias is None else bias.detach().float().contiguous()
         self.matrix = _Matrix(
             self._panels.data_ptr(),

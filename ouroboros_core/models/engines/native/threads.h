@@ -21,6 +21,7 @@ class Team {
   ~Team() { delete[] next; }
   void wait() {  // until all threads have arrived
     if (size == 1) return;
+#if !defined(__wasm__)
     int turn = phase.load(std::memory_order_acquire);
     if (arrived.fetch_add(1) + 1 == size) {
       arrived.store(0);
@@ -34,6 +35,7 @@ class Team {
 #endif
     }
     phase.wait(turn, std::memory_order_acquire);  // another process needs the processor: sleep
+#endif
   }
   // A free thread takes the next of `count` pieces of work.
   template <class Work>

@@ -8,6 +8,8 @@
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
+#elif defined(__wasm_simd128__)
+#include <wasm_simd128.h>
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
@@ -51,6 +53,8 @@ INLINE Part spread(float a) {  // loads a number into all lanes; {} + a would co
   return (Part)_mm256_set1_ps(a);
 #elif defined(__aarch64__)
   return vdupq_n_f32(a);
+#elif defined(__wasm_simd128__)
+  return (Part)wasm_f32x4_splat(a);
 #else
   return Part{} + a;
 #endif
@@ -65,6 +69,8 @@ INLINE Part madd(Part a, Part b, Part c) {
   return (Part)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #elif defined(__aarch64__)
   return vfmaq_f32(c, a, b);
+#elif defined(__wasm_relaxed_simd__)  // in one browser either always or never rounded once
+  return (Part)wasm_f32x4_relaxed_madd((v128_t)a, (v128_t)b, (v128_t)c);
 #else
   return a * b + c;
 #endif

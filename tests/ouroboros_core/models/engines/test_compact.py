@@ -14,7 +14,8 @@ import transformers
 
 from ouroboros_core.loading import check
 from ouroboros_core.loading.pairs import make_pair
-from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
+from ouroboros_core.models.bookkeeping import PREFILL_CHUNK
+from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.compact import BLOCK, FusedDecoder, blocks_of, fits
 from ouroboros_core.models.engines.passes import Engine
 from ouroboros_core.sources import Source

@@ -11,7 +11,8 @@ import torch
 
 from ouroboros_core.errors import UnsupportedModel
 from ouroboros_core.loading.pairs import load_pair
-from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
+from ouroboros_core.models.bookkeeping import PREFILL_CHUNK
+from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines import static
 from ouroboros_core.models.engines.static import Inputs, StaticDecoder, bucket
 from ouroboros_core.models.kv_cache import GRAIN, TreeCache

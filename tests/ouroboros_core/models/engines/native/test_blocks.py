@@ -19,7 +19,8 @@ from ouroboros_core.loading import measured as keeping
 from ouroboros_core.loading.blocks import rows_that_gain, use_blocks
 from ouroboros_core.loading.gguf import read_blocks
 from ouroboros_core.loading.pairs import load_pair
-from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
+from ouroboros_core.models.bookkeeping import PREFILL_CHUNK
+from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.native import build
 from ouroboros_core.models.engines.native import decoder as native
 from ouroboros_core.models.engines.native.blocks import KINDS, Blocks

@@ -17,7 +17,8 @@ import torch
 import transformers
 
 from ouroboros_core.loading import check, machine
-from ouroboros_core.models.causal_lm import PREFILL_CHUNK, CausalLM
+from ouroboros_core.models.bookkeeping import PREFILL_CHUNK
+from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.compact import Rows
 from ouroboros_core.models.engines.native import build
 from ouroboros_core.models.engines.native import decoder as native

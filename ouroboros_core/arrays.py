@@ -1,0 +1,44 @@
+"""numpy, imported when the first array is computed.
+
+Greedy text needs no arrays, nor does text that is sampled under `match` by a model that draws its
+tokens itself (`tree.DrawsTokens`). So the core runs where numpy is missing, for example in a
+browser.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ouroboros_core.errors import MissingPackage
+
+__all__ = ["np", "npt"]
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+
+    class _Module:
+        """Looks like a module, which the first use of an attribute imports. Attributes are kept
+        here, so that each further use is as fast as the module's."""
+
+        def __init__(self, module: str) -> None:
+            self.__dict__["_module"] = module
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            try:
+                module = importlib.import_module(self._module)
+            except ModuleNotFoundError as error:
+                if error.name != "numpy":
+                    raise
+                raise MissingPackage(
+                    "this is computed with the package numpy, which is missing: install it, or "
+                    "choose greedy text, or a model that draws its tokens under the rule match"
+                ) from None
+            value = self.__dict__[name] = getattr(module, name)
+            return value
+
+    np, npt = _Module("numpy"), _Module("numpy.typing")

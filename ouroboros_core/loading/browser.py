@@ -1,0 +1,174 @@
+"""Files for a browser: the weights of the embedded pair as the pass reads them, and the pass.
+
+`python -m ouroboros_core.loading.browser FOLDER` writes them. A weights file has the text MAGIC,
+the number of bytes of a header in four bytes, the header as JSON, and behind it at a multiple of
+64 bytes the data. `visualize/live/pass.js` reads it without a reader of GGUF files.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.loading import embedded
+from ouroboros_core.loading.blocks import in_order
+from ouroboros_core.loading.drafts import assemble_draft, read_outputs
+from ouroboros_core.loading.gguf import read_blocks
+from ouroboros_core.models.engines.native import build
+from ouroboros_core.models.engines.native.blocks import KINDS, Blocks, BlocksOf, joined
+from ouroboros_core.models.engines.native.decoder import PRODUCTS, exact, fits, panels
+from ouroboros_core.models.kv_cache import attention_shape
+from ouroboros_core.progress import accept_any_text
+
+MAGIC = b"OUROBORO"
+ALIGNMENT = 64
+
+
+class _Data:
+    """The data of a file, and where each part of it begins."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def add(self, tensor: torch.Tensor) -> dict[str, int]:
+        """Append the bytes of a tensor; return where they are."""
+        data = tensor.contiguous().view(torch.uint8).numpy().tobytes()
+        place = {"begin": self.size, "bytes": len(data)}
+        self.parts += data, bytes(-len(data) % ALIGNMENT)
+        self.size += len(data) + -len(data) % ALIGNMENT
+        return place
+
+
+def weights_file(
+    model: PreTrainedModel,
+    blocks: BlocksOf | None = None,
+    *,
+    outputs: Sequence[int] | None = None,
+    embeddings: bool = True,
+) -> bytes:
+    """Return the file of a model of the Llama family.
+
+    blocks      weights in blocks, which are written instead of bfloat16
+    outputs     the token ids that it can write, if not all
+    embeddings  write the embeddings, which must be the output matrix; otherwise they are another
+                model's
+    """
+    config = model.config
+    body: Any = model.base_model
+    _check(model, embeddings)
+    heads, shared, head = attention_shape(config)
+    data, matrices, norms = _Data(), [], []
+
+    def add(layer: int, place: int, names: Sequence[str], weights: Sequence[torch.Tensor]) -> None:
+        weight = torch.cat([*weights])
+        outer, inner = weight.shape
+        stored = joined([(blocks or {}).get(name) for name in names])
+        if stored is None or not _same_shape(stored, weight):
+            kind, tensor = 0, panels(weight)
+        else:
+            kind, tensor = KINDS[stored.kind], stored.packed()
+        sizes = {"inner": inner, "outer": outer, "kind": kind}
+        matrices.append({"layer": layer, "place": place, **sizes, **data.add(tensor)})
+
+    def add_norm(layer: int, place: int, weight: torch.Tensor) -> None:
+        norms.append({"layer": layer, "place": place, **data.add(weight.detach().float())})
+
+    if embeddings:
+        add(-1, 0, ["token_embd"], [model.get_input_embeddings().weight.detach()])
+    for number, layer in enumerate(body.layers):
+        attention, mlp = layer.self_attn, layer.mlp
+        linears = (
+            (attention.q_proj, attention.k_proj, attention.v_proj),
+            (attention.o_proj,),
+            *((linear,) for linear in (mlp.gate_proj, mlp.up_proj, mlp.down_proj)),
+        )
+        for place, (names, group) in enumerate(zip(PRODUCTS.values(), linears, strict=True)):
+            stored = [f"blk.{number}.{name}" for name in names]
+            add(number, place, stored, [linear.weight.detach() for linear in group])
+        add_norm(number, 0, layer.input_layernorm.weight)
+        add_norm(number, 1, layer.post_attention_layernorm.weight)
+    add_norm(-1, 0, body.norm.weight)
+    shape = {
+        "width": config.hidden_size,
+        "heads": heads,
+        "shared": shared,
+        "head": head,
+        "middle": config.intermediate_size,
+        "layers": len(body.layers),
+        "eps": float(body.norm.variance_epsilon),
+        "theta": float(config.rope_parameters["rope_theta"]),
+        "longest": config.max_position_embeddings,
+        "vocabulary": config.vocab_size,
+    }
+    written = None if outputs is None else sorted(outputs)
+    facts = {"shape": shape, "matrices": matrices, "norms": norms, "outputs": written}
+    header = json.dumps(facts, separators=(",", ":")).encode()
+    begin = MAGIC + len(header).to_bytes(4, "little") + header
+    return b"".join([begin, bytes(-len(begin) % ALIGNMENT), *data.parts])
+
+
+def _check(model: PreTrainedModel, embeddings: bool) -> None:
+    """Raise InvalidInput for a model whose rows the pass in a browser does not compute."""
+    config: Any = model.config
+    weight = model.get_input_embeddings().weight
+    tied = model.get_output_embeddings().weight is weight
+    biased = any(name.endswith("bias") for name, _ in model.named_parameters())
+    normed = any("q_norm" in name for name, _ in model.named_parameters())
+    turned = config.rope_parameters.get("rope_type", "default") == "default"
+    plain = config.model_type == "llama" and turned and not biased and not normed
+    if not (plain and fits(model.base_model) and (tied or not embeddings) and exact(weight)):
+        raise InvalidInput(
+            f"the pass in a browser does not compute {config.model_type} models of this kind: it "
+            "needs a Llama model with bfloat16 weights, tied embeddings and no biases"
+        )
+
+
+def _same_shape(stored: Blocks, weight: torch.Tensor) -> bool:
+    outer, groups, _ = stored.data.shape
+    return (outer, 32 * groups) == tuple(weight.shape)
+
+
+def write(folder: Path) -> dict[str, int]:
+    """Write the weights of the embedded target and its draft model, and the builds of the pass.
+    Return the bytes of each file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, file in build.browser_builds().items():
+        shutil.copyfile(file, folder / f"pass-{name}.wasm")
+    target = AutoModelForCausalLM.from_pretrained(embedded.ensure_target(), dtype=torch.bfloat16)
+    metadata, stored = read_blocks(embedded.ensure_gguf())
+    blocks = in_order(metadata, stored, target.config)
+    (folder / "target.bin").write_bytes(weights_file(target, blocks))
+    source = embedded.draft_folder()
+    draft = assemble_draft(source, target, torch.bfloat16)
+    outputs = read_outputs(source)
+    (folder / "draft.bin").write_bytes(weights_file(draft, outputs=outputs, embeddings=False))
+    return {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
+
+
+def main() -> int:
+    """Write the files and print their sizes. Return 0, or 2 after an error message."""
+    accept_any_text()
+    if len(sys.argv) != 2:
+        print("usage: python -m ouroboros_core.loading.browser FOLDER", file=sys.stderr)
+        return 2
+    try:
+        sizes = write(Path(sys.argv[1]))
+    except OuroborosError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for name, size in sizes.items():
+        print(f"{name}  {size / 1e6:.1f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,236 @@
+"""A language model over the native pass as WebAssembly, in a browser.
+
+It needs no torch and no numpy. `visualize/live/pass.js` computes the rows and chooses from their
+logits.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from ouroboros_core.interfaces import Mixture
+from ouroboros_core.models.bookkeeping import TREE_ROOM, Bookkeeping, TokenRows
+from ouroboros_core.tree import Draw, TokenTree, TreeBuilder
+
+
+class Logits(Protocol):
+    """Rows of logits; see `Logits` in pass.js. Numbers are returned as any iterable."""
+
+    def argmax(self) -> Any: ...
+
+    def top(self, rows: Any, k: int) -> Any: ...
+
+    def logarithm(self, row: int, token: int) -> float: ...
+
+    def row(self, row: int) -> Any: ...
+
+    def draw(self, row: int, k: int, draw: Draw) -> Any: ...
+
+    def free(self) -> None: ...
+
+
+class Computation(Protocol):
+    """A model of pass.js, or any object with its methods."""
+
+    name: str
+    vocabulary: int
+    longest: int
+
+    def reserve(self, rows: int) -> None: ...
+
+    def keep(self, start: int, rows: Any) -> None: ...
+
+    def run(
+        self,
+        past: int,
+        tokens: Any,
+        positions: Any,
+        straight: Any,
+        begin: Any,
+        slots: Any,
+        scored: Any,
+    ) -> Logits: ...
+
+
+class HeldLogits:
+    """Logits of the rows of one pass. Their memory is given back with this object."""
+
+    def __init__(self, logits: Logits, count: int) -> None:
+        self.logits = logits
+        self.every: array[int] = _numbers(range(count))
+        """The numbers of all rows."""
+
+    def __del__(self) -> None:
+        self.logits.free()
+
+
+class Place(NamedTuple):
+    """A row of logits."""
+
+    held: HeldLogits
+    row: int
+
+
+class WebEvaluation:
+    """The outputs of a WebModel after the nodes of one tree."""
+
+    mixtures: tuple[Mixture, ...] = ()
+
+    def __init__(self, places: dict[int, Place], tree: TokenTree, context: tuple[int, ...]) -> None:
+        """places: the logits of the nodes that are not silent"""
+        self.context, self.tree = context, tree
+        self._places = places
+        self._argmax: list[int] | None = None
+
+    def joined(self, held: HeldLogits, nodes: Sequence[int], tree: TokenTree) -> WebEvaluation:
+        """Return the evaluation with further nodes; `tree` begins with this evaluation's tree."""
+        return WebEvaluation(self._places | placed(held, nodes), tree, self.context)
+
+    def argmax(self) -> list[int]:
+        if self._argmax is None:
+            self._argmax = [-1] * len(self.tree)
+            for held, nodes in self._passes().items():
+                for node, token in zip(nodes, held.logits.argmax(), strict=True):
+                    self._argmax[node] = int(token)
+        return self._argmax
+
+    def _passes(self) -> dict[HeldLogits, list[int]]:
+        """Return the nodes of each pass, in the order of its rows."""
+        passes: dict[HeldLogits, list[int]] = {}
+        for node, place in self._places.items():
+            passes.setdefault(place.held, []).append(node)
+        return passes
+
+    def likeliest(self, k: int) -> dict[int, list[int]]:
+        return {
+            node: tokens
+            for held, nodes in self._passes().items()
+            for node, tokens in zip(nodes, likeliest(held, k), strict=True)
+        }
+
+    def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
+        rows = []
+        for held, row in map(self._places.__getitem__, nodes):
+            best = held.logits.top(_numbers([row]), k)
+            rows.append([(int(t), float(s)) for t, s in zip(best.tokens, best.scores, strict=True)])
+        return rows
+
+    def confidence(self, node: int, token: int) -> float:
+        held, row = self._places[node]
+        return math.exp(held.logits.logarithm(row, token))
+
+    def confidences(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
+        return [self.confidence(node, token) for node, token in pairs]
+
+    def drawn(self, node: int, k: int, draw: Draw) -> list[int]:
+        """Draw in the code of the pass, see `DrawsTokens`."""
+        held, row = self._places[node]
+        return [int(token) for token in held.logits.draw(row, k, draw)]
+
+    def logits(self, node: int) -> Any:
+        """Return logits [vocabulary] as an array of Python's."""
+        held, row = self._places[node]
+        return array("f", [*held.logits.row(row)])
+
+
+class WebModel(Bookkeeping[HeldLogits, WebEvaluation]):
+    """A LanguageModel over a model of pass.js."""
+
+    chunk = 128
+    """Fewer rows than on a server, where a chunk's logits may take more memory."""
+
+    def __init__(self, computation: Computation) -> None:
+        self.computation = computation
+        self.name = computation.name
+        self.max_length = computation.longest
+        super().__init__()
+
+    @property
+    def vocabulary(self) -> int:
+        return self.computation.vocabulary
+
+    def reserve(self, tokens: int) -> None:
+        self.computation.reserve(tokens + TREE_ROOM)
+
+    reset = Bookkeeping.forget
+
+    def plain(self, context: Sequence[int]) -> Any:
+        """Compute all rows anew, by the same pass."""
+        self.forget()
+        passes, rows = self.passes, self.rows
+        evaluation = self.evaluate(context, TreeBuilder(context[-1]).build())
+        self.passes, self.rows = passes, rows
+        return evaluation.logits(0)
+
+    def _compute(self, rows: TokenRows) -> HeldLogits:
+        straight, begin, slots = texts(rows)
+        longest = self.max_length - 1
+        lists = (
+            rows.tokens,
+            [min(position, longest) for position in rows.positions],
+            straight,
+            begin,
+            slots,
+            rows.scored,
+        )
+        return HeldLogits(self.computation.run(rows.past, *map(_numbers, lists)), len(rows.scored))
+
+    def _keep(self, start: int, rows: Sequence[int] = ()) -> None:
+        self.computation.keep(start, _numbers(rows))
+
+    def _evaluation(
+        self, logits: HeldLogits, nodes: Sequence[int], tree: TokenTree, context: tuple[int, ...]
+    ) -> WebEvaluation:
+        return WebEvaluation(placed(logits, nodes), tree, context)
+
+    def _joined(
+        self,
+        evaluation: WebEvaluation,
+        logits: HeldLogits,
+        nodes: Sequence[int],
+        tree: TokenTree,
+        mixtures: tuple[Mixture, ...],
+    ) -> WebEvaluation:
+        return evaluation.joined(logits, nodes, tree)
+
+    def _candidates(self, logits: HeldLogits, k: int) -> list[list[int]]:
+        return likeliest(logits, k)
+
+
+def _numbers(values: Sequence[int]) -> array[int]:
+    """Return numbers of 32 bits, which JavaScript reads at once."""
+    return array("i", values)
+
+
+def placed(held: HeldLogits, nodes: Sequence[int]) -> dict[int, Place]:
+    """Return the places of nodes whose rows are the rows of `held`, in order."""
+    return {node: Place(held, row) for row, node in enumerate(nodes)}
+
+
+def likeliest(held: HeldLogits, k: int) -> list[list[int]]:
+    """Return the k most probable tokens after every row."""
+    tokens = [int(token) for token in held.logits.top(held.every, k).tokens]
+    width = len(tokens) // len(held.every) if held.every else 0
+    return [tokens[n : n + width] for n in range(0, len(tokens), width or 1)]
+
+
+def texts(rows: TokenRows) -> tuple[list[int], list[int], list[int]]:
+    """Return the slots of each row's text in the cache: how many of the first slots it has, and
+    where its other slots begin in the third list, and end."""
+    first = rows.past - len(rows.above)
+    paths: list[tuple[int, tuple[int, ...]]] = []
+    for row, parent in enumerate(rows.parents):
+        straight, others = paths[parent] if parent >= 0 else (0, ())
+        if straight == row:
+            paths.append((row + 1, ()))
+        else:
+            paths.append((straight, (*others, row)))
+    new = paths[len(rows.above) :]
+    begin, slots = [0], list[int]()
+    for _, others in new:
+        slots += (first + row for row in others)
+        begin.append(len(slots))
+    return [first + straight for straight, _ in new], begin, slots

@@ -1,0 +1,93 @@
+"""Runs of the live page in plain Python: the models are those of tests/plain_python.py."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from ouroboros_core.interfaces import LanguageModel
+from tests.plain_python import PlainModel
+from visualize.live.session import LONGEST_TEXT, BrowserPair, Session, Words
+
+RUN = {"max_new_tokens": 24, "chat": True, "temperature": 0.0}
+
+
+class Letters:
+    """A tokenizer of the ten letters a to j, with the interface of worker.js."""
+
+    def encode(self, text: str) -> list[int]:
+        return [ord(letter) - ord("a") for letter in text]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(chr(ord("a") + token) for token in ids)
+
+    def name(self, token: int) -> str:
+        return chr(ord("a") + token)
+
+
+@pytest.fixture
+def session() -> Session:
+    words = Words(Letters(), ["dad"], [1, 2], [3])
+    target, draft = (cast(LanguageModel, PlainModel(salt)) for salt in (0, 3))
+    return Session(BrowserPair(target, draft, words, frozenset(), "a browser"))
+
+
+def updates(session: Session, **asked: Any) -> list[Any]:
+    whole = {"prompt": "abcabc", "method": "union", "settings": {}, "run": RUN} | asked
+    return [json.loads(update) for update in session.run(json.dumps(whole))]
+
+
+def text(sent: list[Any]) -> str:
+    """Return the text that the steps of the last complete view add up to."""
+    view = next(one["view"] for one in reversed(sent) if one.get("view", {}).get("from") == 0)
+    return "".join(token["text"] for step in view["steps"] for token in step["tokens"])
+
+
+def test_each_method_shows_the_text_of_plain_decoding_and_measures_it(session: Session) -> None:
+    plain = text(updates(session, method="autoregressive"))
+    assert len(plain) == RUN["max_new_tokens"]
+    for method in ("speculative", "suffix", "union"):
+        sent = updates(session, method=method)
+        last = sent[-1]
+        assert text(sent) == plain
+        tiles = {tile["label"]: tile["value"] for tile in last["view"]["tiles"]}
+        assert tiles["Identical text"] == "yes"
+        assert last["has"] and last["charts"], "the other charts come with the end"
+
+
+def test_sampled_text_is_that_of_plain_sampling(session: Session) -> None:
+    run = RUN | {"temperature": 0.9, "seed": 5}
+    plain = text(updates(session, method="autoregressive", run=run))
+    assert text(updates(session, method="speculative", run=run)) == plain
+    assert text(updates(session, method="autoregressive")) != plain
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"prompt": ""}, "the prompt is empty"),
+        ({"method": "nothing"}, "method must be one of"),
+        ({"settings": {"nonsense": 1}}, "nonsense"),
+        ({"run": RUN | {"max_new_tokens": LONGEST_TEXT}}, "shorten the prompt"),
+        ({"run": RUN | {"temperature": 1.0, "acceptance": "x"}}, "acceptance"),
+    ],
+)
+def test_what_cannot_run_is_said_in_words(session: Session, asked: Any, words: str) -> None:
+    (answer,) = updates(session, **asked)
+    assert words in answer["error"]
+
+
+def test_a_control_token_that_a_visitor_writes_in_a_chat_is_text(session: Session) -> None:
+    words = session.pair.tokenizer
+
+    class Whole(Letters):
+        def encode(self, text: str) -> list[int]:
+            return [9] if text == "dad" else super().encode(text)
+
+    words._tokens = Whole()
+    assert words.raw("dad") == [9]
+    assert words.plain("dad") == [3, 0, 3]
+    assert words.chat("dad") == [1, 2, 3, 0, 3, 3]
