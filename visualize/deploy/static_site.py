@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import assets
 from ouroboros_core.progress import accept_any_text
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.summary import Summary
@@ -160,6 +161,7 @@ def write_gallery(folder: Path) -> list[Path]:
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     shutil.copyfile(PLOTLY_JS, folder / "plotly.min.js")
+    shutil.copyfile(assets() / "logo.svg", folder / "logo.svg")
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
@@ -194,7 +196,10 @@ def _site_page(name: str, element: str, view: str) -> str:
         f'<p class="ouro-site-foot">{SITE_FOOT}</p></main>'
         f'{_facts(_data(name))}<script src="site.js"></script>'
     )
-    head = '<link rel="stylesheet" href="site.css"><script src="plotly.min.js"></script>'
+    head = (
+        '<link rel="icon" href="logo.svg"><link rel="stylesheet" href="site.css">'
+        '<script src="plotly.min.js"></script>'
+    )
     return _page(f"Ouroboros: {LABELS[name]}", body, head)
 
 
