@@ -5,7 +5,7 @@
 import { make } from "../kit/dom.js";
 
 /**
- * Parts of a recorded run by the names that texts use; another name is a `data-part` of a picture.
+ * Parts of a recorded run by the names that texts use; each name may also be a `data-part`.
  * @type {Record<string, string>}
  */
 const RUN = {
@@ -63,7 +63,7 @@ export function linked(node) {
 export function lightTogether(root, words, stage) {
   const links = () => /** @type {HTMLElement[]} */ ([...words.querySelectorAll(".ouro-link")]);
   const selector = (/** @type {HTMLElement} */ link) =>
-    RUN[link.dataset.part] || `[data-part~="${link.dataset.part}"]`;
+    [`[data-part~="${link.dataset.part}"]`, RUN[link.dataset.part]].filter(Boolean).join(", ");
   /** @param {Element[]} nodes */
   const light = (nodes) => {
     for (const node of root.querySelectorAll("[data-linked]")) node.removeAttribute("data-linked");

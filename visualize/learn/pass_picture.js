@@ -107,7 +107,7 @@ export function mount(element, { value }) {
         group = draw("g", { class: "ouro-pass-row", "data-part": "row" });
       group.append(
         draw("rect", { x: 466, y, width: 238, height: 24, rx: 6 }),
-        draw("text", { x: 476, y: y + 16 }, visible(text)),
+        draw("text", { x: 476, y: y + 16, translate: "no" }, visible(text)),
       );
       const work = draw("rect", {
         x: 590,

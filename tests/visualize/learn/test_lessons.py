@@ -141,7 +141,7 @@ def answer(page: Any, number: int) -> None:
 @pytest.mark.parametrize("number", [1, 3, 4, 5])
 def test_a_chapter_is_read_to_its_end_and_its_question_answered(page: Any, number: int) -> None:
     page.get_by_role("tab", name="Learn").click()
-    page.wait_for_selector("#learn-view .ouro-token")
+    page.wait_for_selector("#learn-view .ouro-learn[data-at]")
     read_chapter(page, number)
     answer(page, number)
     assert page.locator(".ouro-learn-chapter").nth(number).get_attribute("data-done") == ""
@@ -151,7 +151,7 @@ def test_a_chapter_is_read_to_its_end_and_its_question_answered(page: Any, numbe
 
 def test_the_rail_is_moved_along_by_keys_and_tells_where_one_is(offline: Any, site: Path) -> None:
     offline.goto((site / "index.html").as_uri())
-    offline.wait_for_selector(".ouro-token")
+    offline.wait_for_selector(".ouro-learn[data-at]")
     chapters, rail = lessons.chapters(), offline.locator(".ouro-learn-chapter")
     has(rail, len(chapters))
     has(offline.locator('.ouro-learn-chapter[tabindex="0"]'), 1)
@@ -173,7 +173,7 @@ def test_the_rail_is_moved_along_by_keys_and_tells_where_one_is(offline: Any, si
 
 def test_who_has_seen_a_whole_run_is_asked_about_another(offline: Any, site: Path) -> None:
     offline.goto((site / "index.html").as_uri())
-    offline.wait_for_selector(".ouro-token")
+    offline.wait_for_selector(".ouro-learn[data-at]")
     read_chapter(offline, 2)  # it ends with the whole of the run that chapter 1 asks about
     read_chapter(offline, 1)
     offline.locator(".ouro-learn-option:not(:disabled)").first.wait_for()
@@ -184,7 +184,7 @@ def test_who_has_seen_a_whole_run_is_asked_about_another(offline: Any, site: Pat
 
 def first_asked(page: Any) -> int:
     """The step, from 1 on, that the quiz of chapter 1 asks about first."""
-    page.wait_for_selector(".ouro-token")
+    page.wait_for_selector(".ouro-learn[data-at]")
     read_chapter(page, 1)
     page.locator(".ouro-learn-option:not(:disabled)").first.wait_for()
     found = re.search(r"step (\d+) of", page.locator(".ouro-learn-run .ouro-count").inner_text())
@@ -395,7 +395,7 @@ def test_a_replay_of_256_tokens_has_less_than_four_megabytes_and_runs_no_text_of
 
 def test_the_static_gallery_works_from_disk_without_a_network(offline: Any, site: Path) -> None:
     offline.goto((site / "index.html").as_uri())
-    offline.wait_for_selector(".ouro-token")
+    offline.wait_for_selector(".ouro-learn[data-at]")
     read_chapter(offline, 6)
     answer(offline, 6)
     offline.get_by_role("link", name="Recorded runs").click()

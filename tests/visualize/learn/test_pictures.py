@@ -228,7 +228,7 @@ def reader(request: Any, browser: Any, site: str) -> Iterator[Any]:
     page = context.new_page()
     faults, _ = watch(page)
     page.goto(site)
-    page.wait_for_selector(".ouro-token")
+    page.wait_for_selector(".ouro-learn[data-at]")
     yield page
     assert not faults, faults
     context.close()
