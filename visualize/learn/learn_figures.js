@@ -103,7 +103,7 @@ const FIGURES = {
   batch: mountTime,
   benched: mountBars,
   copy: mountArc,
-  draft: mountDraft,
+  yourself: mountDraft,
   experts: mountExperts,
   lengths: mountRace,
   pass: mountPass,

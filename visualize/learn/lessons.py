@@ -184,7 +184,7 @@ def _guess() -> Chapter:
         {"at": drafted, "spot": span(step)},
         {"at": drafted, "spot": span(step)},
         {"at": drafted, "figure": "runs"},
-        {"at": drafted, "figure": "draft"},
+        {"at": drafted, "figure": "yourself"},
     ]
     question = {
         "kind": "predict",
@@ -195,7 +195,7 @@ def _guess() -> Chapter:
     }
     costs = pass_facts(trace, _baseline(name))
     figures = {"time": time_figure(facts["rate"], GUESSES, facts["c"], costs)}
-    figures |= {"runs": offered_runs(name, DRAFTED), "draft": draft_figure(*YOURSELF)}
+    figures |= {"runs": offered_runs(name, DRAFTED), "yourself": draft_figure(*YOURSELF)}
     return make_chapter("guess", name, stops, facts, question) | {"figures": figures}
 
 

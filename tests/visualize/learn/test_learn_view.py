@@ -209,7 +209,7 @@ def test_a_linked_word_lights_its_part_of_the_picture_and_the_reverse(
         )
         assert not re.search(r"\d", bare), (chapter, stop, bare)
     read(reader, site, "reject", 3)
-    reader.locator('.ouro-answer[data-kind="correction"]').hover()
+    reader.locator('.ouro-answer[data-kind="correction"] text').hover()
     word = reader.locator(".ouro-link[data-linked]")
     assert word.inner_text() == "correction"
 

@@ -384,7 +384,7 @@ def test_a_reader_chooses_recorded_runs_races_them_and_drafts(reader: Any) -> No
     page.get_by_label("Draft length γ").select_option("8")
     assert page.locator(said).inner_text() != before
 
-    data = open_picture(page, "guess", "draft")
+    data = open_picture(page, "guess", "yourself")
     begun, pieces = data["begun"], data["pieces"]
     page.locator(".ouro-draft-form input").fill("".join(pieces[begun : begun + 2]).strip() + " zzz")
     page.keyboard.press("Enter")
