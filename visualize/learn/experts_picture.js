@@ -25,7 +25,7 @@ export function mount(element, { value }) {
     );
     said.textContent =
       `${counted(rows, "row")}: about ${Math.round(woken)} of ${experts} experts are read, ` +
-      `${(woken / active).toFixed(1)} times the weights of one row.`;
+      `${(woken / active).toFixed(1)}× the weights of one row.`;
   }
   const note =
     `An example: ${experts} experts in a layer, of which each row uses ${active}, as if chosen at ` +

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ouroboros_core.messages import say, table
 from ouroboros_core.trace.trace import Step, Trace
 from visualize.gallery import runs as gallery
 from visualize.learn.pictures import (
@@ -18,16 +17,47 @@ from visualize.learn.pictures import (
 from visualize.learn.stops import Chapter, Stop, at, final, first_step, make_chapter, span
 
 SOURCES = {
-    "draft": "fibonacci-speculative",
-    "head": "fibonacci-eagle2",
-    "layers": "fibonacci-draft_verify",
-    "text": "stack-prompt_lookup",
-    "recycled": "fibonacci-token_recycling",
-    "store": "gravity-rest",
-    "window": "java-lookahead",
-    "pool": "java-ouroboros",
+    "draft": (
+        "fibonacci-speculative",
+        "a draft model",
+        "any text",
+        "a small model with the same vocabulary",
+    ),
+    "head": ("fibonacci-eagle2", "a head", "any text", "training for this target"),
+    "layers": (
+        "fibonacci-draft_verify",
+        "the target without some layers",
+        "any text, if passes are cheap",
+        "no other model",
+    ),
+    "text": ("stack-prompt_lookup", "the text so far", "edits, summaries, code", "nothing"),
+    "recycled": (
+        "fibonacci-token_recycling",
+        "recycled second choices",
+        "repetitive texts",
+        "a small table",
+    ),
+    "store": (
+        "gravity-rest",
+        "a store of other texts",
+        "texts like those in it",
+        "a corpus in memory",
+    ),
+    "window": (
+        "java-lookahead",
+        "the target's window",
+        "processors with arithmetic to spare",
+        "rows in every pass",
+    ),
+    "pool": (
+        "java-ouroboros",
+        "draft model and phrase pool",
+        "programs, recurring phrases",
+        "both of the above",
+    ),
 }
-"""A recorded run for each source of guesses."""
+"""For each source of guesses a recorded run, its name, what it is good for, and what it needs."""
+HEAD = ["source", "its guesses cost", "tokens per pass", "good for", "needs"]
 FAMILY = {
     "heads": "fibonacci-eagle2",
     "mtp": "fibonacci-medusa",
@@ -47,21 +77,20 @@ def sources() -> Chapter:
     """Who guesses: the price of a guess, what it is good for and what it needs."""
     facts: dict[str, Any] = {}
     rows = []
-    for key, name in SOURCES.items():
+    for key, (name, label, good, needs) in SOURCES.items():
         numbers = gallery.facts(name)
         cost = drafting_cost(name)
         facts |= {f"{key}_cost": cost, f"{key}_length": numbers["length"]}
         facts |= {f"{key}_speedup": numbers["speedup"]}
-        label, good, needs = say(f"learn.sources.row.{key}").split("|")
         rows.append([label, f"{cost:.2f}", f"{numbers['length']:.2f}", good, needs, key])
-    trace = gallery.trace(SOURCES["draft"])
+    shown = SOURCES["draft"][0]
+    trace = gallery.trace(shown)
     stops: list[Stop] = [
         {"at": final(trace), "figure": "sources"},
         {"at": final(trace), "figure": "sources"},
     ]
-    head = table()["learn.sources.head"].split("|")
-    figures = {"sources": sources_figure(head, rows)}
-    return make_chapter("sources", SOURCES["draft"], stops, facts) | {"figures": figures}
+    figures = {"sources": sources_figure(HEAD, rows)}
+    return make_chapter("sources", shown, stops, facts) | {"figures": figures}
 
 
 def family() -> Chapter:

@@ -238,7 +238,7 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
 
 def _sources() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for key, name in field.SOURCES.items():
+    for key, (name, *_) in field.SOURCES.items():
         run, base = raw(name), beside(name)
         one = seconds(base, "draft", "verify", "learn", "host") / len(base["steps"])
         found[f"{key}_cost"] = seconds(run, "draft") / len(run["steps"]) / one
