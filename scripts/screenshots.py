@@ -235,7 +235,7 @@ def _compare(page: Any, shoot: Callable[..., None]) -> None:
 
 def _learn(page: Any, shoot: Callable[..., None]) -> None:
     open_tab(page, "Learn")
-    page.wait_for_selector("#learn-view .ouro-token")
+    page.wait_for_selector("#learn-view .ouro-learn[data-at]")
     page.locator(".ouro-learn-chapter").nth(6).click()
     page.locator(".ouro-learn-next").click()
     shoot("learn")

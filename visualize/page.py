@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 
+from ouroboros_core.locations import assets
 from ouroboros_core.trace.summary import Summary
 from visualize.compare.tab import ComparePanel
 from visualize.draft_game.tab import DraftGamePanel
@@ -183,5 +184,11 @@ def opening() -> str:
 
 def launch_options() -> dict[str, Any]:
     """Return the options of `launch()`: theme, styles, no traffic to other servers."""
-    look = {"theme": theme(), "css": palette.style(), "head": head(), "footer_links": []}
+    look: dict[str, Any] = {
+        "theme": theme(),
+        "css": palette.style(),
+        "head": head(),
+        "footer_links": [],
+    }
+    look |= {"favicon_path": assets() / "logo.svg"}
     return {**look, "show_error": True, "run_history": False, "state_session_capacity": SESSIONS}

@@ -117,7 +117,7 @@ def visit_tabs(page: Any) -> Iterator[str]:
     page.wait_for_selector("#compare-view .main-svg", timeout=60_000)
     yield "Compare"
     open_tab(page, "Learn")
-    page.wait_for_selector("#learn-view .ouro-token")
+    page.wait_for_selector("#learn-view .ouro-learn[data-at]")
     for figure, (chapter, stop) in PICTURES.items():
         address = f"#learn/{CHAPTERS[chapter]['id']}/{stop + 1}"
         page.evaluate("address => { location.hash = address; }", address)

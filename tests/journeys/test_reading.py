@@ -310,7 +310,7 @@ def test_the_controls_stay_where_they_are_whatever_the_label_says(
     open_run(reader, url, gallery.trace("library-union"), tmp_path)
     assert_controls_stay(reader, "#token-view", moments("library-union"))
     open_wide_tab(reader, "Learn")
-    reader.wait_for_selector("#learn-view .ouro-token")
+    reader.wait_for_selector("#learn-view .ouro-learn[data-at]")
     reader.locator(".ouro-learn-chapter").nth(1).click()
     reader.wait_for_selector("#learn-view .ouro-rejected", state="attached")
     assert_controls_stay(reader, "#learn-view", moments("fibonacci-speculative"), [DESK])

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.locations import assets
 from ouroboros_core.progress import accept_any_text
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.summary import Summary
@@ -173,6 +174,7 @@ def write_gallery(folder: Path, *, live: bool = False) -> list[Path]:
     for name, text in (_live_files(folder) if live else {}).items():
         (folder / name).write_text(text, encoding="utf-8")
     shutil.copyfile(PLOTLY_JS, folder / "plotly.min.js")
+    shutil.copyfile(assets() / "logo.svg", folder / "logo.svg")
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
@@ -228,7 +230,10 @@ def _site_page(
         f'{content}<p class="ouro-site-foot">{foot}</p></main>'
         f'{_facts(facts)}<script src="{script}"></script>'
     )
-    head = '<link rel="stylesheet" href="site.css"><script src="plotly.min.js"></script>'
+    head = (
+        '<link rel="icon" href="logo.svg"><link rel="stylesheet" href="site.css">'
+        '<script src="plotly.min.js"></script>'
+    )
     return _page(f"Ouroboros: {labels_[name]}", body, head)
 
 

@@ -1,14 +1,16 @@
 // @ts-check
-// Values in the browser's session storage, for a page that is loaded again or gone back to.
+// Values in the browser's session storage, for a page that is loaded again or gone back to; lasting
+// ones, which a visitor asks for, are in its local storage.
 
 /**
  * Return the stored value of a key, or null without one or without storage.
  * @param {string} key
+ * @param {boolean} lasting
  * @returns {any}
  */
-export function recall(key) {
+export function recall(key, lasting = false) {
   try {
-    return JSON.parse(sessionStorage.getItem(key));
+    return JSON.parse((lasting ? localStorage : sessionStorage).getItem(key));
   } catch {
     return null;
   }
@@ -18,11 +20,13 @@ export function recall(key) {
  * Store a value, unless it is too large or storage is forbidden: the page works without.
  * @param {string} key
  * @param {any} value
+ * @param {boolean} lasting
  */
-export function store(key, value) {
+export function store(key, value, lasting = false) {
   try {
-    sessionStorage.removeItem(key);
-    sessionStorage.setItem(key, JSON.stringify(value));
+    const place = lasting ? localStorage : sessionStorage;
+    place.removeItem(key);
+    place.setItem(key, JSON.stringify(value));
   } catch {}
 }
 

@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 from ouroboros_core.locations import assets
-from ouroboros_core.messages import isolated
+from ouroboros_core.messages import isolated, say
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Judged, Step, Trace
@@ -163,9 +164,9 @@ def bench_facts(method: str, groups: Mapping[str, str]) -> dict[str, float]:
 
 def bench_figure(method: str, groups: Mapping[str, str]) -> dict[str, Any]:
     """Bars of a method's mean acceptance length in groups of the benchmark's prompts, the longest
-    first: {title, rows: [[label, value]]}."""
+    first: {title, rows: [[label, value, fact]]}."""
     lengths = bench_facts(method, groups)
-    rows = [[GROUPS[fact], round(value, 2)] for fact, value in lengths.items()]
+    rows = [[GROUPS[fact], round(value, 2), fact] for fact, value in lengths.items()]
     return {
         "title": "Tokens per pass in this project's benchmark; plain decoding has 1",
         "rows": sorted(rows, key=lambda row: -row[1]),
@@ -235,3 +236,42 @@ def hundred_draws() -> dict[str, Any]:
         rows.append([token, *(int(DRAWS * count) for count in counts)])
     columns = ["token", "target wants", "draft says", "kept", "rejected", "drawn anew", "in all"]
     return {"columns": columns, "rows": rows}
+
+
+def rounds(name: str, guesses: int) -> list[dict[str, Any]]:
+    """The steps of a run to guess at, in order: {run, step, tokens_before, tokens, accepted, why}.
+    Which of them a reader has not seen yet, only the reader's page knows."""
+    trace, found = gallery.trace(name), []
+    written = accumulate((len(step.tokens) for step in trace.steps), initial=0)
+    for step, before in zip(trace.steps, written, strict=False):
+        count = len(step.tree) - 1
+        if count < guesses or step.target_token is None:
+            continue
+        tokens = [trace.pieces[token] for token in step.tree.tokens[1:]]
+        if not _of_words(tokens, trace.pieces[step.target_token], len(step.path)):
+            continue
+        why = "learn.guess.all" if len(step.path) == count else "learn.guess.some"
+        told = {
+            "guess": quoted(tokens[len(step.path)]) if len(step.path) < count else "",
+            "target": quoted(trace.pieces[step.target_token]),
+            "emitted": len(step.tokens),
+        }
+        found.append(
+            {
+                "run": name,
+                "step": step.index,
+                "tokens_before": before,
+                "tokens": tokens,
+                "accepted": len(step.path),
+                "why": say(why, **told),
+            }
+        )
+    return found
+
+
+def _of_words(tokens: list[str], own: str, accepted: int) -> bool:
+    """Whether a reader can judge a proposal: at least half of it are words, and the guess that was
+    rejected and the target's own token are, too."""
+    decisive = [] if accepted == len(tokens) else [tokens[accepted], own]
+    words = [any(map(str.isalpha, text)) for text in tokens]
+    return 2 * sum(words) >= len(words) and all(any(map(str.isalpha, text)) for text in decisive)

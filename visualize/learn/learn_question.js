@@ -3,6 +3,7 @@
 // guesses?" about a step of the chapter's run.
 import { foreign, make, paragraph, visible } from "../kit/dom.js";
 import { shownTokens } from "../kit/shown_tokens.js";
+import { linked } from "./learn_links.js";
 import { showIn } from "./scrolling.js";
 
 const QUIETLY = { preventScroll: true };
@@ -19,7 +20,7 @@ const ROUNDS = 8; // of one run, in which another answer is looked for
  * @param {() => void} act
  */
 function option(text, act) {
-  const button = make("button", "ouro-learn-option", text);
+  const button = linked(make("button", "ouro-learn-option", text));
   button.type = "button";
   button.addEventListener("click", act);
   return button;
@@ -125,7 +126,7 @@ function settle(view, right, sentence) {
   const box = make("div", "ouro-learn-verdict ouro-callout");
   box.dataset.right = String(right);
   box.setAttribute("role", "status");
-  box.append(make("strong", "", right ? "Right." : "Not quite."), paragraph(sentence));
+  box.append(make("strong", "", right ? "Right." : "Not quite."), linked(paragraph(sentence)));
   view.part("answer").append(box);
   showIn(view.part("body"), [box]);
   // the pressed button is disabled now, and would lose the focus

@@ -2,9 +2,11 @@
 // The lessons: chapters of a few stops. Each stop moves the run beside it to a moment and marks what
 // its words are about. `props.load` or `server.run` brings a run.
 import { counted, make, paragraph, tell } from "../kit/dom.js";
+import { recall, store } from "../kit/page_storage.js";
 import { mount as mountDice } from "../proof/dice_view.js";
 import { mount as mountRun } from "../run/token_view.js";
 import { drawFigure } from "./learn_figures.js";
+import { lightTogether, linked } from "./learn_links.js";
 import { ask } from "./learn_question.js";
 import { Rail } from "./learn_rail.js";
 import { Share } from "./learn_share.js";
@@ -17,6 +19,7 @@ const QUIETLY = { preventScroll: true };
 const EDGE = 10; // pixels between what is marked and the edges of the window
 const GAMES = ["theory", "dice"]; // figures that are views
 const FAILED = "The run of this chapter could not be fetched. Reload the page and try again.";
+const ANSWERS = "ouro-answers-"; // and the name of a student
 const nothing = () => {};
 /**
  * Return the tokens of a text that can be seen.
@@ -31,7 +34,7 @@ const written = (box) =>
 /**
  * The moment that words are about: a step and stage of a run, a card, the elements to mark.
  * @typedef {{ run?: string, at?: { step: number, stage: string } | null, spot?: string,
- *   card?: { step: number, node: number }, figure?: string, curve?: string, windowed?: boolean,
+ *   card?: { step: number, node: number }, figure?: string, aside?: string, curve?: string, windowed?: boolean,
  *   sliders?: Record<string, number> }} Focus
  */
 /**
@@ -59,6 +62,10 @@ export class LearnView {
     this.runs = new Map();
     /** @type {Map<string, boolean>} whether the first answer of a chapter was right */
     this.done = new Map();
+    // `?student=NAME` in the address: the answers stay in this browser, under that name
+    this.student = new URLSearchParams(location.search).get("student");
+    for (const [id, right] of (this.student && recall(ANSWERS + this.student, true)) || [])
+      this.done.set(id, right);
     this.ended = false;
     this.requests = 0; // moments that were asked for: an old one must not be shown
     this.stage = root.querySelector(".ouro-learn-run");
@@ -96,6 +103,7 @@ export class LearnView {
   }
 
   listen() {
+    lightTogether(this.root, this.part("words"), this.part("stage"));
     this.part("fold").addEventListener("click", () =>
       this.fold(!this.root.hasAttribute("data-folded")),
     );
@@ -138,7 +146,7 @@ export class LearnView {
         this.go(chapter, stop);
         this.root.scrollIntoView({ block: "start" });
       });
-      fold.append(make("summary", "", words), paragraph(answer), link);
+      fold.append(linked(make("summary", "", words)), linked(paragraph(answer)), link);
       item.append(fold);
       this.part("ten").append(item);
     }
@@ -164,6 +172,7 @@ export class LearnView {
   /** @param {boolean} right */
   answered(right) {
     if (!this.done.has(this.chapter.id)) this.done.set(this.chapter.id, right);
+    if (this.student) store(ANSWERS + this.student, [...this.done], true);
     this.drawRail();
   }
 
@@ -240,8 +249,14 @@ export class LearnView {
     this.ended = true;
     const list = make("ol", "ouro-learn-lines"),
       right = [...this.done.values()].filter(Boolean).length;
-    list.append(...this.end.lines.map((text) => make("li", "", text)));
+    list.append(...this.end.lines.map((text) => linked(make("li", "", text))));
+    const marks = make("ul", "ouro-learn-marks ouro-list");
+    for (const { id, title } of this.student ? this.chapters : []) {
+      const mark = this.done.has(id) ? (this.done.get(id) ? "✓" : "✗") : "–";
+      marks.append(make("li", "", `${mark} ${title}`));
+    }
     const score =
+      (this.student ? `${this.student}. ` : "") +
       `Questions: ${this.done.size} of ${this.chapters.length} answered, ` +
       `${right} right at the first try.`;
     this.part("title").textContent = this.end.title;
@@ -249,6 +264,7 @@ export class LearnView {
     this.part("words").replaceChildren(
       list,
       make("p", "ouro-learn-score", score),
+      marks,
       paragraph(this.end.next),
     );
     this.part("answer").replaceChildren();
@@ -319,7 +335,7 @@ export class LearnView {
       ? `${this.stopNumber + 1} of ${this.questionNumber}`
       : "A question";
     this.part("words").replaceChildren(
-      ...words.map((/** @type {string} */ text) => paragraph(text)),
+      ...words.map((/** @type {string} */ text) => linked(paragraph(text))),
     );
     this.part("answer").replaceChildren();
     this.part("body").scrollTop = 0;
@@ -342,6 +358,7 @@ export class LearnView {
     this.stage.hidden = GAMES.includes(focus.figure) || Boolean(data);
     this.part("residual").replaceChildren(
       ...(focus.figure === "residual" ? [residual(this.chapter.residual)] : []),
+      ...(focus.aside ? [drawFigure(focus.aside, this.chapter.figures[focus.aside])] : []),
     );
   }
 

@@ -1,5 +1,5 @@
-"""The lessons: nine chapters on recorded runs. What is said lies in assets/words; here is what it
-is said of.
+"""The lessons: twelve chapters on recorded runs. What is said lies in assets/words; here is what it
+is said of. The last three chapters are in `visualize.learn.field`.
 
 Every number in a chapter is taken from the run that the chapter shows. Each stop puts that run to a
 moment, marks elements of the view beside it by a CSS selector, and may open a token's card.
@@ -8,9 +8,7 @@ moment, marks elements of the view beside it by a CSS selector, and may open a t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import cache
-from itertools import accumulate
 from typing import Any
 
 from ouroboros_core.messages import say, table
@@ -20,6 +18,7 @@ from ouroboros_core.trace.trace import Judged, Step, Trace
 from ouroboros_core.tree import Learned, Provenance
 from ouroboros_core.what_if import machines
 from visualize.gallery import runs as gallery
+from visualize.learn import field
 from visualize.learn.facts import (
     bench_facts,
     bench_figure,
@@ -36,33 +35,57 @@ from visualize.learn.facts import (
     repeat_facts,
     residual_facts,
     residual_rows,
+    rounds,
     size_in_words,
     sizes,
     step_facts,
 )
 from visualize.learn.pictures import (
     YOURS,
-    batch_figure,
     copy_figure,
+    draft_figure,
+    lengths_figure,
     mask_figure,
+    offered_runs,
     pass_figure,
+    plain_of,
     proposed_pool,
+    race_figure,
+    snake_figure,
     time_figure,
     window_figure,
     window_pool,
 )
-
-Stop = dict[str, Any]
-Chapter = dict[str, Any]
+from visualize.learn.stops import (
+    LENGTH,
+    SAME,
+    SAVED,
+    SPEED,
+    Chapter,
+    Stop,
+    at,
+    final,
+    first_step,
+    make_chapter,
+    span,
+)
 
 GUESSES = 4
 SURE = 0.8
+YOURSELF = ("sleep-autoregressive", "sleep-eagle2")
+"""The text of which a reader drafts, and another run of its prompt."""
 ROW = 0.03
 """The cost of a row that the last chapter sets its slider to, in target passes."""
 QUIZ = ("fibonacci-speculative", "story-speculative-8")
 """Runs whose steps a reader guesses at: the chapter's own, and one for who knows that already."""
 SISTERS = "java-speculative"
 WIDE = "bank-lookahead"
+BEST = "java-ouroboros"
+RACE = "The same model and the same machine, both runs as they were recorded."
+DRAFTED = ("speculative", "cape", "cascade", "eagle2", "glide", "medusa", "parallel_spec")
+"""Methods whose recorded runs chapter 2 offers."""
+COPIED = ("prompt_lookup", "sam", "ngram", "rest", "union")
+COMBINED = ("speculative", "lookahead", "ouroboros", "union")
 DISCARDED = "fibonacci-ouroboros"
 """Its drafts are long enough for a phrase to come out of one that is thrown away."""
 BENCHED = {"summaries": "summarization", "rag": "rag", "chat": "mt_bench", "questions": "qa"}
@@ -73,8 +96,9 @@ BENCHED = {"summaries": "summarization", "rag": "rag", "chat": "mt_bench", "ques
 def chapters() -> list[Chapter]:
     """All chapters in order: {id, title, run, stops: [{words, at?, spot?, card?, figure?, ...}],
     question, figures?}, plain data."""
-    first = (_plain, _guess, _reject, _unchanged, _copying)
-    return [make() for make in (*first, _phrases, _suffixes, _warm, _pays)]
+    basics = (_plain, _guess, _reject, _unchanged, _copying)
+    rest = (_phrases, _suffixes, _warm, _pays, field.sources, field.family, field.batches)
+    return [make() for make in (*basics, *rest)]
 
 
 def questions() -> list[dict[str, Any]]:
@@ -101,85 +125,32 @@ def end() -> dict[str, Any]:
     }
 
 
-def _first(trace: Trace, wanted: Callable[[Step], bool]) -> Step:
-    """The first step that shows the subject of a chapter."""
-    return next(step for step in trace.steps if wanted(step))
-
-
-def _chapter(
-    name: str,
-    run: str,
-    stops: list[Stop],
-    facts: dict[str, Any],
-    question: dict[str, Any] | None = None,
-) -> Chapter:
-    """Words of all stops filled in; the question has its options in the words file, the first key
-    being the right one."""
-    for number, stop in enumerate(stops, 1):
-        stop["words"] = say(f"learn.{name}.{number}", **facts).split("\n")
-    title = say(f"learn.{name}.title")
-    return {
-        "id": name,
-        "title": title,
-        "run": run,
-        "stops": stops,
-        "question": question or _choice(name, facts),
-    }
-
-
-def _choice(name: str, facts: dict[str, Any]) -> dict[str, Any]:
-    prefix = f"learn.{name}.question"
-    options = [say(key, **facts) for key in sorted(table()) if key.startswith(f"{prefix}.option")]
-    answer = int(table()[f"{prefix}.answer"]) - 1
-    words = say(prefix, **facts).split("\n")
-    return {
-        "kind": "choice",
-        "words": words,
-        "options": options,
-        "answer": answer,
-        "why": say(f"{prefix}.why", **facts),
-    }
-
-
-def _span(step: Step, more: str = "") -> str:
-    return f'.ouro-step[data-step="{step.index}"]{more}'
-
-
-def _at(step: Step, stage: str) -> dict[str, Any]:
-    return {"step": step.index, "stage": stage}
-
-
-def _end(trace: Trace) -> dict[str, Any]:
-    return _at(trace.steps[-1], "commit")
-
-
-TILE = ".ouro-tile:nth-child({})"
-SPEED, LENGTH, SAVED, SAME = (TILE.format(n) for n in (2, 3, 4, 5))
-
-
 def _plain() -> Chapter:
     name, wider = "java-autoregressive", "java-speculative"
     trace, wide = gallery.trace(name), gallery.trace(wider)
-    first = _first(trace, lambda s: _open(trace, s))
+    first = first_step(trace, lambda s: _open(trace, s))
     facts: dict[str, Any] = (
         gallery.facts(name) | pass_facts(wide, _baseline(wider)) | odds_facts(first)
     )
     facts |= {"threads": trace.environment.threads}
+    facts |= {"best_speedup": gallery.facts(BEST)["speedup"]}
     stops: list[Stop] = [
-        {"at": _at(first, "commit"), "spot": _span(first, " .ouro-token")},
+        {"at": at(first, "commit"), "figure": "race"},
+        {"at": at(first, "commit"), "spot": span(first, " .ouro-token")},
         {
-            "at": _at(first, "commit"),
+            "at": at(first, "commit"),
             "card": {"step": first.index, "node": None},
             "spot": ".ouro-card",
         },
-        {"at": _end(trace), "spot": LENGTH},
-        {"at": _end(trace), "figure": "pass"},
+        {"at": final(trace), "spot": LENGTH},
+        {"at": final(trace), "figure": "pass"},
     ]
     target = machines.own(trace)[0]
     assert target, "the sheet of this model is known"
     costs = pass_facts(wide, _baseline(wider))
     figures = {"pass": pass_figure(wide, costs, machines.sheets().models[target].layers)}
-    return _chapter("plain", name, stops, facts) | {"figures": figures}
+    figures |= {"race": race_figure([name, BEST], RACE, play=True)}
+    return make_chapter("plain", name, stops, facts) | {"figures": figures}
 
 
 def _open(trace: Trace, step: Step) -> bool:
@@ -191,7 +162,7 @@ def _open(trace: Trace, step: Step) -> bool:
 def _guess() -> Chapter:
     name = "fibonacci-speculative"
     trace, sisters = gallery.trace(name), gallery.trace(SISTERS)
-    step = _first(trace, lambda s: s.kind == "bonus" and len(s.path) == GUESSES)
+    step = first_step(trace, lambda s: s.kind == "bonus" and len(s.path) == GUESSES)
     facts: dict[str, Any] = gallery.facts(name) | step_facts(step)
     own = [machines.sheets().models[one] for one in machines.own(trace) if one]
     facts |= {"target_name": trace.target, "target_size": size_in_words(trace.target)}
@@ -201,73 +172,37 @@ def _guess() -> Chapter:
         "sister_size": size_in_words(sisters.target),
         "little_size": size_in_words(sisters.draft or ""),
     }
-    drafted, verified = _at(step, "draft"), _at(step, "verify")
+    drafted, verified = at(step, "draft"), at(step, "verify")
     stops: list[Stop] = [
-        {"at": drafted, "spot": _span(step)},
+        {"at": drafted, "spot": span(step)},
         {"at": verified, "spot": ".ouro-tree .ouro-answer"},
         {"at": verified, "spot": ".ouro-tree .ouro-answer"},
-        {"at": _at(step, "commit"), "spot": _span(step, " .ouro-token")},
-        {"at": _at(step, "commit"), "spot": f"{LENGTH}, {SAVED}"},
-        {"at": _at(step, "commit"), "figure": "time"},
-        {"at": drafted, "spot": _span(step)},
-        {"at": drafted, "spot": _span(step)},
-        {"at": drafted, "spot": _span(step)},
+        {"at": at(step, "commit"), "spot": span(step, " .ouro-token")},
+        {"at": at(step, "commit"), "spot": f"{LENGTH}, {SAVED}"},
+        {"at": at(step, "commit"), "figure": "time"},
+        {"at": drafted, "spot": span(step)},
+        {"at": drafted, "spot": span(step)},
+        {"at": drafted, "spot": span(step)},
+        {"at": drafted, "figure": "runs"},
+        {"at": drafted, "figure": "yourself"},
     ]
     question = {
         "kind": "predict",
         "words": say("learn.guess.question").split("\n"),
-        "rounds": [one for name in QUIZ for one in _rounds(name)],
+        "rounds": [one for name in QUIZ for one in rounds(name, GUESSES)],
         "prompts": {name: gallery.trace(name).prompt.text for name in QUIZ},
         "none": say("learn.guess.none"),
     }
     costs = pass_facts(trace, _baseline(name))
     figures = {"time": time_figure(facts["rate"], GUESSES, facts["c"], costs)}
-    return _chapter("guess", name, stops, facts, question) | {"figures": figures}
-
-
-def _rounds(name: str) -> list[dict[str, Any]]:
-    """The steps of a run to guess at, in order: {run, step, tokens_before, tokens, accepted, why}.
-    Which of them a reader has not seen yet, only the reader's page knows."""
-    trace, found = gallery.trace(name), []
-    written = accumulate((len(step.tokens) for step in trace.steps), initial=0)
-    for step, before in zip(trace.steps, written, strict=False):
-        count = len(step.tree) - 1
-        if count < GUESSES or step.target_token is None:
-            continue
-        tokens = [trace.pieces[token] for token in step.tree.tokens[1:]]
-        if not _of_words(tokens, trace.pieces[step.target_token], len(step.path)):
-            continue
-        why = "learn.guess.all" if len(step.path) == count else "learn.guess.some"
-        told = {
-            "guess": quoted(tokens[len(step.path)]) if len(step.path) < count else "",
-            "target": quoted(trace.pieces[step.target_token]),
-            "emitted": len(step.tokens),
-        }
-        found.append(
-            {
-                "run": name,
-                "step": step.index,
-                "tokens_before": before,
-                "tokens": tokens,
-                "accepted": len(step.path),
-                "why": say(why, **told),
-            }
-        )
-    return found
-
-
-def _of_words(tokens: list[str], own: str, accepted: int) -> bool:
-    """Whether a reader can judge a proposal: at least half of it are words, and the guess that was
-    rejected and the target's own token are, too."""
-    decisive = [] if accepted == len(tokens) else [tokens[accepted], own]
-    words = [any(map(str.isalpha, text)) for text in tokens]
-    return 2 * sum(words) >= len(words) and all(any(map(str.isalpha, text)) for text in decisive)
+    figures |= {"runs": offered_runs(name, DRAFTED), "yourself": draft_figure(*YOURSELF)}
+    return make_chapter("guess", name, stops, facts, question) | {"figures": figures}
 
 
 def _reject() -> Chapter:
     name = "fibonacci-speculative"
     trace = gallery.trace(name)
-    step = _first(
+    step = first_step(
         trace, lambda s: s.index > 0 and s.kind == "correction" and 1 <= len(s.path) < GUESSES - 1
     )
     refused = step.tree.children(step.path[-1])[0]
@@ -279,21 +214,23 @@ def _reject() -> Chapter:
     )
     stops: list[Stop] = [
         {
-            "at": _at(step, "verify"),
+            "at": at(step, "verify"),
             "card": {"step": step.index, "node": refused},
             "spot": ".ouro-card",
         },
-        {"at": _at(step, "verify"), "spot": '.ouro-tree .ouro-node[data-state="rejected"]'},
-        {"at": _at(step, "commit"), "spot": _span(step, ' [data-kind="correction"]')},
-        {"at": _end(trace), "spot": ".ouro-numbers"},
+        {"at": at(step, "verify"), "spot": '.ouro-tree .ouro-node[data-state="rejected"]'},
+        {"at": at(step, "commit"), "spot": span(step, ' [data-kind="correction"]')},
+        {"at": final(trace), "spot": ".ouro-numbers"},
+        {"at": final(trace), "figure": "lengths"},
     ]
-    return _chapter("reject", name, stops, facts)
+    figures = {"lengths": lengths_figure()}
+    return make_chapter("reject", name, stops, facts) | {"figures": figures}
 
 
 def _unchanged() -> Chapter:
     name, same = "sampled-rejection", "sampled-match"
     trace = gallery.trace(name)
-    step = _first(trace, lambda s: s.kind == "correction" and bool(_lost(s)))
+    step = first_step(trace, lambda s: s.kind == "correction" and bool(_lost(s)))
     judged = _lost(step)
     assert judged is not None
     trial = judged.trials[-1]
@@ -316,20 +253,20 @@ def _unchanged() -> Chapter:
     facts["top_p"] = trace.sampling["top_p"]
     seen = {"step": step.index, "node": trial.node}
     stops: list[Stop] = [
-        {"run": SISTERS, "at": _end(gallery.trace(SISTERS)), "spot": SAME},
-        *[{"at": _at(step, "draft"), "figure": "hundred"} for _ in range(3)],
-        {"at": _at(step, "verify"), "card": seen, "spot": ".ouro-card"},
-        {"at": _at(step, "verify"), "spot": _span(step), "figure": "residual"},
+        {"run": SISTERS, "at": final(gallery.trace(SISTERS)), "spot": SAME},
+        *[{"at": at(step, "draft"), "figure": "hundred"} for _ in range(3)],
+        {"at": at(step, "verify"), "card": seen, "spot": ".ouro-card"},
+        {"at": at(step, "verify"), "spot": span(step), "figure": "residual"},
         {
-            "at": _at(step, "commit"),
-            "spot": _span(step, ' [data-kind="correction"]'),
+            "at": at(step, "commit"),
+            "spot": span(step, ' [data-kind="correction"]'),
             "figure": "residual",
         },
-        {"run": same, "at": _end(keyed), "spot": SAME},
-        {"run": same, "at": _end(keyed), "spot": SAME},
-        {"run": same, "at": _end(keyed), "figure": "dice"},
+        {"run": same, "at": final(keyed), "spot": SAME},
+        {"run": same, "at": final(keyed), "spot": SAME},
+        {"run": same, "at": final(keyed), "figure": "dice"},
     ]
-    chapter = _chapter("unchanged", name, stops, facts)
+    chapter = make_chapter("unchanged", name, stops, facts)
     return chapter | {
         "residual": {
             "rows": residual_rows(trace, judged),
@@ -352,9 +289,9 @@ def _lost(step: Step) -> Judged | None:
 def _copying() -> Chapter:
     name, other = "stack-prompt_lookup", "river-sam"
     trace, repeated = gallery.trace(name), gallery.trace(other)
-    whole = _first(trace, lambda s: s.kind == "bonus" and _matched(s) > 1)
-    wrong = _first(trace, lambda s: s.index > whole.index and s.kind == "correction")
-    long = _first(repeated, lambda s: s.kind == "bonus" and _matched(s) > 2 * GUESSES)
+    whole = first_step(trace, lambda s: s.kind == "bonus" and _matched(s) > 1)
+    wrong = first_step(trace, lambda s: s.index > whole.index and s.kind == "correction")
+    long = first_step(repeated, lambda s: s.kind == "bonus" and _matched(s) > 2 * GUESSES)
     refused = wrong.tree.children(wrong.path[-1])[0]
     facts: dict[str, Any] = gallery.facts(name) | step_facts(whole) | part_facts(trace)
     facts |= refusal_facts(trace, wrong, refused) | {"match": _matched(whole)}
@@ -362,22 +299,23 @@ def _copying() -> Chapter:
     facts |= {"sam_accepted": len(long.path)} | bench_facts("prompt_lookup", BENCHED)
     card = {"step": whole.index, "node": whole.path[-1]}
     stops: list[Stop] = [
-        {"at": _at(whole, "draft"), "figure": "copy"},
-        {"at": _at(whole, "commit"), "card": card, "spot": ".ouro-card"},
-        {"at": _at(wrong, "commit"), "spot": _span(wrong, ' [data-kind="correction"]')},
-        {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},
+        {"at": at(whole, "draft"), "figure": "copy"},
+        {"at": at(whole, "commit"), "card": card, "spot": ".ouro-card"},
+        {"at": at(wrong, "commit"), "spot": span(wrong, ' [data-kind="correction"]')},
+        {"at": final(trace), "spot": f"{SPEED}, {LENGTH}"},
         {
             "run": other,
-            "at": _at(long, "commit"),
+            "at": at(long, "commit"),
             "card": {"step": long.index, "node": long.path[-1]},
             "spot": ".ouro-card",
         },
-        {"at": _end(trace), "figure": "automaton"},
-        {"at": _end(trace), "figure": "benched"},
+        {"at": final(trace), "figure": "automaton"},
+        {"at": final(trace), "figure": "benched"},
+        {"at": final(trace), "figure": "runs"},
     ]
     figures = {"automaton": {"text": YOURS}, "benched": bench_figure("prompt_lookup", BENCHED)}
-    figures |= {"copy": copy_figure(trace, whole)}
-    return _chapter("copying", name, stops, facts) | {"figures": figures}
+    figures |= {"copy": copy_figure(trace, whole), "runs": offered_runs(name, COPIED)}
+    return make_chapter("copying", name, stops, facts) | {"figures": figures}
 
 
 def _matched(step: Step) -> int:
@@ -389,11 +327,11 @@ def _matched(step: Step) -> int:
 def _phrases() -> Chapter:
     name = "java-lookahead"
     trace = gallery.trace(name)
-    paid = _first(
+    paid = first_step(
         trace, lambda s: sum(s.tree.provenance[n].source is Source.PHRASE for n in s.path) >= 2
     )
     widest = _widest(name)
-    early = _first(trace, lambda s: len(s.window) == widest)
+    early = first_step(trace, lambda s: len(s.window) == widest)
     facts: dict[str, Any] = gallery.facts(name) | step_facts(paid) | {"passes": len(trace.steps)}
     facts |= {
         "window": len(early.window),
@@ -412,20 +350,20 @@ def _phrases() -> Chapter:
     provenance = paid.tree.provenance[paid.path[-1]]
     facts["learned"] = (provenance.step or 0) + 1
     stops: list[Stop] = [
-        {"at": _at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
-        {"at": _at(early, "commit"), "figure": "window"},
-        {"at": _at(early, "commit"), "figure": "window"},
-        {"at": _at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
-        {"at": _at(early, "commit"), "windowed": True, "spot": ".ouro-tree-note"},
+        {"at": at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
+        {"at": at(early, "commit"), "figure": "window"},
+        {"at": at(early, "commit"), "figure": "window"},
+        {"at": at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
+        {"at": at(early, "commit"), "windowed": True, "spot": ".ouro-tree-note"},
         {
-            "at": _at(paid, "commit"),
+            "at": at(paid, "commit"),
             "card": {"step": paid.index, "node": paid.path[-1]},
             "spot": ".ouro-card",
         },
-        {"at": _end(trace), "figure": "pool"},
-        {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},
+        {"at": final(trace), "figure": "pool"},
+        {"at": final(trace), "spot": f"{SPEED}, {LENGTH}"},
     ]
-    return _chapter("phrases", name, stops, facts) | {"figures": {"window": wide, "pool": pool}}
+    return make_chapter("phrases", name, stops, facts) | {"figures": {"window": wide, "pool": pool}}
 
 
 def _widest(name: str) -> int:
@@ -442,7 +380,7 @@ def _baseline(name: str) -> Trace:
 def _suffixes() -> Chapter:
     name = "java-ouroboros"
     trace = gallery.trace(name)
-    step = _first(
+    step = first_step(
         trace, lambda s: sum(s.tree.provenance[n].source is Source.SUFFIX for n in s.path) >= 2
     )
     hung = [n for n in range(1, len(step.tree)) if step.tree.provenance[n].source is Source.SUFFIX]
@@ -465,24 +403,27 @@ def _suffixes() -> Chapter:
     facts |= {"pair_length": pair["length"], "pair_speedup": pair["speedup"]}
     last = step.path[-1]
     stops: list[Stop] = [
-        {"at": _at(step, "draft"), "spot": ".ouro-tree [data-look='draft'][data-node]"},
-        {"at": _at(step, "draft"), "spot": ".ouro-tree [data-look='suffix'][data-node]"},
-        {"at": _at(step, "draft"), "figure": "mask"},
+        {"at": at(step, "draft"), "spot": ".ouro-tree [data-look='draft'][data-node]"},
+        {"at": at(step, "draft"), "spot": ".ouro-tree [data-look='suffix'][data-node]"},
+        {"at": at(step, "draft"), "figure": "mask"},
         {
-            "at": _at(step, "commit"),
-            "spot": _span(step, ' [data-source="suffix"]'),
+            "at": at(step, "commit"),
+            "spot": span(step, ' [data-source="suffix"]'),
             "card": {"step": step.index, "node": last},
         },
-        {"at": _end(trace), "spot": ".ouro-numbers"},
+        {"at": final(trace), "spot": ".ouro-numbers"},
         {
             "run": DISCARDED,
-            "at": _at(late, "commit"),
-            "card": {"step": late.index, "node": fragment},
-            "spot": ".ouro-card",
+            "at": at(late, "commit"),
+            "figure": "snake",
         },
-        {"at": _end(trace), "spot": ".ouro-legend"},
+        {"at": final(trace), "figure": "race"},
+        {"at": final(trace), "figure": "runs"},
     ]
-    return _chapter("suffixes", name, stops, facts) | {"figures": {"mask": mask_figure(trace)}}
+    figures = {"mask": mask_figure(trace), "runs": offered_runs(name, COMBINED)}
+    figures |= {"snake": snake_figure(gallery.trace(DISCARDED), late, fragment)}
+    figures |= {"race": race_figure([plain_of(name), SISTERS, name], RACE)}
+    return make_chapter("suffixes", name, stops, facts) | {"figures": figures}
 
 
 def _fragment(trace: Trace) -> tuple[Step, int]:
@@ -515,13 +456,14 @@ def _warm() -> Chapter:
     facts |= {"cold_speedup": metrics.speedup(cold, _baseline(cool))}
     facts |= repeat_facts(name) | {f"cold_{k}": v for k, v in repeat_facts(cool).items()}
     stops: list[Stop] = [
-        {"at": _at(trace.steps[0], "commit"), "spot": ".ouro-tree"},
-        {"at": _end(trace), "spot": '.ouro-token[data-learned="history"]'},
-        {"at": _end(trace), "figure": "pool"},
-        {"at": _end(trace), "spot": f"{SPEED}, {SAVED}"},
-        {"at": _end(trace), "spot": SAME},
+        {"at": at(trace.steps[0], "commit"), "spot": ".ouro-tree"},
+        {"at": final(trace), "spot": '.ouro-token[data-learned="history"]'},
+        {"at": final(trace), "figure": "pool"},
+        {"at": final(trace), "figure": "race"},
+        {"at": final(trace), "spot": SAME},
     ]
-    return _chapter("warm", name, stops, facts) | {"figures": {"pool": proposed_pool(trace)}}
+    figures = {"pool": proposed_pool(trace), "race": race_figure([cool, name], RACE)}
+    return make_chapter("warm", name, stops, facts) | {"figures": figures}
 
 
 def _pays() -> Chapter:
@@ -540,25 +482,26 @@ def _pays() -> Chapter:
     facts |= {"wide_window": _widest(WIDE), "row": ROW}
     facts |= {"shallow_speedup": shallow / (2 * 0.2 + 1), "deep_speedup": deep / (8 * 0.2 + 1)}
     stops: list[Stop] = [
-        {"at": _end(trace), "spot": f"{SPEED}, {LENGTH}"},
-        {"at": _end(trace), "spot": ".ouro-numbers"},
-        {"at": _end(trace), "figure": "theory", "sliders": {"alpha": 0.5, "gamma": 2, "row": 0}},
-        {"at": _end(trace), "figure": "theory", "curve": "speedup"},
+        {"at": final(trace), "spot": f"{SPEED}, {LENGTH}"},
+        {"at": final(trace), "figure": "race"},
+        {"at": final(trace), "figure": "theory", "sliders": {"alpha": 0.5, "gamma": 2, "row": 0}},
+        {"at": final(trace), "figure": "theory", "curve": "speedup"},
         {
-            "at": _end(trace),
+            "at": final(trace),
             "figure": "theory",
             "curve": "speedup",
             "sliders": {"alpha": 0.5, "gamma": 8, "cost": 0.2, "row": 0},
         },
         {
-            "at": _end(trace),
+            "at": final(trace),
             "figure": "theory",
             "curve": "speedup",
             "sliders": {"alpha": 0.7, "gamma": 4, "cost": 0.15, "row": ROW},
         },
-        {"at": _end(trace)},
-        {"at": _end(trace)},
-        {"at": _end(trace), "figure": "batch"},
+        {"at": final(trace)},
+        {"at": final(trace)},
+        {"at": final(trace), "figure": "lengths"},
     ]
-    figures = {"batch": batch_figure(facts["c"])}
-    return _chapter("pays", name, stops, facts) | {"figures": figures}
+    figures = {"lengths": lengths_figure()}
+    figures |= {"race": race_figure([plain_of(name), name], RACE)}
+    return make_chapter("pays", name, stops, facts) | {"figures": figures}

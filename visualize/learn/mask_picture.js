@@ -24,7 +24,7 @@ export function mount(element, { value }) {
     item.translate = false;
     item.id = `ouro-mask-${n}`;
     item.setAttribute("role", "option");
-    item.style.marginLeft = depth[n] * 14 + "px";
+    item.style.setProperty("--depth", String(depth[n]));
     item.dataset.look = looks[n];
     item.dataset.position = "+" + depth[n];
     item.addEventListener("pointerenter", () => light(n));
@@ -43,6 +43,8 @@ export function mount(element, { value }) {
   const picture = draw("svg", {
     viewBox: `0 0 ${side} ${side}`,
     class: "ouro-mask-matrix",
+    height: side,
+    preserveAspectRatio: "none", // its lines are as high as the nodes beside them
     role: "img",
     "aria-label": "Attention mask: rows see columns",
   });

@@ -55,7 +55,15 @@ export function mount(element, { value }) {
     for (let n = 0; n < LAYERS; n++) {
       const y = 44 + n * 22;
       svg.append(
-        draw("rect", { x: 16, y, width: 222, height: 16, rx: 4, class: "ouro-pass-weights" }),
+        draw("rect", {
+          x: 16,
+          y,
+          width: 222,
+          height: 16,
+          rx: 4,
+          class: "ouro-pass-weights",
+          "data-part": "weights",
+        }),
       );
       const moving = draw("rect", {
         x: 16,
@@ -87,6 +95,7 @@ export function mount(element, { value }) {
           height: 18,
           rx: 2,
           class: "ouro-pass-cache",
+          "data-part": "cache",
           "data-new": String(n >= OLD),
         }),
       );
@@ -95,10 +104,10 @@ export function mount(element, { value }) {
     );
     tokens.slice(0, rows).forEach((text, n) => {
       const y = 44 + n * ROW,
-        group = draw("g", { class: "ouro-pass-row" });
+        group = draw("g", { class: "ouro-pass-row", "data-part": "row" });
       group.append(
         draw("rect", { x: 466, y, width: 238, height: 24, rx: 6 }),
-        draw("text", { x: 476, y: y + 16 }, visible(text)),
+        draw("text", { x: 476, y: y + 16, translate: "no" }, visible(text)),
       );
       const work = draw("rect", {
         x: 590,
@@ -143,6 +152,7 @@ export function mount(element, { value }) {
       piece.style.width = (100 * part) / tokens.length + "%";
       track.append(piece);
     }
+    if (parts.length === 1) line.dataset.part = "once";
     line.append(make("span", "", label), track);
     return line;
   }

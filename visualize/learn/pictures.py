@@ -3,14 +3,19 @@ plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import accumulate, pairwise
 from typing import Any
 
+from ouroboros_core.locations import assets
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Step, Trace
 from ouroboros_core.tree import Learned
+from visualize.gallery import runs as gallery
+from visualize.kit import labels
 
 PASSES = 16
 """Passes of a lookahead window that are shown."""
@@ -26,6 +31,22 @@ FREE = 256
 KEY = "Blue: draft passes. Red: the target pass. Orange: plain passes for as many tokens."
 AROUND = 90
 """Characters of a text that are shown around the subject of a picture."""
+
+BENCHES = {
+    "benchmark": "four layers of SmolLM2-135M",
+    "benchmark-qwen": "Qwen2.5-Coder-0.5B for the 1.5B model",
+}
+"""Benchmarks in which several draft lengths were measured: file and name of the draft."""
+KINDS = {
+    "code": "code",
+    "edit": "edits",
+    "summarization": "summaries",
+    "rag": "questions on a passage",
+    "mt_bench": "conversation",
+    "overall": "all kinds",
+}
+"""Kinds of prompts of the benchmark, by group."""
+LENGTHS = {"gamma=1": "1", "gamma=2": "2", "gamma=4": "4", "gamma=8": "8"}
 
 Gram = tuple[int, ...]
 
@@ -231,3 +252,203 @@ def proposed_pool(trace: Trace) -> dict[str, Any]:
                 entry["used"].append(step.index)
     order = sorted(entries.values(), key=lambda one: one["from"])
     return {"sizes": [s.pool_size or 0 for s in trace.steps], "entries": order, "whole": False}
+
+
+def plain_of(name: str) -> str:
+    """The name of the plain run of a run's prompt."""
+    prompt = gallery.runs()[name]["prompt"]
+    return f"{prompt}-{gallery.PLAIN}"
+
+
+def _seconds(trace: Trace) -> list[float]:
+    """Return what a run took: reading the prompt, draft passes, target passes, everything else."""
+    steps = [step.seconds for step in trace.steps]
+    phases = ("prefill", "draft", "verify")
+    named = [sum(getattr(one, phase) for one in steps) for phase in phases]
+    return [round(one, 5) for one in (*named, sum(one.learn + one.host for one in steps))]
+
+
+def race_figure(
+    names: Sequence[str], title: str, axes: Sequence[str] = (), play: bool = False
+) -> dict[str, Any]:
+    """Recorded runs on one clock, in the seconds of the plain run of their prompt.
+
+    {title, axes, lanes, texts, play}; with axes each run stands beside its plain run, and is chosen
+    by prompt, method and draft length.
+    """
+    every = [*dict.fromkeys(plain_of(name) for name in names), *names] if axes else [*names]
+    texts: list[list[str]] = []
+    lanes: list[dict[str, Any]] = []
+    for name in every:
+        trace, facts = gallery.paced(name), gallery.facts(name)
+        pieces = [trace.pieces[token] for token in trace.tokens]
+        if pieces not in texts:
+            texts.append(pieces)
+        took = [step.seconds.prefill + step.seconds.decode for step in trace.steps]
+        gamma = gallery.runs()[name].get("knobs", {}).get("gamma")
+        warm = " after the same request" if "after" in gallery.runs()[name] else ""
+        label = labels.method(trace.method) + warm
+        lane: dict[str, Any] = {
+            "label": label,
+            "at": [_prompt(name), label, "–" if gamma is None else str(gamma)],
+            "seconds": _seconds(trace),
+            "text": texts.index(pieces),
+            "counts": [len(step.tokens) for step in trace.steps],
+            "ends": [round(end, 4) for end in accumulate(took)],
+            "passes": facts["steps"],
+            "length": facts["length"],
+        }
+        if "speedup" in facts:
+            lane |= {"speedup": facts["speedup"], "between": gallery.spread(name)}
+            lane |= {"plain": every.index(plain_of(name))} if axes else {}
+        lanes.append(lane)
+    return {"title": title, "axes": list(axes), "lanes": lanes, "texts": texts, "play": play}
+
+
+def offered_runs(shown: str, methods: Sequence[str]) -> dict[str, Any]:
+    """The greedy recorded runs of some methods to choose from, the chapter's own first."""
+    plan = gallery.plan()["prompts"]
+    names = [
+        name
+        for name, facts in gallery.runs().items()
+        if facts["method"] in methods and "sampling" not in plan[facts["prompt"]]
+    ]
+    axes = ("Prompt", "Method", "Draft length γ")
+    ordered = sorted(names, key=lambda name: name != shown)
+    return race_figure(ordered, "Recorded runs beside plain decoding of the prompt.", axes)
+
+
+def _prompt(name: str) -> str:
+    """The prompt of a run in a few words, as the gallery has it."""
+    prompt = gallery.runs()[name]["prompt"]
+    title = next(
+        entry["title"] for entry in gallery.entries() if entry["name"].split("-")[0] == prompt
+    )
+    return str(title).split(",")[0]
+
+
+@cache
+def lengths_figure() -> dict[str, Any]:
+    """Measured draft lengths, by draft and kind of prompt, in the shape of `race_figure` without
+    texts. The seconds are sums over all prompts of a kind."""
+    lanes: list[dict[str, Any]] = []
+    for file, draft in BENCHES.items():
+        bench = json.loads((assets() / f"{file}.json").read_text(encoding="utf-8"))["rows"]
+        rows = {(row["method"], row["group"]): row for row in bench if not row["setting"]}
+        for group, kind in KINDS.items():
+            plain = len(lanes)
+            lanes.append(_bench_lane(rows[gallery.PLAIN, group], "Plain decoding", []))
+            for setting, gamma in LENGTHS.items():
+                key = f"speculative[{setting}]"
+                if (key, group) not in rows:
+                    key = "speculative[published]"  # the embedded pair's has this length
+                lane = _bench_lane(rows[key, group], f"γ = {gamma}", [draft, kind, gamma])
+                speedup = sum(lanes[plain]["seconds"]) / sum(lane["seconds"])
+                lanes.append(lane | {"plain": plain, "speedup": speedup})
+    title = "Measured in this project's benchmark, all prompts of a kind together."
+    axes = ["Draft model", "Prompts", "Draft length γ"]
+    return {"title": title, "axes": axes, "lanes": lanes, "texts": [], "play": False}
+
+
+def _bench_lane(row: Mapping[str, Any], label: str, at: list[str]) -> dict[str, Any]:
+    took = row["seconds"]
+    seconds = [took["prefill"], took["draft"], took["verify"], took["learn"] + took["host"]]
+    return {
+        "label": label,
+        "at": at,
+        "seconds": [round(one, 5) for one in seconds],
+        "passes": round(row["tokens"] / row["tokens_per_pass"]),
+        "length": row["tokens_per_pass"],
+    }
+
+
+def snake_figure(trace: Trace, step: Step, node: int) -> dict[str, Any]:
+    """How a phrase that ends in a node was thrown away, kept and accepted: {places: [{title,
+    tokens: [{text, look}]}]}, four of them."""
+    learned = step.tree.provenance[node].step
+    assert learned is not None, "it was learned in this run"
+    taught = trace.steps[learned]
+    nodes = [n for n in step.tree.path_to(node) if step.tree.provenance[n].learned]
+    tree = step.tree
+    key, *phrase = [tree.tokens[n] for n in (tree.parents[nodes[0]], *nodes)]
+    drafted = [n for n, one in enumerate(taught.tree.provenance) if one.source is Source.DRAFT]
+    head = [key, *phrase[:-1]]
+    tokens = [taught.tree.tokens[n] for n in drafted]
+    begun = next(n for n in range(len(tokens)) if tokens[n : n + len(head)] == head)
+    looks = ["accepted" if n in taught.path else "discarded" for n in drafted]
+    looks[begun + 1 : begun + len(head)] = ["discarded phrase"] * (len(head) - 1)
+    written = [n for n in step.path if n not in nodes]
+
+    def chips(ids: Sequence[int], kinds: Sequence[str]) -> list[dict[str, str]]:
+        pairs = zip(ids, kinds, strict=True)
+        return [{"text": trace.pieces[one], "look": look} for one, look in pairs]
+
+    kept = ["key", *["phrase"] * len(phrase)]
+    later = chips([tree.tokens[n] for n in written], ["accepted"] * len(written))
+    places = [
+        (f"Step {learned + 1}: a discarded draft", chips(tokens, looks)),
+        ("The target's answers in it", chips([key, *phrase], kept)),
+        ("The phrase pool", chips([key, *phrase], kept)),
+        (
+            f"Step {step.index + 1}: the phrase is accepted",
+            later + chips(phrase, ["phrase"] * len(phrase)),
+        ),
+    ]
+    return {"places": [{"title": title, "tokens": tokens} for title, tokens in places]}
+
+
+def draft_figure(plain: str, rival: str) -> dict[str, Any]:
+    """A recorded text to guess at: {prompt, pieces, begun, rival, length}; its first sentence is
+    shown, and the mean acceptance length is that of another run of the prompt."""
+    trace, other = gallery.trace(plain), gallery.trace(rival)
+    pieces = [trace.pieces[token] for token in trace.tokens]
+    begun = next(n for n, piece in enumerate(pieces) if ":" in piece) + 1
+    name = labels.method(other.method)
+    length = gallery.facts(rival)["length"]
+    prompt = trace.prompt.text
+    return {
+        "prompt": prompt,
+        "pieces": pieces,
+        "begun": begun,
+        "rival": name,
+        "length": length,
+    }
+
+
+def depths(step: Step) -> list[int]:
+    """The depth of each node of a proposal; the root has 0."""
+    found = [0]
+    for parent in step.tree.parents[1:]:
+        found.append(found[parent] + 1)
+    return found
+
+
+def drafting_cost(name: str) -> float:
+    """Return what the guesses of a step of a run cost on average, in steps of plain decoding."""
+    trace, plain = gallery.trace(name), gallery.baseline(name)
+    assert plain is not None, f"{name} has a plain run of the same prompt"
+    alone = sum(step.seconds.decode for step in plain.steps) / len(plain.steps)
+    return sum(step.seconds.draft for step in trace.steps) / len(trace.steps) / alone
+
+
+def sources_figure(head: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """A table of sources: {columns, rows, title}; the last cell of a row is the name that texts
+    link to."""
+    title = "Costs and tokens are those of a recorded run of each source, on different requests."
+    return {"columns": list(head), "rows": [list(row) for row in rows], "title": title}
+
+
+def shape_figure(trace: Trace, step: Step) -> dict[str, Any]:
+    """The shape of a proposal: {passes, levels, more}; of each position at most three tokens."""
+    levels: dict[int, list[str]] = {}
+    for node, depth in enumerate(depths(step)):
+        if depth:
+            levels.setdefault(depth, []).append(trace.pieces[step.tree.tokens[node]])
+    shown = [level[:3] for level in levels.values()]
+    more = any(len(level) > 3 for level in levels.values())
+    return {"passes": step.draft_passes, "levels": shown, "more": more}
+
+
+def experts_figure(experts: int, active: int) -> dict[str, int]:
+    """A layer of a mixture of experts: all of them, and those that a token uses."""
+    return {"experts": experts, "active": active}

@@ -27,6 +27,7 @@ export function mount(element, { value }) {
     lines = make("div", "ouro-time-lines"),
     said = make("p", "ouro-picture-said");
   said.setAttribute("role", "status");
+  said.dataset.part = "result";
 
   /**
    * Return the cost of a target pass over some rows for each answer, in passes over one row for one
@@ -64,7 +65,7 @@ export function mount(element, { value }) {
     for (const [width, look] of boxes) {
       const box = make("i");
       box.style.width = (100 * width) / scale + "%";
-      box.dataset.look = look;
+      box.dataset.look = box.dataset.part = look;
       track.append(box);
     }
     row.append(make("span", "", name), track);

@@ -17,7 +17,7 @@ export function mount(element, props) {
     alpha: "α: chance that a guess is accepted",
     gamma: "γ: guesses per step",
     cost: "c: cost of a draft pass, in target passes",
-    row: "r: cost of one more token, in target passes",
+    row: "r: cost of one more row, in target passes",
   };
   /** @type {Record<string, string>} */
   const AXES = { tokens: "tokens per step", speedup: "speedup" };

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 import pytest
 
@@ -137,3 +139,111 @@ def test_a_stop_has_an_address_and_keys_turn_it(reader: Any, site: str) -> None:
     reader.evaluate("document.activeElement.blur()")  # on the rail the keys lead along it
     reader.keyboard.press("ArrowLeft")
     reader.wait_for_selector('.ouro-learn[data-at="1.1"]')
+
+
+@pytest.fixture
+def phone(browser: Any) -> Iterator[Any]:
+    page = browser.new_page(viewport={"width": 390, "height": 844}, reduced_motion="reduce")
+    yield page
+    page.close()
+
+
+def with_figure(chapter: str, figure: str) -> int:
+    """The first stop of a chapter, counted from 1, that has a picture."""
+    stops = CHAPTERS[chapter]["stops"]
+    return next(n for n, stop in enumerate(stops, 1) if stop.get("figure") == figure)
+
+
+def test_what_the_words_speak_of_is_above_their_sheet_on_a_phone(phone: Any, site: str) -> None:
+    """Rows of the mask are level with their tokens; sliders, bars and results are in view."""
+    read(phone, site, "suffixes", with_figure("suffixes", "mask"))
+    nodes = phone.locator(".ouro-mask-node")
+    count = nodes.count()
+    for n in range(count):
+        node = nodes.nth(n).evaluate(BOX)
+        cell = phone.locator(".ouro-mask-cell").nth(n * count).evaluate(BOX)
+        assert abs(node[1] + node[3] - cell[1] - cell[3]) < 4 and node[2] <= cell[0]
+    below = [(".ouro-mask-matrix", "suffixes", "mask")]
+    below += [(f".ouro-theory-{part}", "pays", "theory") for part in ("sliders", "tokens")]
+    below += [(f".ouro-dice-{part}", "unchanged", "dice") for part in ("sliders", "bars")]
+    for part, chapter, figure in below:
+        read(phone, site, chapter, with_figure(chapter, figure))
+        bottom = phone.locator(f".ouro-learn {part}").first.evaluate(BOX)[3]
+        assert bottom <= phone.locator(".ouro-learn-text").evaluate(BOX)[1], (part, bottom)
+    read(phone, site, "pays", with_figure("pays", "theory"))
+    said, sheet = (
+        phone.locator(part).evaluate(BOX) for part in (".ouro-theory-said", ".ouro-learn-text")
+    )
+    assert said[1] + 90 <= sheet[1], "its first sentence"
+    icon = phone.locator('link[rel="icon"]').get_attribute("href")
+    assert icon == "logo.svg" and Path(unquote(urlparse(site).path)).with_name(icon).is_file()
+
+
+LINKS = [
+    (chapter["id"], number)
+    for chapter in CHAPTERS.values()
+    for number, stop in enumerate(chapter["stops"], 1)
+    if any("](" in words for words in stop["words"])
+]
+
+
+@pytest.mark.slow
+def test_a_linked_word_lights_its_part_of_the_picture_and_the_reverse(
+    reader: Any, site: str
+) -> None:
+    """By the pointer and by the keyboard; numbers are not to be translated."""
+    assert len(LINKS) > 15
+    for chapter, stop in LINKS:
+        read(reader, site, chapter, stop)
+        links = reader.locator(".ouro-learn-words .ouro-link")
+        for n in range(links.count()):
+            links.nth(n).focus()
+            lit = reader.locator(".ouro-learn-stage [data-linked]").locator("visible=true")
+            assert lit.count(), (chapter, stop, links.nth(n).inner_text())
+        bare = reader.evaluate(
+            """() => {
+              const words = document.querySelector('.ouro-learn-words').cloneNode(true);
+              for (const node of words.querySelectorAll('[translate=no]')) node.remove();
+              return words.textContent;
+            }"""
+        )
+        assert not re.search(r"\d", bare), (chapter, stop, bare)
+    read(reader, site, "reject", 3)
+    reader.locator('.ouro-answer[data-kind="correction"] text').hover()
+    word = reader.locator(".ouro-link[data-linked]")
+    assert word.inner_text() == "correction"
+
+
+def test_no_picture_and_no_style_has_words_that_a_browser_cannot_translate() -> None:
+    """Style sheets add signs and no words; pictures are drawn, and have no images."""
+    folder = Path(lessons.__file__).parent.parent
+    for file in (folder / "learn").glob("*.css"):
+        for text in re.findall(r'content: "([^"]*)"', file.read_text(encoding="utf-8")):
+            assert not re.search(r"[A-Za-z]{2}", text.replace("\\", " ")), (file.name, text)
+    for file in (folder / "learn").glob("*.js"):
+        assert not re.search(r"<image|<canvas|toDataURL|\.png", file.read_text(encoding="utf-8"))
+
+
+def test_a_link_per_student_keeps_the_answers_in_the_browser_and_marks_them(
+    browser: Any, site: str
+) -> None:
+    """After a reload the marks are there, and under another name there are none."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    page = context.new_page()
+    chapter = "reject"
+    question = CHAPTERS[chapter]["question"]
+    stop = len(CHAPTERS[chapter]["stops"]) + 1
+
+    def marks(student: str) -> str:
+        page.goto(f"{site}?student={student}#{list(CHAPTERS)[-1]}/99")
+        page.wait_for_selector(f'.ouro-learn[data-at^="{len(CHAPTERS) - 1}."]')
+        page.locator(".ouro-learn-next").click()
+        return str(page.locator(".ouro-learn-words").inner_text())
+
+    page.goto(f"{site}?student=Ada#{chapter}/{stop}")
+    page.locator(".ouro-learn-option").nth(question["answer"]).click()
+    told = marks("Ada")
+    assert f"✓ {CHAPTERS[chapter]['title']}" in told and told.count("–") >= len(CHAPTERS) - 1
+    assert "Ada. Questions: 1 of" in told and "1 right" in told
+    assert "✓" not in marks("Bob")
+    context.close()

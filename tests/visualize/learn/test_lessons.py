@@ -31,6 +31,7 @@ from tests.visitor import (
     tokens,
     watch,
 )
+from tests.visualize.learn import as_shown
 from visualize.deploy import static_site
 from visualize.gallery import runs as gallery
 from visualize.learn import lessons
@@ -76,7 +77,7 @@ def read_chapter(page: Any, number: int) -> None:
     chapter = lessons.chapters()[number]
     page.locator(".ouro-learn-chapter").nth(number).click()
     for stop in chapter["stops"]:
-        first = stop["words"][0].replace("*", "")
+        first = as_shown(stop["words"][0])
         page.locator(".ouro-learn-words p").first.get_by_text(first, exact=True).wait_for()
         if "spot" in stop:
             page.wait_for_selector(".ouro-learn-run [data-spot]", state="attached")
@@ -140,7 +141,7 @@ def answer(page: Any, number: int) -> None:
 @pytest.mark.parametrize("number", [1, 3, 4, 5])
 def test_a_chapter_is_read_to_its_end_and_its_question_answered(page: Any, number: int) -> None:
     page.get_by_role("tab", name="Learn").click()
-    page.wait_for_selector("#learn-view .ouro-token")
+    page.wait_for_selector("#learn-view .ouro-learn[data-at]")
     read_chapter(page, number)
     answer(page, number)
     assert page.locator(".ouro-learn-chapter").nth(number).get_attribute("data-done") == ""
@@ -150,7 +151,7 @@ def test_a_chapter_is_read_to_its_end_and_its_question_answered(page: Any, numbe
 
 def test_the_rail_is_moved_along_by_keys_and_tells_where_one_is(offline: Any, site: Path) -> None:
     offline.goto((site / "index.html").as_uri())
-    offline.wait_for_selector(".ouro-token")
+    offline.wait_for_selector(".ouro-learn[data-at]")
     chapters, rail = lessons.chapters(), offline.locator(".ouro-learn-chapter")
     has(rail, len(chapters))
     has(offline.locator('.ouro-learn-chapter[tabindex="0"]'), 1)
@@ -172,7 +173,7 @@ def test_the_rail_is_moved_along_by_keys_and_tells_where_one_is(offline: Any, si
 
 def test_who_has_seen_a_whole_run_is_asked_about_another(offline: Any, site: Path) -> None:
     offline.goto((site / "index.html").as_uri())
-    offline.wait_for_selector(".ouro-token")
+    offline.wait_for_selector(".ouro-learn[data-at]")
     read_chapter(offline, 2)  # it ends with the whole of the run that chapter 1 asks about
     read_chapter(offline, 1)
     offline.locator(".ouro-learn-option:not(:disabled)").first.wait_for()
@@ -183,7 +184,7 @@ def test_who_has_seen_a_whole_run_is_asked_about_another(offline: Any, site: Pat
 
 def first_asked(page: Any) -> int:
     """The step, from 1 on, that the quiz of chapter 1 asks about first."""
-    page.wait_for_selector(".ouro-token")
+    page.wait_for_selector(".ouro-learn[data-at]")
     read_chapter(page, 1)
     page.locator(".ouro-learn-option:not(:disabled)").first.wait_for()
     found = re.search(r"step (\d+) of", page.locator(".ouro-learn-run .ouro-count").inner_text())
@@ -238,7 +239,7 @@ def test_own_runs_are_points_on_the_theorys_curves(page: Any) -> None:
     generate(page)
     speedup = float(tile(page, "Speedup").removesuffix("×"))
     page.get_by_role("tab", name="Learn").click()
-    page.locator(".ouro-learn-chapter").last.click()
+    page.locator(".ouro-learn-chapter", has_text="When it does not pay").click()
     for _ in range(3):
         page.locator(".ouro-learn-next").click()
     page.locator(".ouro-theory-speedup .main-svg").first.wait_for()
@@ -394,7 +395,7 @@ def test_a_replay_of_256_tokens_has_less_than_four_megabytes_and_runs_no_text_of
 
 def test_the_static_gallery_works_from_disk_without_a_network(offline: Any, site: Path) -> None:
     offline.goto((site / "index.html").as_uri())
-    offline.wait_for_selector(".ouro-token")
+    offline.wait_for_selector(".ouro-learn[data-at]")
     read_chapter(offline, 6)
     answer(offline, 6)
     offline.get_by_role("link", name="Recorded runs").click()

@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from ouroboros_core.lookup.suffix_automaton import FRESH, SuffixAutomaton
 from tests import ROOT
 from tests.visitor import has, watch
+from tests.visualize.learn import as_shown
 from visualize.deploy import static_site
 from visualize.gallery import runs as gallery
 from visualize.learn import lessons
@@ -123,7 +125,7 @@ def test_pictures_of_time_begin_with_what_was_measured() -> None:
     run: by the theory's formula within a twentieth of the measured cost."""
     chapters = {chapter["id"]: chapter for chapter in lessons.chapters()}
     told = chapters["plain"]["figures"]["pass"]
-    words = chapters["plain"]["stops"][-1]["words"][1]
+    words = as_shown(chapters["plain"]["stops"][-1]["words"][1])
     assert f"over {told['rows']:.1f} rows took {told['cost']:.2f}×" in words
     assert len(told["tokens"]) == lessons.GUESSES + 1
     values = chapters["guess"]["figures"]["time"]["values"]
@@ -132,6 +134,76 @@ def test_pictures_of_time_begin_with_what_was_measured() -> None:
     assert step == pytest.approx(facts["cost"], rel=0.05)
     tokens = sum(values["alpha"] ** n for n in range(values["gamma"] + 1))
     assert tokens == pytest.approx(facts["length"], rel=0.05)
+
+
+def figures(kind: str) -> list[dict[str, Any]]:
+    """All pictures of a kind, of all chapters."""
+    pictures = [chapter.get("figures", {}) for chapter in lessons.chapters()]
+    return [found[kind] for found in pictures if kind in found]
+
+
+def test_runs_on_one_clock_are_recorded_ones_and_as_fast_as_is_said() -> None:
+    """Texts are those of the traces, bars add up to the clock, and their ratio is the speedup."""
+    texts = {gallery.trace(name).text for name in gallery.runs()}
+    found = [*figures("race"), *figures("runs")]
+    assert len(found) >= 7
+    for figure in found:
+        for lane in figure["lanes"]:
+            pieces = figure["texts"][lane["text"]]
+            assert "".join(pieces) in texts and sum(lane["counts"]) == len(pieces)
+            assert lane["passes"] == len(lane["counts"]) == len(lane["ends"])
+            assert sum(lane["seconds"]) == pytest.approx(lane["ends"][-1], rel=0.001)
+            assert lane["length"] == pytest.approx(len(pieces) / lane["passes"])
+            if "speedup" in lane and "plain" in lane:
+                ratio = sum(figure["lanes"][lane["plain"]]["seconds"]) / sum(lane["seconds"])
+                assert ratio == pytest.approx(lane["speedup"], rel=0.001)
+
+
+def test_draft_lengths_to_choose_are_sums_over_the_benchmarks_runs() -> None:
+    (figure, *more) = figures("lengths")
+    assert more == [figure], "the same in both chapters"
+    files = {draft: file for file, draft in lesson_figures.BENCHES.items()}
+    groups = {kind: group for group, kind in lesson_figures.KINDS.items()}
+    chosen = [lane for lane in figure["lanes"] if lane["at"]]
+    assert len(chosen) == len(files) * len(groups) * 4
+    for lane in chosen:
+        draft, kind, gamma = lane["at"]
+        if groups[kind] == "overall":
+            continue
+        path = ROOT / "assets" / f"{files[draft]}.json"
+        bench = json.loads(path.read_text(encoding="utf-8"))["runs"]
+        of = {f"speculative[gamma={gamma}]"} | (
+            {"speculative[published]"} if gamma == "4" else set()
+        )
+        runs = [r for r in bench if r["method"] in of and r["group"] == groups[kind]]
+        if {"speculative[gamma=4]"} & {r["method"] for r in runs}:
+            runs = [r for r in runs if r["method"] == "speculative[gamma=4]"]
+        passes = sum(r["passes"] for r in runs)
+        assert lane["length"] == pytest.approx(sum(r["tokens"] for r in runs) / passes)
+        assert lane["passes"] == passes
+        drafted = sum(r["draft_passes"] for r in runs) / passes
+        assert drafted <= int(gamma), "no draft is longer than is said"
+        total = sum(sum(r["seconds"][p] for p in r["seconds"] if "_" not in p) for r in runs)
+        assert sum(lane["seconds"]) == pytest.approx(total, rel=0.001)
+
+
+def test_the_snake_shows_a_phrase_that_was_thrown_away_and_accepted_later() -> None:
+    (figure,) = figures("snake")
+    looks = [
+        [(token["text"], token["look"]) for token in place["tokens"]] for place in figure["places"]
+    ]
+    trace = gallery.trace(lessons.DISCARDED)
+    taught, used = (
+        trace.steps[int(re.search(r"\d+", place["title"])[0]) - 1]  # type: ignore[index]
+        for place in (figure["places"][0], figure["places"][3])
+    )
+    for step, chips in ((taught, looks[0]), (used, looks[3])):
+        told = [(trace.pieces[token], n in step.path) for n, token in enumerate(step.tree.tokens)]
+        for chip, node in zip(chips, told[1:], strict=False):
+            assert (chip[0], "discarded" not in chip[1]) == node
+    phrase = [text for text, look in looks[3] if look == "phrase"]
+    assert phrase == [text for text, look in looks[2] if look == "phrase"]
+    assert looks[1] == looks[2] and [t for t, look in looks[0] if "phrase" in look] == phrase[:-1]
 
 
 def test_the_warm_runs_pool_shows_all_three_ways_of_learning() -> None:
@@ -156,7 +228,7 @@ def reader(request: Any, browser: Any, site: str) -> Iterator[Any]:
     page = context.new_page()
     faults, _ = watch(page)
     page.goto(site)
-    page.wait_for_selector(".ouro-token")
+    page.wait_for_selector(".ouro-learn[data-at]")
     yield page
     assert not faults, faults
     context.close()
@@ -280,3 +352,44 @@ def test_what_a_row_costs_is_moved_by_keys_on_a_phone(browser: Any, site: str) -
     page.keyboard.press("Home")
     assert slider.input_value() == slider.get_attribute("min")
     page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_a_reader_chooses_recorded_runs_races_them_and_drafts(reader: Any) -> None:
+    """One choice changes text, bars and speedup; the clock shows a part; a guess that is the
+    recorded text is accepted token by token."""
+    page, said = reader, ".ouro-picture-said"
+    open_picture(page, "plain", "race")
+    texts = page.locator(".ouro-race-text")
+    assert texts.all_inner_texts() == ["", ""], "it begins with Play"
+    page.get_by_label("Time", exact=True).press("End")
+    assert len(set(texts.all_text_contents())) == 1, "the same text"
+    data = open_picture(page, "suffixes", "runs")
+    shown = []
+    for prompt in ("Java heap", "Fibonacci"):
+        page.get_by_label("Prompt").select_option(prompt)
+        page.get_by_label("Method").select_option("Speculative decoding")
+        lane = next(
+            one for one in data["lanes"] if one["at"][:2] == [prompt, "Speculative decoding"]
+        )
+        assert f"{lane['speedup']:.2f}×" in page.locator(said).inner_text()
+        widths = page.locator(".ouro-race-run").evaluate_all("all => all.map(n => n.offsetWidth)")
+        assert widths[0] / widths[1] == pytest.approx(lane["speedup"], rel=0.05)
+        assert texts.last.text_content() == "".join(data["texts"][lane["text"]])
+        shown.append(texts.last.text_content())
+    assert shown[0] != shown[1]
+    open_picture(page, "reject", "lengths")
+    before = page.locator(said).inner_text()
+    page.get_by_label("Draft length γ").select_option("8")
+    assert page.locator(said).inner_text() != before
+
+    data = open_picture(page, "guess", "yourself")
+    begun, pieces = data["begun"], data["pieces"]
+    page.locator(".ouro-draft-form input").fill("".join(pieces[begun : begun + 2]).strip() + " zzz")
+    page.keyboard.press("Enter")
+    told = page.locator(said).inner_text()
+    assert told.startswith("2 tokens of your draft accepted") and "3 tokens in 1 pass: 3.00" in told
+    assert page.locator('.ouro-copy-text [data-look="gone"]').inner_text().strip() == "zzz"
+    own = page.locator('.ouro-copy-text [data-look="match"]').text_content()
+    assert own == pieces[begun + 2]

@@ -1,0 +1,140 @@
+"""The chapters on the field: who guesses, the family of newer methods, batches and experts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ouroboros_core.trace.trace import Step, Trace
+from visualize.gallery import runs as gallery
+from visualize.learn.pictures import (
+    batch_figure,
+    depths,
+    drafting_cost,
+    experts_figure,
+    shape_figure,
+    sources_figure,
+)
+from visualize.learn.stops import Chapter, Stop, at, final, first_step, make_chapter, span
+
+SOURCES = {
+    "draft": (
+        "fibonacci-speculative",
+        "a draft model",
+        "any text",
+        "a small model with the same vocabulary",
+    ),
+    "head": ("fibonacci-eagle2", "a head", "any text", "training for this target"),
+    "layers": (
+        "fibonacci-draft_verify",
+        "the target without some layers",
+        "any text, if passes are cheap",
+        "no other model",
+    ),
+    "text": ("stack-prompt_lookup", "the text so far", "edits, summaries, code", "nothing"),
+    "recycled": (
+        "fibonacci-token_recycling",
+        "recycled second choices",
+        "repetitive texts",
+        "a small table",
+    ),
+    "store": (
+        "gravity-rest",
+        "a store of other texts",
+        "texts like those in it",
+        "a corpus in memory",
+    ),
+    "window": (
+        "java-lookahead",
+        "the target's window",
+        "processors with arithmetic to spare",
+        "rows in every pass",
+    ),
+    "pool": (
+        "java-ouroboros",
+        "draft model and phrase pool",
+        "programs, recurring phrases",
+        "both of the above",
+    ),
+}
+"""For each source of guesses a recorded run, its name, what it is good for, and what it needs."""
+HEAD = ["source", "its guesses cost", "tokens per pass", "good for", "needs"]
+FAMILY = {
+    "heads": "fibonacci-eagle2",
+    "mtp": "fibonacci-medusa",
+    "block": "fibonacci-parallel_spec",
+    "suffix": "river-sam",
+    "sampled": "sampled-spectr",
+}
+"""A recorded run for each relative, in the order of the stops."""
+ENOUGH = {"suffix": 5}
+"""Accepted tokens of the step that is shown; of the others two."""
+BATCH_RUN = "story-speculative-8"
+EXPERTS = {"experts": 128, "active": 8}
+"""Of a mixture of experts, as an example: experts of a layer, and those that a token uses."""
+
+
+def sources() -> Chapter:
+    """Who guesses: the price of a guess, what it is good for and what it needs."""
+    facts: dict[str, Any] = {}
+    rows = []
+    for key, (name, label, good, needs) in SOURCES.items():
+        numbers = gallery.facts(name)
+        cost = drafting_cost(name)
+        facts |= {f"{key}_cost": cost, f"{key}_length": numbers["length"]}
+        facts |= {f"{key}_speedup": numbers["speedup"]}
+        rows.append([label, f"{cost:.2f}", f"{numbers['length']:.2f}", good, needs, key])
+    shown = SOURCES["draft"][0]
+    trace = gallery.trace(shown)
+    stops: list[Stop] = [
+        {"at": final(trace), "figure": "sources"},
+        {"at": final(trace), "figure": "sources"},
+    ]
+    figures = {"sources": sources_figure(HEAD, rows)}
+    return make_chapter("sources", shown, stops, facts) | {"figures": figures}
+
+
+def family() -> Chapter:
+    """The family today: one recorded step of each relative, and its shape as a small picture."""
+    facts: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
+    stops: list[Stop] = []
+    for key, name in FAMILY.items():
+        trace = gallery.trace(name)
+        step = _telling(trace, ENOUGH.get(key, 2))
+        facts |= {
+            f"{key}_passes": step.draft_passes,
+            f"{key}_checked": len(step.tree) - 1,
+            f"{key}_depth": max(depths(step)),
+            f"{key}_accepted": len(step.path),
+            f"{key}_speedup": gallery.facts(name)["speedup"],
+        }
+        figures[key] = shape_figure(trace, step)
+        moment = {"run": name, "at": at(step, "commit"), "spot": ".ouro-tree", "aside": key}
+        stops.append(moment)
+    chapter = make_chapter("family", FAMILY["heads"], stops, facts)
+    return chapter | {"figures": figures}
+
+
+def _telling(trace: Trace, accepted: int) -> Step:
+    """The first step that accepts enough, of a proposal deeper than one token."""
+    return first_step(trace, lambda s: len(s.path) >= accepted and max(depths(s)) > 1)
+
+
+def batches() -> Chapter:
+    """Batches and experts: where rows are not free."""
+    trace = gallery.trace(BATCH_RUN)
+    one = first_step(trace, lambda s: bool(s.path))
+    stops: list[Stop] = [
+        {"at": at(one, "commit"), "figure": "batch"},
+        {"at": at(one, "commit"), "figure": "experts"},
+        {"at": at(one, "commit"), "spot": span(one)},
+    ]
+    woken = [EXPERTS["experts"] * (1 - (1 - _share()) ** rows) for rows in (5, 64)]
+    facts: dict[str, Any] = {**EXPERTS, "few": woken[0], "many": woken[1]}
+    figures = {"batch": batch_figure(gallery.facts(BATCH_RUN)["c"])}
+    figures |= {"experts": experts_figure(**EXPERTS)}
+    return make_chapter("batches", BATCH_RUN, stops, facts) | {"figures": figures}
+
+
+def _share() -> float:
+    return EXPERTS["active"] / EXPERTS["experts"]

@@ -1,0 +1,85 @@
+// @ts-check
+// A word or number of a text that is linked to a part of the picture lights that part under the
+// pointer, with the focus or after a tap; pointing at the part lights the word. In the texts
+// `[word](part)` is such a link. Numbers and formulas are marked for translating browsers to leave.
+import { make } from "../kit/dom.js";
+
+/**
+ * Parts of a recorded run by the names that texts use; each name may also be a `data-part`.
+ * @type {Record<string, string>}
+ */
+const RUN = {
+  speedup: ".ouro-tile:nth-child(2)",
+  length: ".ouro-tile:nth-child(3)",
+  saved: ".ouro-tile:nth-child(4)",
+  same: ".ouro-tile:nth-child(5)",
+  drafted: '.ouro-tree [data-look="draft"][data-node]',
+  suffix: '.ouro-tree [data-look="suffix"][data-node]',
+  rejected: '.ouro-tree .ouro-node[data-state="rejected"]',
+  answers: ".ouro-tree .ouro-answer",
+  equal: '.ouro-tree .ouro-answer[data-kind="equal"]',
+  own: '.ouro-tree .ouro-answer:is([data-kind="bonus"], [data-kind="correction"])',
+  window: '.ouro-tree [data-look="window"]',
+};
+const TERM = String.raw`(?:min\([^)]*\)|γc|[αγcrpquWNE](?![\p{L}\p{N}])|\d+(?:[.,]\d+)*[×%]?)`;
+const FORMULA = String.raw`\(?${TERM}\)?(?:\s?[·−+=/]\s?\(?${TERM}\)?)*`;
+const MARKED = new RegExp(String.raw`\[([^\]]+)\]\((\w+)\)|(?<![\p{L}\p{N}])${FORMULA}`, "gu");
+
+/**
+ * Make the links of a text, and mark what is not to be translated.
+ * @template {HTMLElement} Box
+ * @param {Box} node
+ */
+export function linked(node) {
+  const walk = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+  /** @type {Text[]} */
+  const texts = [];
+  while (walk.nextNode()) texts.push(/** @type {Text} */ (walk.currentNode));
+  for (const text of texts.filter((one) => one.parentElement.closest("[translate=no]") === null)) {
+    /** @type {(string | Node)[]} */
+    const pieces = [];
+    let read = 0;
+    for (const match of text.data.matchAll(MARKED)) {
+      const piece = match[1] ? make("button", "ouro-link", match[1]) : make("span", "", match[0]);
+      if (match[1]) {
+        piece.dataset.part = match[2];
+        piece.setAttribute("type", "button");
+      }
+      if (/\d/.test(piece.textContent) || !match[1]) piece.translate = false;
+      pieces.push(text.data.slice(read, match.index), piece);
+      read = match.index + match[0].length;
+    }
+    text.replaceWith(...pieces, text.data.slice(read));
+  }
+  return node;
+}
+
+/**
+ * Light parts and words together.
+ * @param {HTMLElement} root
+ * @param {HTMLElement} words  the texts
+ * @param {HTMLElement} stage  the pictures
+ */
+export function lightTogether(root, words, stage) {
+  const links = () => /** @type {HTMLElement[]} */ ([...words.querySelectorAll(".ouro-link")]);
+  const selector = (/** @type {HTMLElement} */ link) =>
+    [`[data-part~="${link.dataset.part}"]`, RUN[link.dataset.part]].filter(Boolean).join(", ");
+  /** @param {Element[]} nodes */
+  const light = (nodes) => {
+    for (const node of root.querySelectorAll("[data-linked]")) node.removeAttribute("data-linked");
+    for (const node of nodes) node.setAttribute("data-linked", "");
+  };
+  /** @param {Event} event */
+  const fromWord = ({ target }) => {
+    const link = /** @type {HTMLElement} */ (target).closest(".ouro-link");
+    light(link instanceof HTMLElement ? [link, ...stage.querySelectorAll(selector(link))] : []);
+  };
+  for (const name of ["pointerover", "focusin", "click"]) words.addEventListener(name, fromWord);
+  words.addEventListener("focusout", () => light([]));
+  stage.addEventListener("pointerover", ({ target }) => {
+    const at = /** @type {Element} */ (target);
+    const of = links().filter((link) => at.closest(selector(link)));
+    light(of.flatMap((link) => [link, at.closest(selector(link))]));
+  });
+  for (const box of [words, stage]) box.addEventListener("pointerleave", () => light([]));
+}

@@ -1,0 +1,153 @@
+// @ts-check
+// Recorded runs on one clock: their texts grow, and below each is a bar of the time that it took. With
+// `axes` a reader chooses one of many recorded runs, which is then beside plain decoding.
+import { counted, foreign, make } from "../kit/dom.js";
+/** @import { Mount } from "../kit/types" */
+
+const PARTS = ["prefill", "draft", "target", "rest"];
+const KEY =
+  "Bars: light blue, reading the prompt; dark blue, draft passes; red, target passes; grey, " +
+  "everything else.";
+const SHORTEST = 5; // seconds that a race lasts at least
+
+/**
+ * @typedef {{ label: string, at: string[], plain?: number, seconds: number[], text?: number,
+ *   counts?: number[], ends?: number[], passes: number, length: number, speedup?: number,
+ *   between?: string }} Lane
+ *   seconds: by part; counts and ends: tokens and time of each step; plain: the lane beside it
+ */
+
+/** @type {Mount} */
+export function mount(element, { value }) {
+  /** @type {{ title: string, axes: string[], lanes: Lane[], texts: string[][], play: boolean }} */
+  const { title, axes, lanes, texts, play } = JSON.parse(value);
+  const controls = make("div", "ouro-race-controls"),
+    box = make("div"),
+    said = make("p", "ouro-picture-said"),
+    note = make("figcaption"),
+    time = make("input"),
+    start = make("button", "", "Play");
+  const total = (/** @type {Lane} */ lane) => lane.seconds.reduce((sum, one) => sum + one, 0);
+  let shown = lanes.filter((lane) => !axes.length || lane === lanes[0]),
+    longest = 1,
+    frame = 0;
+  said.setAttribute("role", "status");
+  start.type = "button";
+  Object.assign(time, { type: "range", min: 0, max: 1, step: 0.005, value: play ? 0 : 1 });
+  time.setAttribute("aria-label", "Time");
+
+  /** Offer the recorded values of each axis; those before it are chosen. */
+  const selects = axes.map((name, axis) => {
+    const label = make("label", "", name),
+      select = make("select", "ouro-input");
+    select.addEventListener("change", () => choose(axis));
+    label.append(select);
+    controls.append(label);
+    return select;
+  });
+
+  /** @param {number} axis  the one that a reader has changed, -1 at first */
+  function choose(axis) {
+    const wanted = axis < 0 ? lanes.find((lane) => lane.speedup).at : selects.map((s) => s.value);
+    let rest = lanes.filter((lane) => lane.speedup);
+    selects.forEach((select, n) => {
+      const values = [...new Set(rest.map((lane) => lane.at[n]))];
+      select.replaceChildren(...values.map((text) => new Option(text, text)));
+      select.value = values.includes(wanted[n]) ? wanted[n] : values[0];
+      select.disabled = values.length < 2;
+      rest = rest.filter((lane) => lane.at[n] === select.value);
+    });
+    shown = [lanes[rest[0].plain], rest[0]];
+    paint();
+  }
+
+  /** @param {Lane} lane */
+  function row(lane) {
+    const node = make("section", "ouro-race-lane"),
+      head = make("p", "ouro-race-name", lane.label),
+      track = make("div", "ouro-race-track"),
+      run = make("span", "ouro-race-run");
+    node.dataset.part = lane === shown[0] ? "upper" : "lower";
+    PARTS.forEach((part, n) => {
+      const piece = make("i");
+      piece.dataset.part = part;
+      piece.style.width = (100 * lane.seconds[n]) / total(lane) + "%";
+      run.append(piece);
+    });
+    run.style.width = (100 * total(lane)) / longest + "%";
+    track.append(run);
+    node.append(head, track);
+    if (lane.counts) {
+      const text = foreign(make("div", "ouro-race-text"));
+      text.tabIndex = 0;
+      text.setAttribute("role", "group");
+      text.setAttribute("aria-label", `Text of ${lane.label}`);
+      head.after(text);
+    }
+    return node;
+  }
+
+  function paint() {
+    longest = Math.max(...shown.map(total));
+    box.replaceChildren(...shown.map(row));
+    const best = shown[shown.length - 1];
+    said.textContent =
+      `${best.label}: ${best.length.toFixed(2)} tokens per pass of the target, ` +
+      `${best.speedup.toFixed(2)}× as fast as plain decoding` +
+      (best.between ? ` ${best.between}.` : ".");
+    const slower = SHORTEST / longest;
+    const pace = slower > 1 ? ` Play is ${slower.toFixed(0)} times slower than the run was.` : "";
+    note.textContent = `${title} ${KEY}` + (best.counts ? pace : "");
+    move();
+  }
+
+  /** Show the moment of the slider. */
+  function move() {
+    const now = Number(time.value) * longest;
+    said.style.visibility = Number(time.value) < 1 ? "hidden" : "";
+    shown.forEach((lane, n) => {
+      const node = box.children[n],
+        over = now >= total(lane) - 1e-6;
+      const run = /** @type {HTMLElement} */ (node.querySelector(".ouro-race-run"));
+      run.style.clipPath = `inset(0 ${Math.max(0, 100 - (100 * now) / total(lane))}% 0 0)`;
+      const steps = lane.ends ? lane.ends.filter((end) => end <= now + 1e-6).length : 0;
+      const done = over ? total(lane).toFixed(2) + " s" : now.toFixed(2) + " s";
+      node.firstElementChild.textContent =
+        `${lane.label}: ${done}` +
+        (over ? `, ${counted(lane.passes, "target pass", "target passes")}` : "");
+      if (!lane.counts) return;
+      const text = node.querySelector(".ouro-race-text");
+      const count = lane.counts.slice(0, over ? undefined : steps).reduce((a, b) => a + b, 0);
+      text.textContent = texts[lane.text].slice(0, count).join("");
+      text.scrollTop = text.scrollHeight;
+    });
+  }
+
+  /** Let the clock run to the end, unless the picture is left. */
+  function run() {
+    cancelAnimationFrame(frame);
+    const begun = performance.now(),
+      lasts = 1000 * Math.max(SHORTEST, longest);
+    const tick = () => {
+      if (!element.isConnected) return;
+      time.value = String(Math.min(1, (performance.now() - begun) / lasts));
+      move();
+      if (Number(time.value) < 1) frame = requestAnimationFrame(tick);
+    };
+    tick();
+  }
+
+  start.addEventListener("click", run);
+  time.addEventListener("input", () => {
+    cancelAnimationFrame(frame);
+    move();
+  });
+  if (lanes.some((lane) => lane.counts)) {
+    const clock = make("div", "ouro-race-clock");
+    clock.append(start, time);
+    controls.append(clock);
+  }
+  element.append(controls, box, said, note);
+  if (axes.length) choose(-1);
+  else paint();
+}
