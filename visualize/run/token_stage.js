@@ -312,7 +312,7 @@ export class TokenStage {
   }
 
   /**
-   * Play a run at the pace of a tour, with its captions, and rest at the step that wrote most.
+   * Play a run at the pace of a tour, with its captions, and rest at its best step.
    * @param {{ points: [number, number][], captions: [number, string][] }} tour
    * @param {number} ahead  seconds of playing that have passed already
    */
@@ -340,7 +340,7 @@ export class TokenStage {
     });
   }
 
-  /** Rest at the step that wrote most. */
+  /** Rest at the best step, with the beginning of the text in sight if both fit. */
   rest() {
     this.container.scrollTop = 0;
     this.atEnd = false; // it stays at the beginning of the text

@@ -1,5 +1,5 @@
-"""The tour of a recorded run: its first steps slowly, a halt at the step that wrote most, and the
-end of plain decoding, on one clock."""
+"""The tour of a recorded run: its first steps slowly, a halt at a step that wrote nearly as much as
+the longest, and the end of plain decoding, on one clock."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from tests import ROOT
 from tests.traces import DRAFT, plain_trace, typed_trace
 from visualize.kit.plots import PLAIN
 from visualize.run import figures
+from visualize.run.first_figures import tokens_against_time
 
 DECLARE = """
 import json
@@ -103,7 +104,7 @@ def test_charts_of_time_and_cost_have_no_colour_of_a_source() -> None:
     trace, plain = typed_trace(), plain_trace()
     colours = {look.colour for look in LOOKS.values()} - {PLAIN}
     drawn = [
-        figures.tokens_against_time(trace, plain),
+        tokens_against_time(trace, plain),
         figures.speedup_by_token(trace, plain),
         figures.acceptance_by_position(trace),
         figures.time_breakdown(trace, plain),
