@@ -243,7 +243,7 @@ def test_a_method_clicked_during_a_run_says_when_it_runs(page: Any) -> None:
     ask(page, LONG_ANSWER, 64)
     before = ended(page)
     page.click("#generate")
-    page.wait_for_selector('#token-view .ouro-run[data-done="false"] .ouro-token')
+    page.wait_for_selector('#token-view .ouro-run[data-done="false"] .ouro-token', timeout=180_000)
     page.locator(".ouro-methods .ouro-method").nth(1).click()
     note = page.locator(".ouro-method-note")
     assert note.inner_text().startswith("Speculative decoding is chosen: press Generate when")
