@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import gradio as gr
 
+from ouroboros_core import methods, rules
 from ouroboros_core.locations import assets
 from ouroboros_core.trace.summary import Summary
 from visualize.compare.tab import ComparePanel
@@ -17,16 +18,18 @@ from visualize.gallery import runs as gallery
 from visualize.gallery.tab import WATCH, TracesPanel
 from visualize.kit import palette
 from visualize.kit.address import Addresses, PageHeader
-from visualize.kit.events import PRIVATE
+from visualize.kit.events import PRIVATE, errors_on_page
 from visualize.kit.fonts import faces
 from visualize.kit.modules import preloaded
 from visualize.learn.tab import LearnPanel
 from visualize.proof.tab import ProofPanel
 from visualize.results.tab import ResultsPanel
+from visualize.server.limits import visitor_id
 from visualize.server.models import Models
 from visualize.server.runner import Runner
+from visualize.watch import endpoint
 from visualize.watch import opening as opening_page
-from visualize.watch.tab import RECORDED, WatchPanel, add_endpoint
+from visualize.watch.tab import RECORDED, WatchPanel
 
 PLACES = {
     WATCH: "Watch",
@@ -121,7 +124,7 @@ def build(runner: Runner, max_queue: int) -> gr.Blocks:
                 with drafts:
                     DraftsPanel()
         gr.HTML(footer(), elem_classes="ouro-footer", padding=False)
-        add_endpoint(runner)
+        _add_endpoint(runner)
         tabs = (watch, compare, learn, play, lab, results, proof, runs, drafts)
         opened = dict(zip((*PLACES, *LAB), tabs, strict=True))
         address_tabs(page, header, (places, pages), opened)
@@ -192,3 +195,56 @@ def launch_options() -> dict[str, Any]:
     }
     look |= {"favicon_path": assets() / "logo.svg"}
     return {**look, "show_error": True, "run_history": False, "state_session_capacity": SESSIONS}
+
+
+def _add_endpoint(runner: Runner) -> None:
+    """Add the endpoint /generate, for programs."""
+
+    def generate(
+        prompt: str,
+        method: str = methods.DEFAULT,
+        knobs: dict = {},  # type: ignore[type-arg]  # noqa: B006 - gradio reads the default, nobody changes it
+        chat: bool = True,
+        max_new_tokens: int = 128,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        compare: bool = True,
+        acceptance: str = rules.DEFAULT,
+        prediction: str = "",
+        record: bool = False,
+        pair: str = "",
+        request: gr.Request | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Continue a prompt. Values arrive while it runs; the last one contains the trace.
+
+        Each value is {text, done}. The last adds tokens_per_second; speedup over plain decoding,
+        measured: the median of the rounds in speedups (null and empty without compare);
+        identical (to plain decoding; null under a rule that does not repeat its text);
+        difference (where, and whether rounding explains it); and trace, one JSON object with
+        `steps`.
+        """
+        values = {
+            "prompt": prompt,
+            "method": method,
+            "knobs": knobs,
+            "chat": chat,
+            "max_new_tokens": max_new_tokens,
+            "prediction": prediction,
+            "record": record,
+            "compare": compare,
+            "pair": pair,
+        }
+        sampling = {
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "seed": seed,
+            "acceptance": acceptance,
+        }
+        with errors_on_page():
+            yield from endpoint.answers(runner, values, sampling, visitor_id(request))
+
+    # One computes at a time all the same: see `Runner.submit`.
+    gr.api(generate, api_name="generate", concurrency_limit=None)

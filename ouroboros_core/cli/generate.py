@@ -98,12 +98,9 @@ def run(arguments: argparse.Namespace) -> None:
     free = not (arguments.method or arguments.memory or arguments.prediction)
     arguments.method = arguments.method or methods.DEFAULT
     hyperparameters, sampling = options.read_method(arguments), options.read_sampling(arguments)
-    grammar = options.read_grammar(arguments)
+    grammar, prompt = options.read_grammar(arguments), _prompt(arguments.prompt)
     count = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 0)
     rounds = options.whole_number(arguments.repeats, "repeats", 1)
-    prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
-    if not prompt:
-        raise InvalidInput("the prompt is empty; write at least one character")
     if arguments.memory and Need.MEMORY not in methods.get(arguments.method).uses:
         raise InvalidInput(
             f"{arguments.method} keeps nothing from run to run; leave --memory out, or choose "
@@ -119,6 +116,7 @@ def run(arguments: argparse.Namespace) -> None:
             f"{arguments.prediction} is empty: there is nothing to expect; leave --prediction out"
         )
 
+    options.announce(arguments)  # the imports below take seconds, too
     from rich.console import Console
 
     from ouroboros_core.cli import display
@@ -165,6 +163,14 @@ def run(arguments: argparse.Namespace) -> None:
     display.report(Summary(trace), notes)
     if arguments.compare and trace.steps:
         display.compare(pair, _measure(pair, trace, task, cold, rounds, notes), notes)
+
+
+def _prompt(text: str) -> str:
+    """Return the prompt, for `-` from standard input; raises InvalidInput if it is empty."""
+    prompt = sys.stdin.read() if text == "-" else text
+    if not prompt:
+        raise InvalidInput("the prompt is empty; write at least one character")
+    return prompt
 
 
 def _measure(

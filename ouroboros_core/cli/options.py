@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -113,6 +114,14 @@ def load_pair(arguments: argparse.Namespace) -> Pair:
         weights=arguments.weights,
         checks=getattr(arguments, "checks", True),
     )
+
+
+def announce(arguments: argparse.Namespace) -> None:
+    """Print which models `load_pair` loads, which takes a while; under torchrun the first process
+    alone does so."""
+    if os.environ.get("RANK", "0") == "0":
+        names = [arguments.target or "the embedded models", arguments.draft, arguments.head]
+        notes().print(f"Loading {', '.join(filter(None, names))} …", markup=False)
 
 
 def translates(pair: Pair) -> str:

@@ -87,9 +87,10 @@ export class CompareForm {
   /**
    * Set the choices to those of a comparison that is shown.
    * @param {{ prompts: string[], method: string, axes: { name: string, values: string[] }[],
-   *   others: string[] }} shown
+   *   others: string[], tokens: number }} shown
    */
-  set({ prompts, method, axes, others }) {
+  set({ prompts, method, axes, others, tokens }) {
+    this.tokens.value = String(Math.min(tokens, this.props.most));
     const known = this.props.examples.map(({ prompt }) => prompt);
     [...this.examples.children].forEach((node, n) =>
       node.setAttribute("aria-pressed", String(prompts.includes(known[n]))),

@@ -277,7 +277,8 @@ export function mount(element, props, watch, trigger) {
     slider.disabled = cells.length < 2;
     const at = cells.indexOf(state.pair[1]);
     if (at >= 0) slider.value = String(at);
-    const words = at >= 0 ? `B: ${name(cells[at])}` : "B";
+    const words = name(state.pair[1] ?? PLAIN);
+    part("slide").hidden = slider.disabled;
     part("slide").querySelector("output").textContent = words;
     slider.setAttribute("aria-valuetext", words);
   }
@@ -363,7 +364,7 @@ export function mount(element, props, watch, trigger) {
   function begin(value) {
     Object.assign(state, { facts: value, rows: new Map(), pair: [], prompt: 0, running: -1 });
     state.figure = null;
-    const { badge, prompts, size, method, axes, names, values } = value;
+    const { badge, prompts, size, method, axes, names, values, tokens } = value;
     root.querySelector(".ouro-badge").textContent = badge;
     const [first, ...more] = prompts;
     part("prompt").replaceChildren(quote(first), more.length ? ` and ${more.length} more` : "");
@@ -375,6 +376,7 @@ export function mount(element, props, watch, trigger) {
         prompts,
         method,
         axes,
+        tokens,
         others: others.map((/** @type {string} */ one) => kinds.get(one)),
       });
   }

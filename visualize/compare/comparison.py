@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from ouroboros_core.sweeps.sweep import Point
     from ouroboros_core.trace.equality import Divergence
     from ouroboros_core.trace.trace import Trace
+    from ouroboros_core.what_if.draft_length import Predicted
     from visualize.watch.visit import VisitRun
 
 PLAIN = 0
 """The lane of plain decoding."""
+LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""The draft lengths that are predicted."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,12 @@ class Plan:
 
 
 def _cell_name(grid: Grid, coordinates: Sequence[Value]) -> str:
-    """Return the settings of a cell in words: `draft length 4`."""
+    """Return a cell in words: `Speculative decoding, draft length 4`."""
     from ouroboros_core.sweeps.grid import show
 
     values = zip(grid.axes, coordinates, strict=True)
-    return ", ".join(f"{labels.setting(axis.name)} {show(value)}" for axis, value in values)
+    settings = (f"{labels.setting(axis.name)} {show(value)}" for axis, value in values)
+    return ", ".join((labels.method(grid.method), *settings))
 
 
 Unit = tuple[int, int, int]
@@ -178,6 +182,22 @@ class Comparison:
         from ouroboros_core.sweeps import cells
 
         return cells.ideal(self._points, self.plan.grid)
+
+    @property
+    def predicted(self) -> dict[int, Predicted]:
+        """Return by draft length what the run of the only one that is compared predicts."""
+        from ouroboros_core.sweeps.cells import GAMMA
+        from ouroboros_core.what_if import draft_length
+
+        grid, runs = self.plan.grid, list(self.shown(1).values())
+        if [axis.name for axis in grid.axes] != [GAMMA] or len(grid.cells) > 1 or len(runs) != 1:
+            return {}
+        try:
+            lengths = draft_length.DraftLengths(*runs[0])
+        except InvalidInput:
+            return {}
+        others = set(LENGTHS) - {cell.coordinates[0] for cell in grid.cells}
+        return {length: lengths.of(length) for length in sorted(others)}
 
     @property
     def size(self) -> str:

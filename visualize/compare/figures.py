@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ouroboros_core.settings import Value
     from ouroboros_core.sweeps.cells import CellRow, Ideal
     from ouroboros_core.sweeps.grid import Axis
+    from ouroboros_core.what_if.draft_length import Predicted
 
 SLOWER, AS_FAST, FASTER, INK = "#F1A340", "#F7F7F7", "#67A9CF", "#111111"
 """Colours of cells and of their numbers, the same on a light and on a dark page."""
@@ -45,22 +47,26 @@ def heatmap(
 
 
 def trade_off(
-    rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal] = ()
+    rows: Sequence[CellRow],
+    axes: Sequence[Axis],
+    ideals: Sequence[Ideal] = (),
+    predicted: Mapping[int, Predicted] | None = None,
 ) -> dict[str, Any]:
     """Return tokens per pass and cost of a step by the values of one axis, and their quotient, the
     speedup, with its interval; else as `heatmap`.
 
     A thin line is the theory: of a chain of gamma draft tokens, each accepted with chance alpha and
-    drafted for `cost` plain steps (Leviathan et al., arXiv 2211.17192).
+    drafted for `cost` plain steps (Leviathan et al., arXiv 2211.17192). Where other draft lengths
+    are `predicted`, hollow points on it take its place.
     """
-    return plain(_trade_off(rows, axes, ideals)) if rows else empty(NOTHING)
+    return plain(_trade_off(rows, axes, ideals, predicted or {})) if rows else empty(NOTHING)
 
 
 def page(
     rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal], note: str
 ) -> go.Figure:
     """Return the chart for a separate page."""
-    figure = (_heatmap if len(axes) == 2 else _trade_off)(rows, axes, ideals)
+    figure = _heatmap(rows, axes, ideals) if len(axes) == 2 else _trade_off(rows, axes, ideals, {})
     title = {"text": note, "font": {"size": 13}}
     return figure.update_layout(template="plotly_white", height=600, title=title)
 
@@ -140,10 +146,18 @@ def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ide
     return figure
 
 
-def _trade_off(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal]) -> go.Figure:
+def _trade_off(
+    rows: Sequence[CellRow],
+    axes: Sequence[Axis],
+    ideals: Sequence[Ideal],
+    predicted: Mapping[int, Predicted],
+) -> go.Figure:
     (axis,) = axes
     figure = go.Figure()
-    if axis.name == GAMMA and ideals:
+    if predicted:
+        axis = replace(axis, values=(*sorted({*predicted, *axis.values}, key=float),))
+        _predictions(figure, axis, predicted)
+    elif axis.name == GAMMA and ideals:
         _theory(figure, axis, ideals[0])
     numbers = [row for row in rows if not isinstance(row.coordinates[0], str)]
     words = [row for row in rows if isinstance(row.coordinates[0], str)]
@@ -212,6 +226,33 @@ def _theory(figure: go.Figure, axis: Axis, ideal: Ideal) -> None:
             showlegend=colour == SPEEDUP,
             line={"color": colour, "width": 1, "dash": "dot"},
             hoverinfo="skip",
+        )
+
+
+def _predictions(figure: go.Figure, axis: Axis, predicted: Mapping[int, Predicted]) -> None:
+    """Add hollow points for draft lengths that were not measured."""
+    lines = (
+        (YIELD, "circle-open", [one.tokens_per_pass for one in predicted.values()]),
+        (COST, "square-open", [one.tokens_per_pass / one.speedup for one in predicted.values()]),
+        (SPEEDUP, "diamond-open", [one.speedup for one in predicted.values()]),
+    )
+    words = [
+        f"draft length {length}, predicted: {one.speedup:.2f}×, {one.tokens_per_pass:.2f} tokens "
+        "per pass"
+        for length, one in predicted.items()
+    ]
+    for colour, symbol, numbers in lines:
+        figure.add_scatter(
+            x=[slot(axis, length) for length in predicted],
+            y=numbers,
+            hovertext=words,
+            hovertemplate="%{hovertext}<extra></extra>",
+            mode="lines+markers",
+            name="predicted",
+            legendgroup="predicted",
+            showlegend=colour == SPEEDUP,
+            line={"color": colour, "width": 1, "dash": "dot"},
+            marker={"symbol": symbol, "size": 8},
         )
 
 

@@ -29,6 +29,10 @@ TEXTS = {
     Verdict.NOT_LOSSLESS: "not lossless",
 }
 """Remarks on texts that are not simply those of plain decoding."""
+PREDICTED = (
+    "Hollow points are predicted from the one run that was measured. Choose more values and press "
+    "Measure here to replace them."
+)
 
 
 def begun(comparison: Comparison, badge: str) -> View:
@@ -41,6 +45,7 @@ def begun(comparison: Comparison, badge: str) -> View:
         "where": comparison.where,
         "prompts": list(plan.prompts),
         "size": comparison.size,
+        "tokens": plan.tokens,
         "method": plan.grid.method,
         "axes": [{"name": axis.name, "values": _texts(axis.values)} for axis in plan.grid.axes],
         "names": comparison.names,
@@ -161,8 +166,13 @@ def table(comparison: Comparison) -> View:
 def drawn(comparison: Comparison) -> View:
     """Return the chart, and what the theory says."""
     rows, ideals, axes = comparison.rows, comparison.ideals, comparison.plan.grid.axes
-    draw = figures.heatmap if len(axes) == 2 else figures.trade_off
-    return {"figure": draw(rows, axes, ideals), "theory": figures.by_theory(ideals, axes)}
+    words = figures.by_theory(ideals, axes)
+    if len(axes) == 2:
+        return {"figure": figures.heatmap(rows, axes, ideals), "theory": words}
+    predicted = comparison.predicted
+    if predicted:
+        words.append(PREDICTED)
+    return {"figure": figures.trade_off(rows, axes, ideals, predicted), "theory": words}
 
 
 @cache

@@ -27,6 +27,11 @@ among all components: 43 ms an update, on the processor that the run needs.
 """
 
 
+def unchanged() -> Any:
+    """Return the output that leaves a component as it is."""
+    return gr.skip()
+
+
 def pressable_from(starts: Sequence[Any], button: Any) -> None:
     """Let a button, such as Stop, be pressed from these events on.
 

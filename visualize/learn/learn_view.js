@@ -135,7 +135,7 @@ export class LearnView {
   /** @param {{ words: string, chapter: number, stop: number, answer: string }[]} questions */
   drawQuestions(questions) {
     this.part("questions").querySelector("summary").textContent =
-      `${counted(questions.length, "question")} to answer at the end`;
+      `${counted(questions.length, "review question")} with answers, on all chapters`;
     for (const { words, chapter, stop, answer } of questions) {
       const item = make("li"),
         fold = make("details"),
@@ -257,7 +257,7 @@ export class LearnView {
     }
     const score =
       (this.student ? `${this.student}. ` : "") +
-      `Questions: ${this.done.size} of ${this.chapters.length} answered, ` +
+      `Questions at the ends of the chapters: ${this.done.size} of ${this.chapters.length} answered, ` +
       `${right} right at the first try.`;
     this.part("title").textContent = this.end.title;
     this.part("position").textContent = "The end";
@@ -268,7 +268,7 @@ export class LearnView {
       paragraph(this.end.next),
     );
     this.part("answer").replaceChildren();
-    this.part("next").textContent = "Questions";
+    this.part("next").textContent = "Review questions";
     this.part("body").scrollTop = 0;
     this.reveal([]);
   }

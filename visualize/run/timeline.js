@@ -6,6 +6,7 @@ import { TokenText } from "./token_text.js";
 /** @import { Step } from "../kit/types" */
 
 const SLOW = 0.1; // the pace of slow motion, in which the guesses appear one by one
+const NEARLY = 0.8; // of the tokens of the longest step: an early one is visible without scrolling
 const STEPS = 4; // a second at most in a lesson, where each step is to be seen
 
 export class Timeline extends Player {
@@ -67,10 +68,10 @@ export class Timeline extends Player {
       this.slider.setAttribute("aria-value" + name, String(value));
   }
 
-  /** Return the first of the steps that wrote most. */
+  /** Return the first step that wrote nearly as much as the longest, as in tour.py. */
   get best() {
     const lengths = this.steps.map((step) => step.tokens.length);
-    return lengths.indexOf(Math.max(...lengths));
+    return lengths.findIndex((length) => length >= NEARLY * Math.max(...lengths));
   }
 
   begin() {

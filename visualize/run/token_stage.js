@@ -14,7 +14,7 @@ import { TokenText } from "./token_text.js";
 import { TreeView } from "./tree_view.js";
 /** @import { Looks, Step, Facts } from "../kit/types" */
 
-const ASIDE_EVERY_MS = 250;
+const ASIDE_EVERY_MS = 100;
 let stages = 0; // there may be several on a page
 
 export class TokenStage {
@@ -120,12 +120,18 @@ export class TokenStage {
       const [step, phase] = timeline.at < 0 ? [-1, 0] : timeline.frames[timeline.at];
       text.show(step, phase);
     } else {
-      this.see(text.steps.length - 1);
+      const last = text.steps.length - 1;
+      this.see(last);
+      this.count();
+      if (!this.card.open) fill(this.part("tree-note"), this.words(last, Infinity));
       const since = performance.now() - this.drawn;
       if (since > ASIDE_EVERY_MS) this.aside();
       else this.due ??= setTimeout(() => this.aside(), ASIDE_EVERY_MS - since);
       // measured in a frame, in which the layout is computed anyway
-      if (this.atEnd) requestAnimationFrame(() => (container.scrollTop = this.end));
+      if (this.atEnd)
+        requestAnimationFrame(() => {
+          if (this.atEnd) container.scrollTop = this.end; // it may rest at its beginning by now
+        });
     }
   }
 
@@ -136,7 +142,7 @@ export class TokenStage {
     return last ? text.bottom(last) : container.scrollHeight;
   }
 
-  /** Draw the parts beside a text that is being written; they need not follow every token. */
+  /** Draw the tree beside a text that is being written; it need not follow every token. */
   aside() {
     clearTimeout(this.due);
     this.due = undefined;
@@ -306,7 +312,7 @@ export class TokenStage {
   }
 
   /**
-   * Play a run at the pace of a tour, with its captions, and rest at the step that wrote most.
+   * Play a run at the pace of a tour, with its captions, and rest at its best step.
    * @param {{ points: [number, number][], captions: [number, string][] }} tour
    * @param {number} ahead  seconds of playing that have passed already
    */
@@ -334,7 +340,7 @@ export class TokenStage {
     });
   }
 
-  /** Rest at the step that wrote most. */
+  /** Rest at the best step, with the beginning of the text in sight if both fit. */
   rest() {
     this.container.scrollTop = 0;
     this.atEnd = false; // it stays at the beginning of the text

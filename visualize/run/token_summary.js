@@ -183,11 +183,14 @@ export function drawMeaning(container, looks) {
 }
 
 /**
- * Draw what a run was asked for: its prompt in one line, and the conditions of its text.
+ * Draw what a run was asked for: its prompt in one line, the conditions of its text, and the title
+ * of its curves.
  * @param {HTMLElement} root
- * @param {{ prompt: string, conditions: { words: string, changed: boolean }[] }} caption
+ * @param {{ prompt: string, curves: string, conditions: { words: string, changed: boolean }[] }}
+ *   caption
  */
-export function drawCaption(root, { prompt, conditions }) {
+export function drawCaption(root, { prompt, curves, conditions }) {
+  root.querySelector(".ouro-curves-title").textContent = curves;
   const asked = root.querySelector(".ouro-asked");
   asked.textContent = prompt;
   asked.title = prompt;

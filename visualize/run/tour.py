@@ -1,5 +1,5 @@
-"""The tour of a recorded run: its first steps slowly, a halt at the step that wrote most, and the
-end of plain decoding, on one clock."""
+"""The tour of a recorded run: its first steps slowly, a halt at a step that wrote nearly as much as
+the longest, and the end of plain decoding, on one clock."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from ouroboros_core.trace.reasons import Piece
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Step, Trace
 
+NEARLY = 0.8
+"""Share of the tokens of the longest step."""
 SLOW_STEPS = 3
 """The first steps, each of which is shown for `SLOW` seconds."""
 SLOW, APPROACH, HALT, REST_OF_RUN, REST_OF_PLAIN = 2.0, 4.0, 4.0, 4.0, 5.0
@@ -59,9 +61,10 @@ class Tour:
 
 
 def longest_step(trace: Trace) -> int:
-    """Return the index of the first of the steps that wrote most."""
+    """Return the index of the first step that wrote nearly as much as the longest: the beginning of
+    the text and an early step are visible together."""
     lengths = [len(step.tokens) for step in trace.steps]
-    return lengths.index(max(lengths))
+    return next(n for n, length in enumerate(lengths) if length >= NEARLY * max(lengths))
 
 
 def tour(summary: Summary, piece: Piece) -> Tour:

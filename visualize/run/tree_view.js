@@ -8,7 +8,7 @@ import { TokenText } from "./token_text.js";
 /** Pixels of a letter, beside a text inside its box, and between boxes; run.css has the fonts. */
 const ROOMY = { letter: 7.4, inset: 9, gap: 26 };
 /** A tree that would be wider than its place. */
-const DENSE = { letter: 6.1, inset: 4, gap: 9 };
+const DENSE = { letter: 7.3, inset: 4, gap: 9 };
 const HIGH = 30; // pixels of a row
 const ANSWERS = "target";
 

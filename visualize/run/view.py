@@ -308,8 +308,17 @@ def caption(trace: Trace) -> View:
         "prompt": trace.prompt.text,
         "chat": trace.prompt.chat,
         "title": title(trace),
+        "curves": _title_of_curves(trace, sampling),
         "conditions": conditions,
     }
+
+
+def _title_of_curves(trace: Trace, sampling: Sampling) -> str:
+    """Return the title of the chart of tokens against time."""
+    if trace.method == "autoregressive":
+        return "Tokens against time"
+    over = "plain decoding" if sampling.temperature else "greedy"
+    return f"Speedup over {over}: tokens against time"
 
 
 def _identical(summary: Summary) -> tuple[str, str]:

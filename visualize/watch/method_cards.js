@@ -10,6 +10,7 @@ export function mount(element, props, watch, trigger) {
   const panel = element.closest(".ouro-main");
   const group = element.querySelector(".ouro-methods"),
     all = element.querySelector(".ouro-all"),
+    note = element.querySelector(".ouro-method-note"),
     sheet = element.querySelector(".ouro-sheet");
   /** @type {Map<string, HTMLButtonElement>} */
   const cards = new Map(
@@ -53,9 +54,14 @@ export function mount(element, props, watch, trigger) {
     return true;
   }
 
-  /** Run the prompt in the box, unless it is empty, a run is under way, or its run is shown. */
+  /**
+   * Run the prompt in the box, unless it is empty or its run is shown; during a run, say when the
+   * method runs.
+   */
   function run() {
     const busy = panel.querySelector(".ouro-buttons[data-busy]");
+    const waits = busy && inputs.methods.get(inputs.state.method)?.name;
+    note.textContent = waits ? `${waits} is chosen: press Generate when this run has ended.` : "";
     if (busy || !inputs.prompt.trim() || !asksAnew(panel)) return;
     setTimeout(() => panel.querySelector("#generate").click());
   }
@@ -107,6 +113,7 @@ export function mount(element, props, watch, trigger) {
     if (event.target === sheet) sheet.close(); // beside it
   });
   document.addEventListener("ouro:inputs", check);
+  document.addEventListener("ouro:ended", () => (note.textContent = ""));
   check();
   hide();
   watch("value", hide);

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from ouroboros_core import methods, rules
+from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.settings import AUTO
 from ouroboros_core.trace.summary import Summary
@@ -30,12 +30,10 @@ from visualize.run.figures import MORE_CHARTS, Chart, more_charts
 from visualize.run.permalink import Inputs
 from visualize.run.tour import tour
 from visualize.run.view import View
-from visualize.server.errors import describe
-from visualize.server.jobs import Update, Waiting
 from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
-from visualize.watch import endpoint, visit, warm_start
-from visualize.watch.job import Finished, RunJob, RunUpdate, Written
+from visualize.watch import timing, visit, warm_start
+from visualize.watch.job import RunJob
 from visualize.watch.session import Order, Session
 from visualize.watch.visit import VisitRun
 from visualize.what_if import view as what_if_view
@@ -133,17 +131,17 @@ class WatchPanel:
             shown = [self.inputs.fault, self.view, *self.charts.values()]
             running.failure(self._left, self.session, shown, queue=False, **PRIVATE)
             at_the_end(running, ENDED)
-            timing = running.success(
-                self._time,
+            timed = running.success(
+                timing.go_on,
                 self.session,
                 changing,
                 concurrency_limit=None,
                 trigger_mode="multiple",
                 **PRIVATE,
             )
-            timing.success(self._rest, *ended, **PRIVATE)
-            for end in (running.then, running.failure, timing.then):
-                end(self._card, self.session, self.visit, queue=False, **PRIVATE)
+            timed.success(self._rest, *ended, **PRIVATE)
+            for end in (running.then, running.failure, timed.then):
+                end(visit.card_of, self.session, self.visit, queue=False, **PRIVATE)
             runs.append(running)
         previewed = [self.view, self.details, *self.charts.values()]
         self.inputs.cards.choose_method(
@@ -248,14 +246,6 @@ class WatchPanel:
                 key=run.key,
             )
 
-    @staticmethod
-    def _card(session: Session) -> Any:
-        """Return the card of the run that has ended."""
-        trace, order = session.trace, session.last_order
-        if trace is None or order is None or not trace.steps:
-            return gr.skip()
-        return visit.card(VisitRun(trace, session.baseline, session.speedup, order.run))
-
     def _generate(
         self,
         request: gr.Request,
@@ -273,7 +263,7 @@ class WatchPanel:
                 memory = partial(session.memory, order.task) if learning else None
                 job = RunJob(order.task, compare=True, find_memory=memory)
                 updates = self.runner.submit(job, pair=order.pair, visitor=visitor_id(request))
-                yield from self._stream(updates, session, order)
+                yield from timing.stream(updates, session, order)
         except gr.Error as error:
             session.fail(str(error.message))
             raise
@@ -293,58 +283,6 @@ class WatchPanel:
         task = _again(session.last_order.task, sent(event, "act"))
         run = {"chat": task.chat}
         return merged(methods.get(task.method), task.hyperparameters.model_dump(), run)
-
-    @staticmethod
-    def _stream(
-        updates: Generator[Update, None, None], session: Session, order: Order
-    ) -> Iterator[Any]:
-        """Yield the outputs after each update.
-
-        An output that did not change is yielded again: the difference that Gradio sends is empty.
-        """
-        view: View = {}
-        drawn: dict[str, Any] = {}
-        for update in updates:
-            session.take(update, order)
-            if isinstance(update, Waiting):
-                view = {"run": f"{update.name} waits", "waiting": update.status}
-            elif isinstance(update, RunUpdate):
-                view, drawn = update.view, drawn | _chart_views(update)
-            if isinstance(update, Written):
-                session.timing = updates  # `_time` goes on with them
-            yield _changing(view, drawn)
-            if isinstance(update, Written):
-                return
-
-    @staticmethod
-    def _time(session: Session) -> Iterator[Any]:
-        """Go on with the timing of the run that is shown, until a visitor asks for another one."""
-        updates, order = session.timing, session.order
-        if updates is None or order is None or session.trace is None:
-            return
-        complete = views.status_of(Summary(session.trace))
-        view: View = {"run": order.run, "done": True}
-        drawn: dict[str, Any] = {}
-        waits = f"{complete}. The timing waits for the runs of others …"
-        status = f"{complete}. Timing it …"
-        try:
-            for update in updates:
-                if session.timing is not updates:
-                    return
-                session.take(update, order)
-                if isinstance(update, RunUpdate):
-                    view, drawn = update.view, drawn | _chart_views(update)
-                    status = view["status"]
-                now = waits if isinstance(update, Waiting) else status
-                timing = {"timing": not isinstance(update, Finished)}
-                yield _changing(view | timing | {"status": now}, drawn)
-                view = view | {"again": None}  # once is enough
-        except Exception as error:
-            reason = str(error) if isinstance(error, OuroborosError) else describe(error)
-            status = f"{complete}. The timing failed: {reason}"
-            yield _changing(view | {"timing": False, "status": status}, drawn)
-        finally:  # also when the visitor leaves; the session is kept
-            updates.close()
 
     @staticmethod
     def _rest(drawn: dict[str, Any] | None, session: Session) -> list[Any]:
@@ -511,69 +449,3 @@ def _after_beginning(failed: bool, trace: Trace) -> str:
         return f"{ending} before the first token."
     rest = "What was written stays." if failed else "There is no plain run to compare with."
     return f"{ending} after {views.status_of(Summary(trace))}. {rest}"
-
-
-def _chart_views(update: RunUpdate) -> dict[str, Any]:
-    """Return the values of the charts that an update changes, by their ids."""
-    seq, run = time.time_ns(), update.view["run"]
-    return {
-        name: {"seq": seq, "run": run, "figure": figure} for name, figure in update.charts.items()
-    }
-
-
-def _changing(view: View, drawn: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the outputs that change while a run is under way, in the order of `_wire`."""
-    return view, drawn or gr.skip()
-
-
-def add_endpoint(runner: Runner) -> None:
-    """Add the endpoint /generate, for programs."""
-
-    def generate(
-        prompt: str,
-        method: str = methods.DEFAULT,
-        knobs: dict = {},  # type: ignore[type-arg]  # noqa: B006 - gradio reads the default, nobody changes it
-        chat: bool = True,
-        max_new_tokens: int = 128,
-        temperature: float = 0.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        compare: bool = True,
-        acceptance: str = rules.DEFAULT,
-        prediction: str = "",
-        record: bool = False,
-        pair: str = "",
-        request: gr.Request | None = None,
-    ) -> Iterator[dict[str, Any]]:
-        """Continue a prompt. Values arrive while it runs; the last one contains the trace.
-
-        Each value is {text, done}. The last adds tokens_per_second; speedup over plain decoding,
-        measured: the median of the rounds in speedups (null and empty without compare);
-        identical (to plain decoding; null under a rule that does not repeat its text);
-        difference (where, and whether rounding explains it); and trace, one JSON object with
-        `steps`.
-        """
-        values = {
-            "prompt": prompt,
-            "method": method,
-            "knobs": knobs,
-            "chat": chat,
-            "max_new_tokens": max_new_tokens,
-            "prediction": prediction,
-            "record": record,
-            "compare": compare,
-            "pair": pair,
-        }
-        sampling = {
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "seed": seed,
-            "acceptance": acceptance,
-        }
-        with errors_on_page():
-            yield from endpoint.answers(runner, values, sampling, visitor_id(request))
-
-    # One computes at a time all the same: see `Runner.submit`.
-    gr.api(generate, api_name="generate", concurrency_limit=None)

@@ -12,10 +12,12 @@ from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Trace
 from visualize.kit import labels
+from visualize.kit.events import unchanged
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import markup
 from visualize.run.strip import strip
 from visualize.run.view import View, legend
+from visualize.watch.session import Session
 
 VISIT_VIEW = markup("watch/visit_view", "show_run", "compare_runs")
 MOST_ROUNDS = 16
@@ -61,6 +63,14 @@ def card(run: VisitRun) -> View:
         "strip": strip(trace),
         "run": {"file": trace.to_json(baseline), "each": each, "key": key},
     }
+
+
+def card_of(session: Session) -> Any:
+    """Return the card of the run that has ended."""
+    trace, order = session.trace, session.last_order
+    if trace is None or order is None or not trace.steps:
+        return unchanged()
+    return card(VisitRun(trace, session.baseline, session.speedup, order.run))
 
 
 def read(run: Any) -> VisitRun:

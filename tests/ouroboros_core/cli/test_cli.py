@@ -90,6 +90,36 @@ def test_a_process_ends_with_the_exit_code_and_says_why() -> None:
     assert result.stderr == "error: gamma must be auto, or between 1 and 32, got 99\n"
 
 
+FIRST_LINE = """
+import sys
+from ouroboros_core.cli import main
+
+class Notes:
+    encoding, isatty, flush = "utf-8", lambda self: False, lambda self: None
+
+    def write(self, text):
+        print(text.strip(), "torch" in sys.modules)
+        raise SystemExit
+
+sys.stderr = Notes()
+main(["generate", "--prompt", "x", "--target", "a/target", "--draft", "a/draft"])
+"""
+
+
+def test_what_is_loaded_is_said_before_anything_slow_is_imported() -> None:
+    answer = finished([sys.executable, "-c", FIRST_LINE])
+    assert answer.stdout == "Loading a/target, a/draft … False\n", answer.stderr
+
+
+@pytest.mark.parametrize(("rank", "lines"), [("0", 2), ("1", 1)])
+def test_only_the_first_process_says_what_it_loads(
+    ouroboros: Ask, monkeypatch: pytest.MonkeyPatch, rank: str, lines: int
+) -> None:
+    monkeypatch.setenv("RANK", rank)
+    answer = ouroboros("generate", "--prompt", "x", "--target", "./nowhere")
+    assert len(answer.stderr.splitlines()) == lines, answer.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

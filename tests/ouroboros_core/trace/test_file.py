@@ -30,6 +30,7 @@ from tests import tiny
 from tests.traces import make_trace, typed_trace
 from visualize.run import diagnosis, export, figures
 from visualize.run import view as views
+from visualize.run.first_figures import acceptance_length, tokens_against_time
 
 HOSTILE = "<img src=x onerror=alert(1)>${alert(1)}{{7*7}}</script><script>`=1+1`\u2028\u202e\x00'\"&amp;\r\n"
 RULES = {
@@ -90,9 +91,9 @@ def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
     rows = list(csv.reader(io.StringIO(export.to_csv(trace, baseline))))[1:]
     assert [json.loads(row[2]) for row in rows] == list(trace.texts)
     if drawn:
-        results += [draw(trace.steps) for draw in (figures.acceptance_length, figures.choices)]
+        results += [draw(trace.steps) for draw in (acceptance_length, figures.choices)]
         results += [figures.pool_growth(trace.steps), figures.acceptance_by_position(trace)]
-        results += [figures.tokens_against_time(trace, baseline), figures.break_even(summary)]
+        results += [tokens_against_time(trace, baseline), figures.break_even(summary)]
         results += [figures.time_breakdown(trace, baseline)]
         if baseline is not None:
             results.append(figures.speedup_by_token(trace, baseline))

@@ -103,6 +103,19 @@ def test_a_chip_hides_its_row_and_the_slider_moves_b(page: Any) -> None:
     assert cells[0] in [lane for lane, *_ in rows(page)]
 
 
+def test_the_form_asks_for_what_is_shown_and_the_slider_names_its_row(page: Any) -> None:
+    """The oracle is the recorded comparison, of which no slider moves the only setting."""
+    assert page.locator(".ouro-compare-tokens").input_value() == "96"
+    lane = dict(page.eval_on_selector_all(".ouro-compare-row", PAIR))["B"]
+    assert page.locator(".ouro-compare-slide").inner_text().split() == [
+        "B",
+        "is",
+        *filled()["names"][lane].split(),
+    ]
+    page.evaluate("value => show(value)", compare_view.recorded_view())
+    assert not page.locator(".ouro-compare-slide").is_visible()
+
+
 def test_rows_arrive_one_by_one_and_the_plan_has_the_chosen_values(page: Any) -> None:
     value = filled()
     page.get_by_role("button", name="Measure here").click()

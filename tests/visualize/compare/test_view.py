@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.settings import AUTO
+from ouroboros_core.sweeps.grid import Axis, Grid
 from ouroboros_core.trace import metrics
+from ouroboros_core.what_if.draft_length import DraftLengths
 from visualize.compare import view as compare_view
 from visualize.compare.components import values
 from visualize.gallery import runs as gallery
@@ -30,6 +33,30 @@ def test_the_recorded_rows_have_the_seconds_and_speedups_of_the_gallery() -> Non
         middle = sorted(row["each"])[len(row["each"]) // 2]
         assert row["plain"] / seconds == pytest.approx(middle, rel=0.02)
     json.dumps(view, allow_nan=False)
+
+
+def test_where_one_draft_length_is_measured_the_others_are_predicted_from_its_run() -> None:
+    """The oracle is the prediction of the run; several measured ones need none."""
+    comparison, view = compare_view.recorded(), compare_view.recorded_view()
+    (row,) = comparison.rows
+    lengths = DraftLengths(*comparison.shown(1)[0])
+    hollow = [line for line in view["figure"]["data"] if line["name"] == "predicted"]
+    values = [int(text) for text in view["figure"]["layout"]["xaxis"]["ticktext"]]
+    for line, of in zip(hollow, ("tokens_per_pass", "cost", "speedup"), strict=True):
+        assert len(line["x"]) == len(values) - 1, "the measured one is measured"
+        for x, y in zip(line["x"], line["y"], strict=True):
+            known = lengths.of(values[x])
+            cost = known.tokens_per_pass / known.speedup
+            assert y == pytest.approx(cost if of == "cost" else getattr(known, of))
+    assert lengths.of(int(row.coordinates[0])).speedup == pytest.approx(row.speedup, rel=0.1)
+    assert view["theory"][-1] == compare_view.PREDICTED
+    grid = Grid("speculative", (Axis("gamma", (2, 4)),))
+    assert replace(comparison, plan=replace(comparison.plan, grid=grid)).predicted == {}
+
+
+def test_a_row_of_settings_names_its_method() -> None:
+    view = compare_view.recorded_view()
+    assert view["names"][1] == "Speculative decoding, draft length 4"
 
 
 def test_a_modelled_clock_has_a_time_for_each_step() -> None:

@@ -18,6 +18,7 @@ from tests import ROOT
 from tests.traces import DRAFT, plain_trace, typed_trace
 from visualize.kit.plots import PLAIN
 from visualize.run import figures
+from visualize.run.first_figures import tokens_against_time
 
 DECLARE = """
 import json
@@ -68,19 +69,8 @@ def test_a_chart_that_is_declared_is_drawn_and_has_its_place_in_watch() -> None:
     assert "declared-here" in texts["has"] and "declared-here" not in texts["short"]
 
 
-def test_charts_show_what_the_trace_says() -> None:
+def test_the_speedup_of_a_run_over_itself_is_one_at_every_token() -> None:
     trace = typed_trace()
-    data = figures.acceptance_length(trace.steps)["data"]
-    bars = {bar["name"]: list(bar["y"]) for bar in data if any(bar["y"])}
-    assert bars == {
-        "● draft model": [1, 1, 2],
-        "▲ corrected by target": [1, None, None],
-        "◆ accepted candidate suffix": [None, 1, None],
-        "★ bonus from target": [None, 1, None],
-    }, "no entry for a source that wrote nothing"
-    run, plain = figures.tokens_against_time(trace, trace)["data"]
-    assert list(run["y"]) == list(plain["y"]) == [0, 2, 5, 7]
-    assert list(run["x"]) == pytest.approx([0.5, 0.9, 1.1, 1.3])
     assert list(figures.speedup_by_token(trace, trace)["data"][0]["y"]) == pytest.approx([1.0] * 7)
     json.dumps(figures.speedup_by_token(trace, trace))
 
@@ -114,7 +104,7 @@ def test_charts_of_time_and_cost_have_no_colour_of_a_source() -> None:
     trace, plain = typed_trace(), plain_trace()
     colours = {look.colour for look in LOOKS.values()} - {PLAIN}
     drawn = [
-        figures.tokens_against_time(trace, plain),
+        tokens_against_time(trace, plain),
         figures.speedup_by_token(trace, plain),
         figures.acceptance_by_position(trace),
         figures.time_breakdown(trace, plain),
@@ -122,11 +112,3 @@ def test_charts_of_time_and_cost_have_no_colour_of_a_source() -> None:
     ]
     texts = json.dumps(drawn)
     assert {colour for colour in colours if colour in texts} == set()
-
-
-def test_the_charts_of_a_run_that_begins_have_a_place_for_every_source() -> None:
-    """The browser adds steps to them, see run/step_charts.js."""
-    begun = figures.begun_charts()
-    assert begun.keys() == figures.first_charts(Summary(typed_trace())).keys()
-    assert {bar["meta"]["look"] for bar in begun["acceptance"]["data"]} == set(LOOKS)
-    assert [len(line["x"]) for line in begun["time"]["data"]] == [0, 0]

@@ -67,7 +67,10 @@ def write(page: Any) -> dict[str, Any]:
     for number, step in enumerate(whole["steps"]):
         status = f"Step {number + 1}"
         part = {"run": "one", "seq": number + 1, "from": number, "steps": [step], "status": status}
-        assert show(page, part)["status"] == status, "the eye is told at once"
+        state = show(page, part)
+        assert state["status"] == status, "the eye is told at once"
+        assert state["counted"] == state["tokens"], "the legend counts the text at once"
+        assert state["note"].startswith(f"{status}:"), "the step is told at once"
     return whole
 
 

@@ -71,6 +71,39 @@ def test_its_tree_shows_the_whole_accepted_path(replay: Any) -> None:
     assert accepted == len(RUN.steps[longest_step(RUN)].path)
 
 
+@pytest.fixture
+def phone(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, offline=True)
+    page = context.new_page()
+    open_replay(page, tmp_path / "replay.html", RUN, gallery.baseline(NAME))
+    yield page
+    context.close()
+
+
+def test_on_a_phone_no_letter_leaves_its_box_and_no_labels_overlap(phone: Any) -> None:
+    press_bar(phone, longest_step(RUN))
+    nodes = phone.eval_on_selector_all(
+        ".ouro-tree .ouro-node",
+        """nodes => nodes.map(node => {
+          const [box, text] = ["rect", "text"].map(name => node.querySelector(name).getBBox());
+          return [node.textContent, text.x - box.x, box.x + box.width - text.x - text.width];
+        })""",
+    )
+    assert [words for words, before, behind in nodes if min(before, behind) < 3] == []
+    phone.locator(".ouro-curves").scroll_into_view_if_needed()
+    phone.wait_for_selector(".ouro-curves.js-plotly-plot:not([data-due])")
+    boxes = phone.eval_on_selector_all(
+        ".ouro-curves :is(.ytick text, .ytitle)",
+        """labels => labels.map(label => label.getBoundingClientRect())
+          .map(({ x, y, right, bottom }) => [x, y, right, bottom])""",
+    )
+    assert len(boxes) > 2
+    for n, (left, top, right, bottom) in enumerate(boxes):
+        for x, y, x_end, y_end in boxes[:n]:
+            apart = x >= right or x_end <= left or y >= bottom or y_end <= top
+            assert apart, "two labels of the chart overlap"
+
+
 def test_a_bar_previews_its_step_under_the_pointer_and_a_click_goes_there(replay: Any) -> None:
     press_bar(replay, 3)
     replay.mouse.move(*bar_at(replay, 9))

@@ -49,5 +49,5 @@ def test_the_recorded_runs_take_about_25_seconds() -> None:
         made = tours.tour(Summary(run, gallery.baseline(name)), views.piece_of(run))
         assert 18 <= made.length <= 28, name
         assert made.played(0) == 0 and made.played(1e9) == made.length
-        step = run.steps[tours.longest_step(run)]
-        assert len(step.tokens) == max(len(step.tokens) for step in run.steps)
+        lengths, longest = [len(step.tokens) for step in run.steps], tours.longest_step(run)
+        assert lengths[longest] >= tours.NEARLY * max(lengths) > max(lengths[:longest], default=0)

@@ -145,6 +145,18 @@ def test_the_caption_of_a_run_marks_what_is_not_the_pages_default() -> None:
     ]
 
 
+def test_the_title_of_the_curves_promises_a_speedup_only_where_there_is_one() -> None:
+    titles = {
+        name: views.caption(gallery.trace(name))["curves"]
+        for name in ("java-autoregressive", "java-union", "sampled-block")
+    }
+    assert titles == {
+        "java-autoregressive": "Tokens against time",
+        "java-union": "Speedup over greedy: tokens against time",
+        "sampled-block": "Speedup over plain decoding: tokens against time",
+    }
+
+
 def test_a_method_that_auto_switches_off_says_so_and_offers_to_be_shown() -> None:
     trace = gallery.trace("java-autoregressive")
     off = replace(trace, method="lookahead", hyperparameters={"window_size": AUTO})

@@ -10,6 +10,7 @@ import pytest
 
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.summary import Summary
+from tests.endless_runs import LONG_ANSWER
 from tests.visitor import (
     DONE,
     ask,
@@ -20,6 +21,7 @@ from tests.visitor import (
     generate,
     has,
     open_settings,
+    open_tab,
     point_at,
     set_count,
     set_number,
@@ -122,7 +124,16 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, 
     assert tabs.all_inner_texts()[:5] == ["Watch", "Compare", "Learn", "Play", "Lab"]
     view = ("sentence", "text", "legend", "bars")
     inside = ["#generate", "#method-cards", *(f"#token-view .ouro-{name}" for name in view)]
+    assert page.locator("#token-view .ouro-legend").evaluate(
+        "legend => legend.scrollWidth <= legend.clientWidth"
+    )
     if width == 1440:
+        assert page.locator("#token-view .ouro-text").evaluate(
+            """text => {
+              const step = text.querySelector("[data-stage]").getBoundingClientRect();
+              return text.scrollTop === 0 && step.bottom <= text.getBoundingClientRect().bottom;
+            }"""
+        ), "the beginning of the text and the step at rest are visible together"
         inside += ["#token-view .ouro-timeline", "#token-view .ouro-curves"]
     inside += [f".ouro-chip:not([hidden]) >> nth={n}" for n in range(len(EXAMPLES))]
     places = page.locator(".ouro-places > .tab-wrapper").bounding_box()
@@ -136,6 +147,27 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, 
         assert box["y"] >= 0 and box["y"] + box["height"] <= height, selector
         assert box["x"] >= 0 and box["x"] + box["width"] <= width, selector
     context.close()
+
+
+def test_at_200_percent_the_result_begins_on_the_first_screen(browser: Any, url: str) -> None:
+    """A laptop of 1440 to 900 pixels, enlarged twofold."""
+    page = browser.new_page(viewport={"width": 720, "height": 450})
+    page.goto(url)
+    page.wait_for_selector("#token-view .ouro-token")
+    page.locator("#generate").wait_for()
+    title = page.locator("#token-view .ouro-title").bounding_box()
+    assert (
+        title["y"] + title["height"]
+        < page.locator(".ouro-places > .tab-wrapper").bounding_box()["y"]
+    )
+    open_tab(page, "Learn")
+    starts = page.eval_on_selector_all(
+        ".ouro-field a span",
+        "names => names.map(name => [...name.getClientRects()].map(line => line.left))",
+    )
+    wrapped = [lines for lines in starts if len(lines) > 1]
+    assert wrapped and all(len(set(lines)) == 1 for lines in wrapped), "lines begin at one place"
+    page.close()
 
 
 def wait_for_title(page: Any, words: str) -> None:
@@ -205,6 +237,19 @@ def test_a_click_on_a_method_runs_the_prompt_in_the_box_and_changes_no_prompt(pa
     finish(page, before)
     assert page.locator("#token-view .ouro-asked").inner_text() == own
     assert page.locator("#prompt textarea").input_value() == own
+
+
+def test_a_method_clicked_during_a_run_says_when_it_runs(page: Any) -> None:
+    ask(page, LONG_ANSWER, 64)
+    before = ended(page)
+    page.click("#generate")
+    page.wait_for_selector('#token-view .ouro-run[data-done="false"] .ouro-token', timeout=180_000)
+    page.locator(".ouro-methods .ouro-method").nth(1).click()
+    note = page.locator(".ouro-method-note")
+    assert note.inner_text().startswith("Speculative decoding is chosen: press Generate when")
+    page.get_by_role("button", name="Stop", exact=True).locator("visible=true").click()
+    page.wait_for_function("before => window.ended > before", arg=before)
+    assert not note.is_visible()
 
 
 def test_a_method_clicked_under_a_prompt_of_ones_own_plays_no_recorded_run(page: Any) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from tests.visualize.jobs import make_task, run
 from visualize.server.runner import Runner
+from visualize.watch import timing
 from visualize.watch.job import Finished
 from visualize.watch.session import Order, Session
-from visualize.watch.tab import WatchPanel
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def complete(runner: Runner) -> Session:
     session, order = Session(), Order(make_task())
     session.place(order)
     updates = run(runner, order.task, compare=True)
-    views = [view for view, *_ in WatchPanel._stream(updates, session, order)]
+    views = [view for view, *_ in timing.stream(updates, session, order)]
     assert views[-1]["done"] and views[-1]["timing"], "the first event ends at the last token"
     assert sum(len(step["tokens"]) for view in views for step in view["steps"]) == 12
     return session
@@ -29,7 +29,7 @@ def complete(runner: Runner) -> Session:
 
 def test_the_timing_follows_in_an_event_of_its_own(complete: Session) -> None:
     untimed = complete.trace
-    views: list[dict[str, Any]] = [view for view, *_ in WatchPanel._time(complete)]
+    views: list[dict[str, Any]] = [view for view, *_ in timing.go_on(complete)]
     assert [view["timing"] for view in views] == [True] * (len(views) - 1) + [False]
     assert all(view["done"] and view["status"] for view in views)
     assert complete.speedup is not None and complete.order is None
@@ -39,15 +39,15 @@ def test_the_timing_follows_in_an_event_of_its_own(complete: Session) -> None:
 
 def test_a_visitor_who_leaves_ends_the_timing(runner: Runner, complete: Session) -> None:
     """The session lasts an hour. A ticket left in the queue would stop every later timing."""
-    timing = WatchPanel._time(complete)
-    next(timing)
-    timing.close()  # type: ignore[attr-defined]
+    timed = timing.go_on(complete)
+    next(timed)
+    timed.close()  # type: ignore[attr-defined]
     later = islice(run(runner, make_task(), compare=True), 200)
     assert any(isinstance(update, Finished) for update in later)
 
 
 def test_the_next_run_of_a_visitor_ends_the_timing_of_the_last_one(complete: Session) -> None:
-    timing = WatchPanel._time(complete)
-    next(timing)
+    timed = timing.go_on(complete)
+    next(timed)
     complete.place(Order(make_task(prompt="the mat")))
-    assert list(timing) == [] and complete.speedup is None
+    assert list(timed) == [] and complete.speedup is None
