@@ -109,8 +109,7 @@ def guessers() -> str:
         row = position[0].value if position else NOBODY
         row = ALL_OF_THESE if method["default"] else row
         row = TRANSFORMERS if method["id"].startswith("hf_") else row
-        name = f"[{method['name']}](methods/{method['id']}.md)"
-        rows[row].append(f"{name} `{method['id']}`")
+        rows[row].append(f"[`{method['id']}`](methods/{method['id']}.md)")
     lines = [f"| {row} | {', '.join(names)} |" for row, names in rows.items()]
     return "\n".join(("| who guesses | methods |", "|---|---|", *lines)) + "\n"
 
@@ -134,8 +133,7 @@ def facts_of(method: dict[str, Any]) -> str:
     needs = ", ".join(method["needs"]) or "nothing but the target model"
     name = f"`{method['id']}`" + (" (the default method)" if method["default"] else "")
     source = source if method["paper"] else "this project"
-    code = f"`ouroboros_core/methods/{method['id']}.py`"
-    return _filled(f"{name}. Needs: {needs}. Source: {source}. Code: {code}.") + "\n"
+    return _filled(f"{name}. Needs: {needs}. Source: {source}.") + "\n"
 
 
 def settings_of(method: dict[str, Any]) -> str:
@@ -267,6 +265,32 @@ def unnamed() -> str:
     named = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\|.*$", text, re.MULTILINE))))
     ids = ", ".join(f"`{method}`" for method in methods.available() if method not in named)
     return f"No row for {ids}.\n"
+
+
+def lossless_modes() -> str:
+    """Return which modes of transformers keep the target's distribution when they sample."""
+    file = ROOT / "assets" / "hf_lossless.json"
+    result = json.loads(file.read_text(encoding="utf-8"))
+    lines = ["| mode | p | difference |", "|---|---|---|"]
+    for name, mode in result["modes"].items():
+        verdict = "found" if mode["p"] < 1e-4 else "not found"
+        chance = "< 0.0001" if verdict == "found" else f"{mode['p']:.2g}"
+        lines.append(f"| {name} | {chance} | {verdict} |")
+    numbers = {mode["samples"] for mode in result["modes"].values()}
+    below = (
+        f"transformers {result['transformers']}, {max(numbers)} texts of {result['length']} tokens "
+        f"each, {result['tokens']} tokens in the vocabulary, commit {result['commit']} "
+        "(`python -m scripts.measure lossless_modes`)."
+    )
+    for name, example in result["counterexamples"].items():
+        keys = ("p", "told", "true", "text")
+        numbers = {key: ", ".join(map(str, example[key])) for key in keys}
+        below += (
+            f"\n\nSmallest counterexample of {name}: with p = ({numbers['p']}) and a draft "
+            f"drawn by ({numbers['true']}), the rule is told q = ({numbers['told']}), and the text "
+            f"gets ({numbers['text']})."
+        )
+    return "\n".join(lines) + f"\n\n{below}\n"
 
 
 def commands() -> str:
@@ -472,12 +496,12 @@ def nav() -> str:
 
 
 def questions() -> str:
-    """Return the questions at the end of Learn, their answers and the stops that give them."""
-    lines = ["| | question | answer | where |", "|---:|---|---|---|"]
+    """Return the questions at the end of Learn, and the stops that answer them."""
+    lines = ["| | question | answer |", "|---:|---|---|"]
     for number, question in enumerate(lessons.questions(), 1):
         title = lessons.chapters()[question["chapter"]]["title"]
         stop = f"*{title}*, stop {question['stop'] + 1}"
-        cells = (str(number), question["words"], question["answer"], stop)
+        cells = (str(number), question["words"], stop)
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -494,6 +518,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "pairs": measured_tables.pairs_section,
     },
     "docs/field.md": {"unnamed": unnamed},
+    "docs/transformers.md": {"lossless": lossless_modes},
     "docs/training.md": {"drafts": drafts_section},
     "docs/command-line.md": {"commands": commands},
     "docs/python-api.md": {"names": names},

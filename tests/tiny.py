@@ -33,7 +33,7 @@ from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.methods.parts.base import Method, Resources
 from ouroboros_core.methods.parts.needs import ASSISTED, HEAD_KINDS, Need
-from ouroboros_core.models import candidates
+from ouroboros_core.models import candidates, state_candidates
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.heads.recipes import EAGLE, RECIPES
 from ouroboros_core.models.self_draft import SelfDraft
@@ -73,8 +73,13 @@ EAGER_ONLY = ("gemma2",)
 SEEDS = (1, 2, 3)
 
 
+READING_STATES = {"hf_mtp", "hf_dflash"}
+
+
 def possible(architecture: str, method: str) -> bool:
     """Whether a method runs with an architecture at all."""
+    if method in READING_STATES:
+        return architecture in ("llama", "qwen3")
     return method != "hf_early_exit" or architecture not in WHOLE
 
 
@@ -297,7 +302,47 @@ def candidate_generators(models: tuple[CausalLM, CausalLM]) -> dict[str, Any]:
     """transformers' own candidate generators for one run."""
     target, draft = models
     found: dict[str, Any] = Pair(target, draft, letters(), frozenset()).candidate_generators
+    if possible(target.name, "hf_mtp"):
+        layers = mtp_layers(target.model)
+        found["mtp"] = state_candidates.mtp(target, lambda: layers)
+        found["dflash"] = state_candidates.dflash(target, block_drafter(target.dtype), "block")
     return {**found, "candidates": candidates.anybodys(copying(), target.device)}
+
+
+@cache
+def with_mtp(model: PreTrainedModel, count: int = 1) -> PreTrainedModel:
+    """A copy of a target whose configuration names MTP layers."""
+    model = copy.deepcopy(model)
+    model.config.num_mtp_layers = count
+    if getattr(model.config, "layer_types", None):
+        model.config.mtp_layer_types = ["full_attention"] * count
+    return model
+
+
+@cache
+def mtp_layers(model: PreTrainedModel, count: int = 1) -> Any:
+    """Random MTP layers of a target that mostly repeat its last guess."""
+    torch.manual_seed(4)
+    whole = with_mtp(model, count)
+    layers = state_candidates.MtpModel(whole, count).to(model.dtype).eval()
+    width = model.config.hidden_size
+    with torch.no_grad():
+        for layer in layers.layers:
+            layer.eh_proj.weight.copy_(torch.eye(width).repeat(1, 2))
+            for weight in layer.mtp_block.parameters():
+                weight.normal_(0, 0.1) if weight.dim() > 1 else weight.fill_(1)
+    return layers
+
+
+@cache
+def block_drafter(dtype: torch.dtype = torch.float64, block: int = 2) -> Any:
+    """A random DFlash drafter for targets of 32 features."""
+    sizes = {**_SIZES, "head_dim": 8, "sliding_window": 300, "block_size": block}
+    sizes |= {"mask_token_id": 30, "target_layer_ids": [0, 1], "attn_implementation": "sdpa"}
+    del sizes["vocab_size"]
+    torch.manual_seed(6)
+    config = transformers.AutoConfig.for_model("muse_glimmer_assistant", **sizes)
+    return transformers.AutoModel.from_config(config).to(dtype).eval()
 
 
 def drafters(model: CausalLM, kinds: Iterable[str]) -> dict[str, Any]:

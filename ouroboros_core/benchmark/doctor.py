@@ -247,6 +247,11 @@ def models(pair: Pair) -> Iterator[Finding]:
             why = f"it {foreign.differs}: hf_universal runs, other methods with a draft cannot"
             yield Finding("models", role, "ok", f"{foreign.name}, of another tokenizer", why)
             continue
+        if role == "draft" and pair.block_draft is not None:
+            fact = f"{pair.block_draft.name}, a DFlash drafter"
+            why = "hf_dflash runs, other methods with a draft cannot"
+            yield Finding("models", role, "ok", fact, why)
+            continue
         if model is None:
             yield Finding("models", role, "ok", "none", "methods that need it cannot run")
             continue

@@ -21,6 +21,7 @@ from ouroboros_core.loading.sharding import processes
 from ouroboros_core.loading.weights import load_model, load_tokenizer, short_name
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.passes import Engine
+from ouroboros_core.models.state_candidates import is_block_drafter
 
 SHARED = "shared with the target"
 OUTPUTS = "outputs.safetensors"
@@ -46,6 +47,15 @@ class ForeignDraft:
     name: str
     tokenizer: PreTrainedTokenizerBase
     differs: str
+
+
+@dataclass(frozen=True)
+class BlockDraft:
+    """A DFlash drafter: it reads the target's states, and has neither embeddings nor an output
+    layer of its own."""
+
+    model: PreTrainedModel
+    name: str
 
 
 @dataclass(frozen=True)
@@ -126,8 +136,9 @@ def load_draft(
     tokenizer: PreTrainedTokenizerBase,
     dtype: torch.dtype,
     device: torch.device,
-) -> CausalLM | ForeignDraft:
-    """Return the draft model, as a ForeignDraft if its tokenizer has a different vocabulary.
+) -> CausalLM | ForeignDraft | BlockDraft:
+    """Return the draft model, as a ForeignDraft if its tokenizer has a different vocabulary, or as
+    a BlockDraft.
 
     Raises VocabularyMismatch for a different vocabulary without a tokenizer, or with an output
     layer that was trimmed for a target.
@@ -148,6 +159,8 @@ def load_draft(
         model, shared = assemble_draft(folder, target.model, dtype), SharedVocabulary()
     else:
         model = load_model(name, dtype, device, None)
+        if is_block_drafter(model.config):
+            return BlockDraft(model, short_name(name))
         size, draft_tokenizer = vocabulary_size(model), None
         # Without tokenizer files, only the sizes of the vocabularies are compared.
         with contextlib.suppress(WeightsUnavailable):

@@ -32,6 +32,7 @@ from ouroboros_core.loading.chat_template import ChatTemplate
 from ouroboros_core.loading.check import check_tree_support, checked
 from ouroboros_core.loading.costs import costs_of
 from ouroboros_core.loading.drafts import (
+    BlockDraft,
     ForeignDraft,
     check_vocabulary,
     join_draft,
@@ -58,7 +59,7 @@ from ouroboros_core.loading.weights import (
     stop_tokens,
 )
 from ouroboros_core.lookup.corpus import Corpus
-from ouroboros_core.models import candidates
+from ouroboros_core.models import candidates, state_candidates
 from ouroboros_core.models.candidates import TransformersCandidates
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.compact import FAMILY
@@ -87,6 +88,7 @@ class Pair:
 
     heads  the heads that were trained for the target, by kind
     foreign_draft  instead of `draft`, a draft model with another vocabulary
+    block_draft    instead of `draft`, a DFlash drafter
     """
 
     target: CausalLM
@@ -98,11 +100,12 @@ class Pair:
     costs: Costs = TYPICAL
     heads: Mapping[str, HeadDrafter] = field(default_factory=dict)
     foreign_draft: ForeignDraft | None = None
+    block_draft: BlockDraft | None = None
 
     @property
     def draft_name(self) -> str | None:
-        """The name of the draft model, whatever its vocabulary."""
-        draft = self.draft or self.foreign_draft
+        """The name of the draft model of any kind."""
+        draft = self.draft or self.foreign_draft or self.block_draft
         return draft.name if draft else None
 
     @property
@@ -120,6 +123,8 @@ class Pair:
             said[0] += f" ({self.draft.differing_entries} entries of the vocabularies differ)"
         if self.foreign_draft is not None:
             said.insert(0, f"draft {self.foreign_draft.name} of another tokenizer (hf_universal)")
+        if self.block_draft is not None:
+            said.insert(0, f"DFlash drafter {self.block_draft.name} (hf_dflash)")
         return said
 
     def stops(self, *, chat: bool) -> frozenset[int]:
@@ -202,18 +207,31 @@ class Pair:
     def candidate_generators(self) -> dict[str, TransformersCandidates]:
         """transformers' own candidate generators for one run, by kind."""
         target, draft, foreign = self.target, self.draft, self.foreign_draft
-        words = self.tokenizer
-        found = {"prompt_lookup": candidates.lookup(target.device)}
+        generators = {"prompt_lookup": candidates.lookup(target.device)}
         if candidates.ends_early(target.model):
-            found["early_exit"] = candidates.early_exit(target.model, target.name)
+            generators["early_exit"] = candidates.early_exit(target.model, target.name)
+        if state_candidates.mtp_layers(target.model):
+            generators["mtp"] = state_candidates.mtp(target, lambda: self.mtp_layers)
+        if self.block_draft is not None:
+            model, name = self.block_draft.model, self.block_draft.name
+            generators["dflash"] = state_candidates.dflash(target, model, name)
         if draft is not None:
-            found["assisted"] = candidates.assisted(draft.model, draft.name)
-        if draft is not None and words is not None:
-            found["universal"] = candidates.universal(draft.model, draft.name, words, words)
-        if foreign is not None and words is not None:
-            mine = foreign.tokenizer
-            found["universal"] = candidates.universal(foreign.model, foreign.name, mine, words)
-        return found
+            generators["assisted"] = candidates.assisted(draft.model, draft.name)
+        translated = None
+        if foreign is not None:
+            translated = foreign.model, foreign.name, foreign.tokenizer, self.tokenizer
+        elif draft is not None:
+            translated = draft.model, draft.name, self.tokenizer, self.tokenizer
+        if translated is not None and self.tokenizer is not None:
+            generators["universal"] = candidates.universal(*translated)
+            size = target.vocabulary
+            generators["shared_tokens"] = candidates.shared_tokens(*translated, size)
+        return generators
+
+    @cached_property
+    def mtp_layers(self) -> state_candidates.MtpModel:
+        """Return the MTP layers in the target's files."""
+        return state_candidates.MtpModel.from_pretrained(self.target.model)
 
     @cached_property
     def generation_config(self) -> dict[str, bool | int | float | str]:
@@ -348,15 +366,21 @@ def load_pair(
     if draft is None and target is None and embedded.draft_folder().exists():
         draft = str(embedded.draft_folder())
     small = None if draft in (None, "none") else load_draft(str(draft), big, tokenizer, kind, where)
-    foreign = small if isinstance(small, ForeignDraft) else None
-    small = small if isinstance(small, CausalLM) else None
+    drafts = _drafts(small)
     heads = load_heads(choose_folders(head, shipped=target is None), big)
     if corpus is None and target is None and embedded.corpus_file().exists():
         corpus = str(embedded.corpus_file())
     texts = None if corpus in (None, "none") else _load_corpus(str(corpus), big, tokenizer)
     stops = stop_tokens(big.model, tokenizer)
-    pair = Pair(big, small, tokenizer, stops, quantize, texts, heads=heads, foreign_draft=foreign)
+    pair = Pair(big, None, tokenizer, stops, quantize, texts, heads=heads)
+    pair = replace(pair, **drafts)
     return _timed(pair) if checks else pair
+
+
+def _drafts(draft: CausalLM | ForeignDraft | BlockDraft | None) -> dict[str, Any]:
+    """Return the fields of a pair for a draft; those of the other kinds are None."""
+    kinds = {"draft": CausalLM, "foreign_draft": ForeignDraft, "block_draft": BlockDraft}
+    return {name: draft if isinstance(draft, kind) else None for name, kind in kinds.items()}
 
 
 def _computed(target: CausalLM, passes: Passes) -> CausalLM:
@@ -395,12 +419,10 @@ def with_draft(pair: Pair, name: str) -> Pair:
     """
     if name == (pair.draft_name or "none"):
         return pair
-    small: CausalLM | ForeignDraft | None = None
+    small: CausalLM | ForeignDraft | BlockDraft | None = None
     if name != "none":
         small = load_draft(name, pair.target, pair.tokenizer, pair.target.dtype, pair.target.device)
-    foreign = small if isinstance(small, ForeignDraft) else None
-    draft = small if isinstance(small, CausalLM) else None
-    return _timed(replace(pair, draft=draft, foreign_draft=foreign))
+    return _timed(replace(pair, **_drafts(small)))
 
 
 def load_target(

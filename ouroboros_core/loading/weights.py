@@ -13,6 +13,7 @@ import torch
 import transformers
 from transformers import (
     AutoConfig,
+    AutoModel,
     AutoModelForCausalLM,
     AutoModelForImageTextToText,
     AutoTokenizer,
@@ -23,6 +24,7 @@ from transformers.utils import cached_file
 
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, WeightsUnavailable
 from ouroboros_core.loading.sharding import SPLIT, split_plan, spread
+from ouroboros_core.models.state_candidates import is_block_drafter
 
 Quantize = Literal["8bit", "4bit"]
 
@@ -120,13 +122,15 @@ def load_model(
 
 def _auto_class(name: str) -> Any:
     """Return the auto class of transformers for a causal language model, or for the text part of a
-    model of pictures and text. Raises UnsupportedModel for others."""
+    model of pictures and text, or for a DFlash drafter. Raises UnsupportedModel for others."""
     config = AutoConfig.from_pretrained(**_source(name), trust_remote_code=False)
     if type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
         return AutoModelForCausalLM
     readers = transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
     if type(config) in readers and not config.is_encoder_decoder:
         return AutoModelForImageTextToText
+    if is_block_drafter(config):
+        return AutoModel
     raise UnsupportedModel(
         f"{name} is a model of the type {config.model_type}, which is not a causal language model "
         "in transformers: name a decoder-only model, such as Llama, Qwen3 or Gemma"

@@ -16,7 +16,7 @@ class HfCandidates(Assisted):
     name = "Any candidate generator of transformers"
     paper = "https://huggingface.co/docs/transformers/assisted_decoding"
     summary = "What a CandidateGenerator of your own proposes; given in Python."
-    order = 204
+    order = 207
     on_map = (Guesser.DRAFT_MODEL, Shape.CHAIN)
     needs = frozenset({Need.CANDIDATES})
     kind = "candidates"

@@ -19,6 +19,7 @@ class HfEarlyExit(Assisted):
     paper = "https://arxiv.org/abs/2404.16710"
     summary = "What generate(assistant_early_exit=...) proposes, by transformers' own code."
     order = 202
+    superseded = "It needs a model trained for it; draft_verify skips layers of any model."
     on_map = (Guesser.TARGET, Shape.CHAIN)
     needs = frozenset({Need.EARLY_EXIT})
     kind = "early_exit"

@@ -21,6 +21,7 @@ class HfPromptLookup(Assisted):
     paper = "https://github.com/apoorvumang/prompt-lookup-decoding"
     summary = "What generate(prompt_lookup_num_tokens=...) proposes, by transformers' own code."
     order = 201
+    superseded = "prompt_lookup copies in the same way, and suffix copies more."
     on_map = (Guesser.TEXT, Shape.CHAIN)
     needs = frozenset({Need.GENERATE})
     kind, source = "prompt_lookup", Source.COPY

@@ -1,6 +1,6 @@
 """Candidate generators as a method uses them: transformers' generators (assisted generation, also
 with another tokenizer, prompt lookup, early exit) and a user's. The code that runs is theirs; only
-the check of the candidates is ours.
+the check of the candidates is ours. `state_candidates` has those that read the target's states.
 
 Candidates are always written greedily. If a generator fails, or if its model has no row or position
 for a token, it gives no candidates: a plain step, which is counted.
@@ -18,11 +18,17 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.generation.candidate_generator import (
+    AssistantToTargetTranslator,
     AssistedCandidateGenerator,
     AssistedCandidateGeneratorDifferentTokenizers,
     CandidateGenerator,
     EarlyExitCandidateGenerator,
     PromptLookupCandidateGenerator,
+    UniversalSpeculativeDecodingGenerator,
+)
+from transformers.generation.logits_process import (
+    LogitsProcessorList,
+    SuppressTokensLogitsProcessor,
 )
 from transformers.utils import logging
 
@@ -64,11 +70,12 @@ def check_readable(model: PreTrainedModel, ids: torch.Tensor) -> int:
     return positions - count + 1
 
 
-class _Translating(AssistedCandidateGeneratorDifferentTokenizers):  # type: ignore[misc]
-    """transformers' generator, with a check that the draft model can read the text."""
+class _Readable:
+    """A check that the draft model can read the text, before transformers' generator of another
+    tokenizer."""
 
     def _prepare_assistant_input_ids(self, input_ids: torch.Tensor) -> tuple[torch.Tensor, int]:
-        ids, removed = super()._prepare_assistant_input_ids(input_ids)
+        ids, removed = super()._prepare_assistant_input_ids(input_ids)  # type: ignore[misc]
         self.room = check_readable(self.assistant_model, ids)
         return ids, removed
 
@@ -76,8 +83,18 @@ class _Translating(AssistedCandidateGeneratorDifferentTokenizers):  # type: igno
         self, input_ids: torch.Tensor, min_new_tokens: int, max_new_tokens: int
     ) -> dict[str, Any]:
         counts = min(min_new_tokens, self.room), min(max_new_tokens, self.room)
-        arguments: dict[str, Any] = super()._prepare_generation_args(input_ids, *counts)
+        arguments: dict[str, Any] = super()._prepare_generation_args(  # type: ignore[misc]
+            input_ids, *counts
+        )
         return arguments
+
+
+class _Translating(_Readable, AssistedCandidateGeneratorDifferentTokenizers):  # type: ignore[misc]
+    """The draft model's text, translated."""
+
+
+class _SharedTokens(_Readable, UniversalSpeculativeDecodingGenerator):  # type: ignore[misc]
+    """The draft model's tokens that are also the target's."""
 
 
 class TransformersCandidates:
@@ -150,6 +167,12 @@ class TransformersCandidates:
             self._generator, self._reads = self._begin(text), True
         with _at_most(self._generator, room):
             written, logits = self._generator.get_candidates(ids)
+        return self._with_shares(text, written, logits)
+
+    def _with_shares(
+        self, text: Sequence[int], written: torch.Tensor, logits: torch.Tensor | None
+    ) -> list[tuple[int, float | None]]:
+        """Return the tokens written after the text, each with its share."""
         tokens: list[int] = written[0, len(text) :].tolist()
         if logits is None:
             return [(token, None) for token in tokens]
@@ -183,7 +206,8 @@ class TransformersCandidates:
     def _counted(self) -> Iterator[None]:
         def count(_: Any, __: Any, arguments: dict[str, Any], output: Any) -> None:
             self.passes += 1
-            self.rows += 1 if self._reads else int(arguments["input_ids"].shape[-1])
+            read = self._reads or arguments.get("input_ids") is None
+            self.rows += 1 if read else int(arguments["input_ids"].shape[-1])
             self._reads = False
 
         if self._model is None:
@@ -283,6 +307,38 @@ def universal(
         return _scheduled(translating, **settings)
 
     device = model.get_input_embeddings().weight.device
+    generator = TransformersCandidates(name, make, device, model)
+    generator.translates = True
+    return generator
+
+
+def shared_tokens(
+    model: PreTrainedModel,
+    name: str,
+    tokenizer: PreTrainedTokenizerBase,
+    target_tokenizer: PreTrainedTokenizerBase,
+    vocabulary: int,
+) -> TransformersCandidates:
+    """The generator that `generate` uses for a draft model of another tokenizer if it samples
+    (token-level intersection, TLI). The output layer of the draft model is not pruned in place;
+    instead tokens that the target does not have are suppressed.
+
+    vocabulary: the target's number of token ids
+    """
+    device = model.get_input_embeddings().weight.device
+    words = AssistantToTargetTranslator(target_tokenizer, tokenizer, vocabulary, model)
+    shared = set(words.target_to_assistant_input_ids.values())
+    # Rows that pad the output layer are in no vocabulary, and transformers leaves them possible.
+    rows = model.get_output_embeddings().weight.shape[0]
+    ruled_out = [token for token in range(rows) if token not in shared]
+    processors = [SuppressTokensLogitsProcessor(ruled_out, device)] if ruled_out else []
+    words.logits_processors = LogitsProcessorList(processors)
+
+    def make(ids: torch.Tensor, config: Any, **settings: Any) -> Any:
+        inputs = {"attention_mask": torch.ones_like(ids)}
+        translating = _SharedTokens(ids, model, target_tokenizer, tokenizer, config, inputs, words)
+        return _scheduled(translating, **settings)
+
     generator = TransformersCandidates(name, make, device, model)
     generator.translates = True
     return generator

@@ -5,6 +5,7 @@ passes        the milliseconds of a forward pass of the embedded pair by rows
 ablation      what each piece of the adaptive policy earns
 draft_length  predicted speedups of draft lengths beside measured ones
 grammar       speedups where the text follows a JSON schema
+lossless_modes which modes of transformers keep the distribution when sampling
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-NAMES = ("steps", "passes", "ablation", "draft_length", "grammar")
+NAMES = ("steps", "passes", "ablation", "draft_length", "grammar", "lossless_modes")
 
 
 def main() -> None:

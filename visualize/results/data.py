@@ -25,7 +25,7 @@ from ouroboros_core.methods.parts.needs import HEAD_KINDS, Need
 
 UNION = "union"
 HEADS = HEAD_KINDS.keys()
-DRAFTS = {Need.DRAFT_MODEL, Need.HF_DRAFT, Need.TRANSLATED}
+DRAFTS = {Need.DRAFT_MODEL, Need.HF_DRAFT, Need.TRANSLATED, Need.SHARED_TOKENS, Need.BLOCK_DRAFT}
 LONG = re.compile(r" (?:(?:speculative|assisted) )?(?:decoding|drafting)$| of all sources$")
 """Endings of many methods' names that a short name omits."""
 

@@ -21,11 +21,12 @@ FAMILIES = {
 
 def families() -> list[dict[str, Any]]:
     """Return the families with their methods, the simplest first; without a method that a file
-    cannot provide for."""
+    cannot provide for. A superseded method has the reason, and comes under "More"."""
     by_family: dict[Any, list[dict[str, str]]] = {family: [] for family in FAMILIES}
     for kind in methods.available().values():
         if Need.CANDIDATES not in kind.needs:
             method = {"id": kind.id, "name": kind.name, "line": kind.summary}
+            method["superseded"] = kind.superseded
             by_family[_family(kind)].append(method)
     return [
         {"title": title, "line": line, "methods": by_family[family]}

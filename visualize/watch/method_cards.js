@@ -69,7 +69,11 @@ export function mount(element, props, watch, trigger) {
   function check() {
     const { method } = inputs.state;
     for (const [id, card] of cards) card.setAttribute("aria-checked", String(id === method));
-    for (const [id, entry] of entries) entry.setAttribute("aria-pressed", String(id === method));
+    for (const [id, entry] of entries) {
+      entry.setAttribute("aria-pressed", String(id === method));
+      const more = entry.closest("details");
+      if (more && id === method) more.open = true;
+    }
     name = cards.has(method) ? "" : inputs.methods.get(method)?.name || "";
     all.setAttribute("aria-pressed", String(Boolean(name)));
     all.querySelector("b").textContent = name || "All methods";
@@ -81,6 +85,8 @@ export function mount(element, props, watch, trigger) {
   function hide() {
     const { lacking } = JSON.parse(props.value);
     for (const [id, entry] of entries) entry.hidden = id in lacking;
+    for (const more of element.querySelectorAll("details"))
+      more.hidden = !more.querySelector("button:not([hidden])");
   }
 
   group.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
@@ -98,12 +104,15 @@ export function mount(element, props, watch, trigger) {
   for (const { title, line, methods } of props.families) {
     const family = make("section", "ouro-family");
     family.append(make("h3", "", title), make("p", "ouro-note", line));
+    const more = /** @type {HTMLDetailsElement} */ (make("details"));
+    more.append(make("summary", "ouro-note", "More"));
     for (const method of methods) {
       const entry = button(method);
-      entry.title = method.line;
+      entry.title = method.superseded || method.line;
       entries.set(method.id, entry);
-      family.append(entry);
+      (method.superseded ? more : family).append(entry);
     }
+    if (more.children.length > 1) family.append(more);
     element.querySelector(".ouro-families").append(family);
   }
   group.append(...order);

@@ -33,6 +33,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.integrations.transformers.call import padding_of, refuse, stopping_at
 from ouroboros_core.integrations.transformers.run import Output, Request
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.models.state_candidates import is_block_drafter
 
 WITHHELD = ("assistant_model", "streamer", "tokenizer", "assistant_tokenizer")
 """Arguments that `generate` takes but does not pass to `custom_generate`."""
@@ -63,7 +64,8 @@ def generate(
 
     method               one of `methods.available()`, also with its preset, "lookahead[published]".
                          The default is "hf_candidates" with a candidate generator, "hf_universal"
-                         with an assistant tokenizer, else "union"
+                         with an assistant tokenizer, "hf_dflash" with a DFlash drafter, else
+                         "union"
     settings             settings of the method by name
     trace                return a trace with the probabilities at every token; needs `tokenizer` and
                          `return_dict_in_generate=True`
@@ -101,7 +103,7 @@ def generate(
             raise InvalidInput(
                 "synced_gpus is not possible here: each process needs the whole model"
             )
-        chosen = _chosen(method, candidate_generator, helpers["assistant_tokenizer"])
+        chosen = _chosen(method, candidate_generator, helpers)
         refuse(model, input_ids, generation_config, helpers["assistant_model"], model_kwargs)
         request = Request(
             model,
@@ -147,11 +149,15 @@ def _streamed(helpers: dict[str, Any]) -> Iterator[None]:
 
 
 def _chosen(
-    method: str | None, generator: CandidateGenerator | None, words: PreTrainedTokenizerBase | None
+    method: str | None, generator: CandidateGenerator | None, helpers: Mapping[str, Any]
 ) -> str:
     """Return the method; raises InvalidInput for a candidate generator that it does not use."""
     if generator is None:
-        return method or ("hf_universal" if words is not None else methods.DEFAULT)
+        draft = helpers["assistant_model"]
+        if draft is not None and is_block_drafter(draft.config):
+            return method or "hf_dflash"
+        foreign = helpers["assistant_tokenizer"] is not None
+        return method or ("hf_universal" if foreign else methods.DEFAULT)
     kind = methods.get((method or "hf_candidates").partition("[")[0])
     if Need.CANDIDATES not in kind.needs:
         raise InvalidInput(

@@ -31,6 +31,7 @@ from ouroboros_core.integrations.common import wrap
 from ouroboros_core.integrations.transformers.call import sampling_of
 from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.loading.drafts import (
+    BlockDraft,
     ForeignDraft,
     SharedVocabulary,
     refuse_draft,
@@ -45,6 +46,7 @@ from ouroboros_core.models import candidates
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.processed import ProcessedModel, for_vocabulary
 from ouroboros_core.models.rules import rules_of, stateless
+from ouroboros_core.models.state_candidates import is_block_drafter
 from ouroboros_core.sampling import Sampler
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
@@ -139,8 +141,10 @@ class Request:
         """Return the models with transformers' passes."""
         target = wrap(self.model, type(self.model).__name__)
         target.name = short_name(target.name)
-        draft = foreign = None
-        if self.assistant_model is not None:
+        draft = foreign = block = None
+        if self.assistant_model is not None and is_block_drafter(self.assistant_model.config):
+            block = BlockDraft(self.assistant_model, self._draft_name(self.assistant_model))
+        elif self.assistant_model is not None:
             name, shared = self._draft_name(self.assistant_model), self._shared(target)
             if shared.differs and self.assistant_tokenizer is not None:
                 words = self.assistant_tokenizer
@@ -151,7 +155,8 @@ class Request:
                 draft.name, draft.drafts = name, True
         eos: Any = self.config._eos_token_tensor
         stops = frozenset() if eos is None else frozenset(eos.flatten().tolist())
-        return Pair(target, draft, self.tokenizer, stops, foreign_draft=foreign)
+        drafts: dict[str, Any] = {"foreign_draft": foreign, "block_draft": block}
+        return Pair(target, draft, self.tokenizer, stops, **drafts)
 
     def _draft_name(self, model: PreTrainedModel) -> str:
         return short_name(str(model.name_or_path or type(model).__name__))

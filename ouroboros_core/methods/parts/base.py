@@ -394,6 +394,9 @@ class Method(ABC):
     summary: ClassVar[str]
     order: ClassVar[int] = 100
     """Rank in lists of methods, the simplest first."""
+    superseded: ClassVar[str] = ""
+    """Why nobody would choose it today, as a sentence; the page lists it under "More". Empty for a
+    method that somebody would choose, or that teaches something."""
     on_map: ClassVar[tuple[Guesser, Shape] | None] = None
     """Position on the map of the field; None: not on it."""
     needs: ClassVar[frozenset[Need]] = frozenset()

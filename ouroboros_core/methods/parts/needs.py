@@ -21,6 +21,9 @@ class Need(StrEnum):
     HF_DRAFT = "draft model in transformers"
     EARLY_EXIT = "target that transformers can end early"
     TRANSLATED = "draft model of any tokenizer"
+    SHARED_TOKENS = "draft model with some of the target's tokens"
+    MTP = "target with MTP layers in its files"
+    BLOCK_DRAFT = "DFlash drafter of the target"
     CANDIDATES = "candidate generator"
 
     @property
@@ -38,6 +41,8 @@ class Need(StrEnum):
 
 _FLAGS = {
     **dict.fromkeys((Need.DRAFT_MODEL, Need.HF_DRAFT, Need.TRANSLATED), "--draft"),
+    **dict.fromkeys((Need.SHARED_TOKENS, Need.BLOCK_DRAFT), "--draft"),
+    Need.MTP: "--target",
     **dict.fromkeys((Need.EAGLE, Need.MEDUSA, Need.GLIDE, Need.PARALLEL), "--head"),
     **dict.fromkeys((Need.SELF_DRAFT, Need.GENERATE, Need.EARLY_EXIT), "--target"),
     Need.CORPUS: "--corpus",
@@ -57,6 +62,9 @@ REMEDIES = {
     Need.HF_DRAFT: "name one with --draft",
     Need.EARLY_EXIT: "name one with --target, such as Llama, Qwen, Mistral, Gemma or Phi-3",
     Need.TRANSLATED: "name one with --draft",
+    Need.SHARED_TOKENS: "name one with --draft",
+    Need.MTP: "name one with --target, such as DeepSeek-V3 or GLM-4.5",
+    Need.BLOCK_DRAFT: "name one with --draft",
     Need.CANDIDATES: "in Python, give ouroboros_core.generate one as candidate_generator",
 }
 """Remedies for a missing resource."""
@@ -74,6 +82,9 @@ ASSISTED = {
     Need.HF_DRAFT: "assisted",
     Need.EARLY_EXIT: "early_exit",
     Need.TRANSLATED: "universal",
+    Need.SHARED_TOKENS: "shared_tokens",
+    Need.MTP: "mtp",
+    Need.BLOCK_DRAFT: "dflash",
     Need.CANDIDATES: "candidates",
 }
 """The candidate generator of transformers that meets a need."""

@@ -37,10 +37,11 @@ ALONE = tuple(m.id for m in methods.available().values() if not m.proposes)
 ABLE = tuple(
     method.id
     for method in methods.available().values()
-    if Need.CANDIDATES not in method.needs
+    if not method.needs & {Need.CANDIDATES, Need.MTP, Need.BLOCK_DRAFT}
     and all(embedded.head_folder(HEAD_KINDS[n]).exists() for n in method.needs if n in HEAD_KINDS)
 )
-"""The methods that can run with what ships; candidate generators come from one's own script."""
+"""The methods that can run with what ships; candidate generators come from one's own script, and
+no MTP layers or DFlash drafter ships."""
 TEXTS = tuple(sorted((question.turns[0] for question in own_prompts()), key=len))
 """The short ones first: the oracle has no cache."""
 REPEAT = "Say three times: the cat sat on the mat, and the dog sat on the log."

@@ -170,6 +170,7 @@ SLOTS = 4_000
 NEVER_DRAWN = {
     *("ngram", "rest", "lookahead", "token_recycling", "sam", "medusa", "cape", "superposed"),
     *("hf_prompt_lookup", "hf_candidates", "hf_early_exit", "hf_universal"),
+    *("hf_mtp", "hf_dflash", "hf_tli"),
 }
 """Methods whose proposals are looked up or ranked: by any rule they are judged like those of
 `prompt_lookup` and `eagle2`. Whole texts of theirs are counted in `make exact`."""

@@ -17,5 +17,7 @@ def test_every_method_that_the_page_can_run_is_in_one_of_six_families() -> None:
     }
     assert len(listed) == len(set(listed)) and set(listed) == runnable
     assert "hf_candidates" not in listed
+    more = {m["id"] for family in sheet for m in family["methods"] if m["superseded"]}
+    assert more == {"hf_prompt_lookup", "hf_early_exit"}, "none of the papers' that began this"
     assert len(sheet) == 6 and all(family["methods"] for family in sheet)
     assert set(Guesser) <= set(FAMILIES), "the map's columns"

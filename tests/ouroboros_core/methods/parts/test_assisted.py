@@ -21,7 +21,7 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.methods.parts.base import Resources
-from ouroboros_core.models import candidates
+from ouroboros_core.models import candidates, state_candidates
 from tests import tiny
 
 PROMPT = [*tiny.prompt(), *tiny.prompt(), *tiny.prompt()[:5]]
@@ -446,3 +446,65 @@ def test_a_text_that_a_translated_draft_cannot_read_goes_on_in_plain_steps(
     assert found.sequences.equal(written(target, ids, max_new_tokens=8))
     assert found.statistics.draft_failures > 0
     assert [reason in record.getMessage() for record in caplog.records] == [True]
+
+
+@pytest.mark.parametrize("mode", ["hf_mtp", "hf_dflash"])
+def test_a_generator_that_reads_states_proposes_what_generate_proposes(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two MTP layers, and blocks of four: candidates of `generate`, step by step, and its text."""
+    plain = tiny.target("llama", "sdpa", torch.float32)
+    target, ids = tiny.with_mtp(plain, 2), torch.tensor([PROMPT])
+    options: dict[str, Any] = {"max_new_tokens": 24}
+    if mode == "hf_mtp":
+        layers = tiny.mtp_layers(plain, 2)
+        model = state_candidates.MtpModel
+        monkeypatch.setattr(model, "from_pretrained", lambda *_, **__: layers)
+        kind, theirs_only = "MTPCandidateGenerator", {"use_mtp": True}
+    else:
+        options["assistant_model"] = tiny.block_drafter(torch.float32, 4)
+        kind, theirs_only = "DFlashTokenCandidateGenerator", {"speculation_type": "dflash"}
+    with monkeypatch.context() as patch:
+        theirs = proposals_of(getattr(candidate_generator, kind), patch)
+        text = written(target, ids, **options, **theirs_only)
+    method = {"method": mode} if mode == "hf_mtp" else {}
+    mine = ours(target, ids, **options, **method, **SEEN, tokenizer=tiny.letters())
+    assert mine.sequences.equal(text)
+    assert mine.trace.method == mode
+    steps = mine.trace.steps
+    assert len(steps) == len(theirs) and any(theirs) and any(step.path for step in steps)
+    left = 24
+    for step, proposed in zip(steps, theirs, strict=True):
+        assert list(step.tree.tokens[1:]) == proposed[: left - 1]
+        left -= len(step.tokens)
+    assert sum(step.draft_passes for step in steps) == sum(bool(one) for one in theirs)
+
+
+def test_the_intersection_is_the_drafts_likeliest_token_that_the_target_has_too() -> None:
+    """The oracle is a search through the draft's own logits; its output layer stays as it was."""
+    target, draft = tiny.target("llama", "sdpa", torch.float32), foreign_model()
+    head = draft.get_output_embeddings()
+    given: dict[str, Any] = {"max_new_tokens": 12, "assistant_model": draft, **SEEN}
+    given |= {"tokenizer": tiny.letters(), "assistant_tokenizer": words(), "method": "hf_tli"}
+    chosen = {"confidence": 0.0, "num_tokens": 4}
+    mine = ours(target, torch.tensor([PROMPT]), **given, settings=chosen)
+    own, shared = words().get_vocab(), tiny.letters().get_vocab()
+    text = words()(tiny.letters().decode(PROMPT), add_special_tokens=False)["input_ids"]
+    likeliest = []
+    for _ in range(4):
+        with torch.inference_mode():
+            logits = draft(torch.tensor([text])).logits[0, -1]
+        letter = max(shared.keys() & own.keys(), key=lambda letter: float(logits[own[letter]]))
+        text = [*text, own[letter]]
+        likeliest.append(shared[letter])
+    assert list(mine.trace.steps[0].tree.tokens[1:]) == likeliest
+    assert draft.get_output_embeddings() is head
+
+
+def test_this_transformers_cannot_construct_the_assistant_of_gemma_4() -> None:
+    """Why there is no method for it: an assistant shares all layers, and such a text part is
+    refused. If this fails, docs/transformers.md is out of date."""
+    text = {**tiny._SIZES, "vocab_size_per_layer_input": 0, "hidden_size_per_layer_input": 0}
+    config = transformers.Gemma4AssistantConfig(text_config=text, backbone_hidden_size=32)
+    with pytest.raises(ValueError, match="set of layer types producing a cache is different"):
+        transformers.AutoModelForCausalLM.from_config(config)
