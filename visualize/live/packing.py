@@ -26,8 +26,10 @@ ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 LIVE = "live"
 """The folder below the site."""
-PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json")
-PYODIDE += ("python_stdlib.zip",)
+PYODIDE = (
+    *("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm"),
+    *("pyodide-lock.json", "python_stdlib.zip"),
+)
 PLATFORM = ("--platform", "pyemscripten_2026_0_wasm32", "--python-version", "3.14")
 LEFT_OUT = ("ouroboros_core/training", "ouroboros_core/cli", "ouroboros_core/integrations")
 """Folders of code that no run reads."""

@@ -31,7 +31,7 @@ from visualize.live import graph_objects
 
 if "plotly" not in sys.modules and find_spec("plotly") is None:
     sys.modules["plotly"] = ModuleType("plotly")
-    sys.modules["plotly.graph_objects"] = cast(ModuleType, graph_objects)
+    sys.modules["plotly.graph_objects"] = graph_objects
 
 from visualize.run import figures
 from visualize.run.view import View
