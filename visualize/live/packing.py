@@ -64,8 +64,11 @@ def pack(site: Path) -> dict[str, Any]:
     (folder / "pyodide").mkdir(parents=True)
     pyodide, tokenizers = _package("pyodide"), _package("@huggingface/tokenizers")
     for name in PYODIDE:
-        shutil.copyfile(pyodide / name, folder / "pyodide" / name)
-    shutil.copyfile(tokenizers / "dist" / "tokenizers.min.mjs", folder / "tokenizers.min.mjs")
+        content = (pyodide / name).read_bytes()
+        if name.endswith(".mjs"):  # some servers send this ending as no script
+            content = content.replace(b"pyodide.asm.mjs", b"pyodide.asm.js")
+        (folder / "pyodide" / name.replace(".mjs", ".js")).write_bytes(content)
+    shutil.copyfile(tokenizers / "dist" / "tokenizers.min.mjs", folder / "tokenizers.min.js")
     for name in ("worker.js", "pass.js"):
         shutil.copyfile(HERE / name, folder / name)
     _wheels(folder)

@@ -41,7 +41,7 @@ from visualize.watch.job import Compared, Finished, RunJob, RunUpdate, Written
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
 
-TIMED_ROWS, TIMED_CONTEXT, TIMED_ROUNDS = (1, 2, 4, 8, 16), 8, 2
+TIMED_ROWS, TIMED_CONTEXT, TIMED_ROUNDS = (1, 2, 4, 8), 8, 2
 """Row counts, context tokens and rounds of the passes that are timed when the models are there."""
 LONGEST_TEXT = 512
 """Tokens of prompt and answer: a browser reads a prompt slowly."""
