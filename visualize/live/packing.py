@@ -26,8 +26,10 @@ ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 LIVE = "live"
 """The folder below the site."""
-PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json")
-PYODIDE += ("python_stdlib.zip",)
+PYODIDE = (
+    *("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm"),
+    *("pyodide-lock.json", "python_stdlib.zip"),
+)
 PLATFORM = ("--platform", "pyemscripten_2026_0_wasm32", "--python-version", "3.14")
 LEFT_OUT = ("ouroboros_core/training", "ouroboros_core/cli", "ouroboros_core/integrations")
 """Folders of code that no run reads."""
@@ -62,8 +64,11 @@ def pack(site: Path) -> dict[str, Any]:
     (folder / "pyodide").mkdir(parents=True)
     pyodide, tokenizers = _package("pyodide"), _package("@huggingface/tokenizers")
     for name in PYODIDE:
-        shutil.copyfile(pyodide / name, folder / "pyodide" / name)
-    shutil.copyfile(tokenizers / "dist" / "tokenizers.min.mjs", folder / "tokenizers.min.mjs")
+        content = (pyodide / name).read_bytes()
+        if name.endswith(".mjs"):  # some servers send this ending as no script
+            content = content.replace(b"pyodide.asm.mjs", b"pyodide.asm.js")
+        (folder / "pyodide" / name.replace(".mjs", ".js")).write_bytes(content)
+    shutil.copyfile(tokenizers / "dist" / "tokenizers.min.mjs", folder / "tokenizers.min.js")
     for name in ("worker.js", "pass.js"):
         shutil.copyfile(HERE / name, folder / name)
     _wheels(folder)

@@ -31,7 +31,7 @@ from visualize.live import graph_objects
 
 if "plotly" not in sys.modules and find_spec("plotly") is None:
     sys.modules["plotly"] = ModuleType("plotly")
-    sys.modules["plotly.graph_objects"] = cast(ModuleType, graph_objects)
+    sys.modules["plotly.graph_objects"] = graph_objects
 
 from visualize.run import figures
 from visualize.run.view import View
@@ -41,7 +41,7 @@ from visualize.watch.job import Compared, Finished, RunJob, RunUpdate, Written
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
 
-TIMED_ROWS, TIMED_CONTEXT, TIMED_ROUNDS = (1, 2, 4, 8, 16), 8, 2
+TIMED_ROWS, TIMED_CONTEXT, TIMED_ROUNDS = (1, 2, 4, 8), 8, 2
 """Row counts, context tokens and rounds of the passes that are timed when the models are there."""
 LONGEST_TEXT = 512
 """Tokens of prompt and answer: a browser reads a prompt slowly."""

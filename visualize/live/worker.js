@@ -3,9 +3,9 @@
 //
 // It gets {ask} and {stop}, and sends {progress}, {ready}, {update}, {ended} and {missing}.
 // @ts-expect-error: it is beside this file in the site
-import { loadPyodide } from "./pyodide/pyodide.mjs";
+import { loadPyodide } from "./pyodide/pyodide.js";
 // @ts-expect-error: as above
-import { Tokenizer } from "./tokenizers.min.mjs";
+import { Tokenizer } from "./tokenizers.min.js";
 import { Pass, build } from "./pass.js";
 
 /** @typedef {{ path: string, bytes: number, name?: string }} Packed */

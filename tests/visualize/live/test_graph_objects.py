@@ -23,7 +23,8 @@ def drawn(name: str, compared: bool) -> dict[str, Any]:
     summary = Summary(trace, baseline, rounds=rounds)
     charts = {chart.id: chart.draw(summary) for chart in figures.MORE_CHARTS}
     charts |= {f"first {name}": figure for name, figure in figures.first_charts(summary).items()}
-    return json.loads(json.dumps(charts | {"begun": figures.begun_charts()}, default=list))
+    text = json.dumps(charts | {"begun": figures.begun_charts()}, default=list)
+    return dict(json.loads(text))
 
 
 @pytest.mark.parametrize("compared", [True, False])

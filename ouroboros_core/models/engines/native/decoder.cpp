@@ -89,7 +89,11 @@ struct Soon {
   }
   void fetch(int64_t share) {  // the next `share` bytes
     for (const uint8_t* end = weights + share; weights < end; weights += 64)
+#if defined(__wasm__)  // has no prefetch, but nothing waits for this load
+      (void)*(const volatile uint8_t*)weights;
+#else
       __builtin_prefetch(weights, 0, 2);
+#endif
   }
 };
 constexpr int OFTEN = 8;  // steps between two prefetches
@@ -106,20 +110,28 @@ struct Stored {  // a reader of bfloat16, one pair of inputs at a time
   INLINE const uint8_t* words(const Stored& r, int) { return r.weights; }
 };
 
-// Like `tile` below, for processors whose registers hold fewer than sixteen numbers. Registers hold
-// the sums of a whole panel, or of a half or a quarter of it for more rows.
+// Returns how many parts of a panel of `wide` parts are computed at once for some rows: the panel, or
+// a half or a quarter of it, so that the sums fit into registers. A spread number is then
+// multiplied with as many weights as possible, to hide its load.
+constexpr int at_once(int rows, int wide) {
+  return rows * wide <= SUMS || wide == 1 ? wide : at_once(rows, wide / 2);
+}
+
+// Like `tile` below, for processors whose registers hold fewer than sixteen numbers.
 template <int M, class Reader>
 static void part_tile(const Matrix& w, int panel, const float* x, float* out, Soon soon) {
-  constexpr int WIDE = PANEL / NATIVE;
-  constexpr int SOME = M * WIDE <= SUMS ? WIDE : M * WIDE <= 2 * SUMS ? WIDE / 2 : WIDE / 4;
-  const int64_t steps = w.inner / (2 * Reader::PAIRS);
+  constexpr int WIDE = PANEL / NATIVE, SOME = at_once(M, WIDE);
+#if defined(__wasm__)  // a panel that is read at once is prefetched well enough
+  if (SOME == WIDE) soon.bytes = 0;
+#endif
+  const ptrdiff_t inner = w.inner, steps = inner / (2 * Reader::PAIRS);
   for (int first = 0; first < WIDE; first += SOME) {
     Part sums[M][SOME] = {};
     const uint8_t* weights = w.panels + panel * steps * Reader::STEP;
     Reader reader;
     Soon next = soon.part(first / SOME, WIDE / SOME);
-    const int64_t share = OFTEN * next.bytes / steps;
-    for (int64_t k = 0, step = 0; step < steps; step++, weights += Reader::STEP) {
+    const ptrdiff_t share = OFTEN * next.bytes / steps;
+    for (ptrdiff_t k = 0, step = 0; step < steps; step++, weights += Reader::STEP) {
       if (step % OFTEN == 0) next.fetch(share);
       Reader::open(reader, weights);
       for (int pair = 0; pair < Reader::PAIRS; pair++, k += 2) {
@@ -133,15 +145,15 @@ static void part_tile(const Matrix& w, int panel, const float* x, float* out, So
             memcpy(&both, words + 4 * NATIVE * i, sizeof both);
             one[i] = odd ? (Part)(both & 0xffff0000u) : (Part)(both << 16);
           }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
           for (int m = 0; m < M; m++)
 #pragma GCC unroll 8
             for (int i = 0; i < SOME; i++)
-              sums[m][i] = madd(x[m * w.inner + k + odd], one[i], sums[m][i]);
+              sums[m][i] = madd(x[m * inner + k + odd], one[i], sums[m][i]);
         }
       }
     }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int m = 0; m < M; m++)
 #pragma GCC unroll 8
       for (int i = 0; i < SOME; i++)
