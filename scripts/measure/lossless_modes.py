@@ -211,7 +211,7 @@ def main() -> None:
     samples = parser.parse_args().samples
     transformers.utils.logging.set_verbosity_error()
     commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, encoding="utf-8", check=True
     ).stdout.strip()
     result: dict[str, Any] = {"transformers": transformers.__version__, "commit": commit}
     result |= {"torch": torch.__version__, "tokens": SIZE, "length": LENGTH, "modes": {}}
