@@ -276,9 +276,9 @@ def lossless_modes() -> str:
         verdict = "found" if mode["p"] < 1e-4 else "not found"
         chance = "< 0.0001" if verdict == "found" else f"{mode['p']:.2g}"
         lines.append(f"| {name} | {chance} | {verdict} |")
-    numbers = {mode["samples"] for mode in result["modes"].values()}
+    samples = max(mode["samples"] for mode in result["modes"].values())
     below = (
-        f"transformers {result['transformers']}, {max(numbers)} texts of {result['length']} tokens "
+        f"transformers {result['transformers']}, {samples} texts of {result['length']} tokens "
         f"each, {result['tokens']} tokens in the vocabulary, commit {result['commit']} "
         "(`python -m scripts.measure lossless_modes`)."
     )

@@ -21,6 +21,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split
 from transformers import PreTrainedModel
 from transformers.generation.candidate_generator import PromptLookupCandidateGenerator
+from transformers.modeling_layers import MtpModel
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
@@ -324,7 +325,7 @@ def mtp_layers(model: PreTrainedModel, count: int = 1) -> Any:
     """Random MTP layers of a target that mostly repeat its last guess."""
     torch.manual_seed(4)
     whole = with_mtp(model, count)
-    layers = state_candidates.MtpModel(whole, count).to(model.dtype).eval()
+    layers = MtpModel(whole, count).to(model.dtype).eval()
     width = model.config.hidden_size
     with torch.no_grad():
         for layer in layers.layers:

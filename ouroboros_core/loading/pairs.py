@@ -229,9 +229,9 @@ class Pair:
         return generators
 
     @cached_property
-    def mtp_layers(self) -> state_candidates.MtpModel:
+    def mtp_layers(self) -> Any:
         """Return the MTP layers in the target's files."""
-        return state_candidates.MtpModel.from_pretrained(self.target.model)
+        return state_candidates.load_mtp(self.target.model)
 
     @cached_property
     def generation_config(self) -> dict[str, bool | int | float | str]:

@@ -5,7 +5,7 @@ the drafter's probabilities at its position, and rejection sampling uses these p
 
 There are no published settings: the longest draft is decided when a drafter is trained (`--group`),
 so no value fits every drafter. The paper puts its drafter into the trees of Medusa and EAGLE; the
-draft here is a chain.
+draft here is a chain, or the tree of its likeliest paths, whose tokens are not drawn.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ouroboros_core.methods.parts.base import (
     Shape,
     TokenizedPrompt,
 )
+from ouroboros_core.methods.parts.best_first import best_first, grow, marginals
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.settings import AUTO, Auto, upto
 from ouroboros_core.sources import Source
@@ -51,7 +52,10 @@ class ParallelSpec(Method):
 
     class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
-            AUTO, examples=[3], description="Draft tokens per step."
+            AUTO, examples=[3], description="Draft tokens per step; levels of a tree."
+        )
+        tree_size: int = Field(
+            0, ge=0, le=63, description="Nodes of the likeliest tree of the step; 0: a chain."
         )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
@@ -73,6 +77,11 @@ class ParallelSpec(Method):
         line = chain(context.root, [context.root] * (length - 1), Provenance(Source.DRAFT))
         evaluation = self.group.evaluate(context.tokens, line)
         position = len(context.tokens) - 1
+        if size := self.settings.tree_size:
+            rows = marginals(self.resources, evaluation, line, position, size)
+            paths = best_first([[chance for _, chance in row] for row in rows], size)
+            grow(builder, rows, paths, evaluation, context.step, self.resources.stop_tokens)
+            return builder.build()
         choose = self.resources.chooser(evaluation, line, position, context.step)
         drafted = [(node, choose(node)) for node in range(length)]
         shares = evaluation.confidences(drafted)

@@ -74,6 +74,8 @@ class _Readable:
     """A check that the draft model can read the text, before transformers' generator of another
     tokenizer."""
 
+    assistant_model: PreTrainedModel
+
     def _prepare_assistant_input_ids(self, input_ids: torch.Tensor) -> tuple[torch.Tensor, int]:
         ids, removed = super()._prepare_assistant_input_ids(input_ids)  # type: ignore[misc]
         self.room = check_readable(self.assistant_model, ids)

@@ -56,27 +56,26 @@ class StateCandidates(TransformersCandidates):
         ids, before = self._ids(text), self.rows
         states = self._new_states(text)
         count = next(iter(states.values())).shape[1]
-        written, logits = self._generator.get_candidates(
-            ids,
-            model_kwargs={
-                "position_ids": torch.arange(len(text), device=self._device)[None],
-                "attention_mask": torch.ones_like(ids),
-            },
-            model_outputs=SimpleNamespace(hidden_states=states),
-            is_first_iteration=False,
-            n_last_matches=count - 1,
-        )
+        positions = torch.arange(len(text), device=self._device)[None]
+        with torch.no_grad():
+            written, logits = self._generator.get_candidates(
+                ids,
+                model_kwargs={"position_ids": positions, "attention_mask": torch.ones_like(ids)},
+                model_outputs=SimpleNamespace(hidden_states=states),
+                is_first_iteration=False,
+                n_last_matches=count - 1,
+            )
         candidates = self._with_shares(text, written, logits)
         self.rows = before + len(candidates)
         return candidates
 
     def _new_states(self, text: Sequence[int]) -> dict[int, torch.Tensor]:
         """Return the states [1, rows, width], by number, of the tokens since the last call."""
-        rows = self._target.features(text)[self._rows_read :][None]
+        rows = self._target.features(text)[None, self._rows_read :]
         self._rows_read = len(text) - 1
         numbers = (self._target.layers, *(self._target.forward_pass.depths or ()))
         width = rows.shape[-1] // len(numbers)
-        states = dict(zip(numbers, rows.split(width, -1), strict=True))
+        states = dict(zip(numbers, torch.split(rows, width, -1), strict=True))
         return states | {-1: states[self._target.layers]}
 
 
@@ -84,7 +83,7 @@ class _MtpGenerator(MTPCandidateGenerator):  # type: ignore[misc]
     """transformers' generator with MTP layers that are already loaded: its own constructor reads
     them from the files for each text."""
 
-    def __init__(self, layers: MtpModel) -> None:
+    def __init__(self, layers: Any) -> None:
         self.num_mtp_layers, self.mtp_model = layers.num_mtp_layers, layers
         self.device = next(layers.layers.parameters()).device
         self.mtp_cache = MtpCache(config=layers.config)
@@ -102,7 +101,12 @@ def mtp_layers(model: PreTrainedModel) -> int:
     return int(getattr(config, "num_mtp_layers", None) or 0)
 
 
-def mtp(target: CausalLM, load: Callable[[], MtpModel]) -> StateCandidates:
+def load_mtp(model: PreTrainedModel) -> Any:
+    """Return the MTP layers in the files of a model; they share its embeddings and its head."""
+    return MtpModel.from_pretrained(model)
+
+
+def mtp(target: CausalLM, load: Callable[[], Any]) -> StateCandidates:
     """`generate(use_mtp=True)`; `load` is called for each text."""
 
     def make(ids: torch.Tensor, config: GenerationConfig) -> Any:
@@ -123,9 +127,12 @@ def dflash(target: CausalLM, model: PreTrainedModel, name: str) -> StateCandidat
     """`generate(assistant_model=..., speculation_type="dflash")`."""
 
     def make(ids: torch.Tensor, config: GenerationConfig) -> Any:
-        whole = target.model
+        target_model = target.model
         return DFlashTokenCandidateGenerator(
-            model, whole.get_input_embeddings(), whole.get_output_embeddings(), config
+            model,
+            target_model.get_input_embeddings(),
+            target_model.get_output_embeddings(),
+            config,
         )
 
     depths = sorted({layer + 1 for layer in model.config.target_layer_ids})

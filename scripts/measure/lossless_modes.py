@@ -98,7 +98,7 @@ def modes() -> dict[str, Callable[[], tuple[Any, dict[str, Any]]]]:
         target.config.num_mtp_layers = 2
         torch.manual_seed(2)
         layers = MtpModel(target, 2).eval()
-        MtpModel.from_pretrained = classmethod(lambda *_, **__: layers)  # type: ignore[method-assign]
+        MtpModel.from_pretrained = classmethod(lambda *_, **__: layers)
         return target, {"use_mtp": True}
 
     def dflash() -> tuple[Any, dict[str, Any]]:
@@ -116,7 +116,8 @@ def modes() -> dict[str, Callable[[], tuple[Any, dict[str, Any]]]]:
         return model(), {"assistant_model": draft(size=SIZE + 1), **given}
 
     def gemma4() -> tuple[Any, dict[str, Any]]:
-        layers = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 64}
+        layers: dict[str, Any] = {"sliding_window": 64}
+        layers |= {"layer_types": ["sliding_attention", "full_attention"]}
         layers |= {"global_head_dim": 8, "hidden_size_per_layer_input": 0}
         target = model("gemma4_text", **layers, vocab_size_per_layer_input=SIZE)
         return target, {"assistant_model": Gemma4AssistantTable([0.9, 0.4, 0.0])}
@@ -150,7 +151,8 @@ def distribution(target: Any) -> dict[tuple[int, ...], float]:
 
 def tested(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> Any:
     """Return chi-square, degrees of freedom and p-value of counts."""
-    total, cells, rest = counts.total(), [], [0.0, 0.0]
+    total, rest = counts.total(), [0.0, 0.0]
+    cells: list[tuple[float, float]] = []
     for text, share in expected.items():
         if share * total >= LEAST:
             cells.append((counts[text], share * total))
@@ -209,7 +211,7 @@ def main() -> None:
     samples = parser.parse_args().samples
     transformers.utils.logging.set_verbosity_error()
     commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, encoding="utf-8", check=True
     ).stdout.strip()
     result: dict[str, Any] = {"transformers": transformers.__version__, "commit": commit}
     result |= {"torch": torch.__version__, "tokens": SIZE, "length": LENGTH, "modes": {}}

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ouroboros_core.methods.medusa import Ranks, sparse_tree
 from ouroboros_core.methods.parts.base import Context
-from ouroboros_core.sampling import Sampling
+from ouroboros_core.methods.parts.best_first import Ranks, best_first
+from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from tests.seeded_models import REJECTING, SeededHeads, check_places, started
 
 TEXT = (0, 1)
@@ -42,15 +42,15 @@ def test_no_other_tree_of_the_size_has_more_right_tokens_on_average(size: int, s
         for chosen in itertools.combinations(every, size)
         if all(path[:-1] in chosen for path in chosen if len(path) == 2)
     )
-    found = sparse_tree(accuracies, size)
+    found = best_first(accuracies, size)
     assert len(set(found)) == size
     assert all(path[:-1] in found[:n] for n, path in enumerate(found) if len(path) > 1)
     assert expected_length(found, accuracies) == pytest.approx(best)
 
 
 def test_a_tree_ends_where_the_heads_have_no_more_ranks() -> None:
-    assert sparse_tree(((0.5, 0.4),), 9) == ((0,), (1,))
-    assert sparse_tree((), 9) == ()
+    assert best_first(((0.5, 0.4),), 9) == ((0,), (1,))
+    assert best_first((), 9) == ()
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0), REJECTING])
@@ -60,12 +60,42 @@ def test_each_node_is_the_token_of_its_rank_by_the_head_of_its_depth(sampling: S
     heads = made.heads
     tree = made.propose(Context(TEXT, 50, 0))
     wanted = set()
-    for path in sparse_tree(SeededHeads.accuracies, 8):
+    for path in best_first(SeededHeads.accuracies, 8):
         best = [np.argsort(-heads.after((TEXT[-1], 100 + depth))) for depth in range(len(path))]
         wanted.add(tuple(int(best[depth][rank]) for depth, rank in enumerate(path)))
     found = {tuple(tree.tokens_to(node)) for node in range(1, len(tree))}
     assert found == wanted
     assert heads.passes == 1
+    assert all(tree.drawn_from(node) is None for node in range(len(tree)))
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, seed=4), REJECTING])
+@pytest.mark.parametrize("size", [3, 5])
+def test_no_other_tree_of_a_step_has_a_larger_sum_of_products(
+    size: int, sampling: Sampling
+) -> None:
+    """The oracle tries all trees over three places; by `match` the noise of a position counts."""
+    made = method(sampling, shape="best_first", tree_size=size, tree_depth=3)
+    heads, tree = made.heads, made.propose(Context(TEXT, 50, 0))
+    chances = []
+    for place in range(3):
+        logits = heads.after((TEXT[-1], 100 + place))
+        if sampling.temperature and not sampling.rule.needs_probabilities:
+            logits = process(logits, sampling) + Sampler(sampling, 6).noise(len(TEXT) + place)
+        chances.append(softmax(logits))
+    likely = [np.argsort(-row)[:3].tolist() for row in chances]
+    every = [path for depth in (1, 2, 3) for path in itertools.product(*likely[:depth])]
+    value = {
+        path: float(np.prod([chances[n][token] for n, token in enumerate(path)])) for path in every
+    }
+    best = max(
+        sum(value[path] for path in chosen)
+        for chosen in itertools.combinations(sorted(every, key=lambda p: -value[p])[:12], size)
+        if all(len(path) == 1 or path[:-1] in chosen for path in chosen)
+    )
+    found = [tuple(tree.tokens_to(node)) for node in range(1, len(tree))]
+    assert len(found) == size
+    assert sum(value[path] for path in found) == pytest.approx(best)
     assert all(tree.drawn_from(node) is None for node in range(len(tree)))
 
 
@@ -81,3 +111,4 @@ def test_a_branch_ends_at_a_stop_token_at_the_end_of_the_text_and_at_the_last_le
 
 def test_drafted_corrected_and_bonus_tokens_follow_the_target() -> None:
     check_places(method(REJECTING, tree_size=4), REJECTING)
+    check_places(method(REJECTING, tree_size=4, shape="best_first"), REJECTING)

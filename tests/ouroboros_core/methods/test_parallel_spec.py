@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,17 @@ TEXT = (0, 1)
 RULES = [Sampling(), Sampling(temperature=0.8, seed=3), REJECTING]
 
 
-def method(sampling: Sampling, stop: frozenset[int] = frozenset(), gamma: int = 3) -> Any:
+def method(
+    sampling: Sampling, stop: frozenset[int] = frozenset(), gamma: int = 3, tree: int = 0
+) -> Any:
     heads = {"parallel": SeededHeads(5, noise=0.7)}
-    return started("parallel_spec", {"gamma": gamma}, sampling, stop_tokens=stop, heads=heads)
+    return started(
+        "parallel_spec",
+        {"gamma": gamma, "tree_size": tree},
+        sampling,
+        stop_tokens=stop,
+        heads=heads,
+    )
 
 
 @pytest.mark.parametrize("sampling", RULES)
@@ -53,3 +62,17 @@ def test_a_draft_is_no_longer_than_a_group_and_ends_with_the_text_or_a_stop_toke
 
 def test_drafted_corrected_and_bonus_tokens_follow_the_target() -> None:
     check_places(method(REJECTING, gamma=2), REJECTING, 12_000)
+
+
+def test_drafted_corrected_and_bonus_tokens_of_a_tree_follow_the_target() -> None:
+    check_places(method(REJECTING, gamma=2, tree=4), REJECTING, 5_000)
+
+
+def test_a_tree_holds_the_chain_and_the_likeliest_tokens_beside_it() -> None:
+    """The oracle is the list of all paths by their product of probabilities."""
+    made = method(Sampling(), tree=7)
+    tree = made.propose(Context(TEXT, 50, 0))
+    rows = [softmax(made.group.after((TEXT[-1], 100 + place))) for place in range(3)]
+    every = [path for depth in (1, 2, 3) for path in itertools.product(range(6), repeat=depth)]
+    every.sort(key=lambda path: -np.prod([rows[n][token] for n, token in enumerate(path)]))
+    assert {tuple(tree.tokens_to(node)) for node in range(1, 8)} == set(every[:7])

@@ -15,13 +15,14 @@ from tokenizers.decoders import Fuse
 from tokenizers.models import BPE, WordLevel
 from tokenizers.pre_tokenizers import Split
 from transformers.generation import candidate_generator
+from transformers.modeling_layers import MtpModel
 
 import ouroboros_core
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.methods.parts.base import Resources
-from ouroboros_core.models import candidates, state_candidates
+from ouroboros_core.models import candidates
 from tests import tiny
 
 PROMPT = [*tiny.prompt(), *tiny.prompt(), *tiny.prompt()[:5]]
@@ -456,11 +457,11 @@ def test_a_generator_that_reads_states_proposes_what_generate_proposes(
     plain = tiny.target("llama", "sdpa", torch.float32)
     target, ids = tiny.with_mtp(plain, 2), torch.tensor([PROMPT])
     options: dict[str, Any] = {"max_new_tokens": 24}
+    theirs_only: dict[str, Any] = {"use_mtp": True}
     if mode == "hf_mtp":
         layers = tiny.mtp_layers(plain, 2)
-        model = state_candidates.MtpModel
-        monkeypatch.setattr(model, "from_pretrained", lambda *_, **__: layers)
-        kind, theirs_only = "MTPCandidateGenerator", {"use_mtp": True}
+        monkeypatch.setattr(MtpModel, "from_pretrained", lambda *_, **__: layers)
+        kind = "MTPCandidateGenerator"
     else:
         options["assistant_model"] = tiny.block_drafter(torch.float32, 4)
         kind, theirs_only = "DFlashTokenCandidateGenerator", {"speculation_type": "dflash"}

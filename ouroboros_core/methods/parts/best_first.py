@@ -1,0 +1,108 @@
+"""Trees from marginals: the tree of a given size with the most right tokens on average (DDTree,
+arXiv 2604.12989; OPT-Tree, arXiv 2406.17276).
+
+One pass gives a list of tokens for each place. A path is one token of each list, and its chance is
+the product. A path is never likelier than its beginning, so the likeliest paths form a tree.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from math import exp
+
+import numpy as np
+
+from ouroboros_core.methods.parts.base import Resources
+from ouroboros_core.sampling import softmax
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
+
+Ranks = tuple[int, ...]
+"""A path from the root: for each place the number of its token in the list, from 0."""
+
+Marginals = list[list[tuple[int, float]]]
+"""For each place, tokens and their chances, the likeliest first."""
+
+
+def best_first(chances: Sequence[Sequence[float]], size: int) -> tuple[Ranks, ...]:
+    """Return the paths of the best tree of `size` nodes without the root, or of fewer nodes if
+    there are no more paths: the likeliest path first, of equal ones the smaller ranks.
+
+    chances: for each place and rank, the chance that this token is right. Each path that is taken
+    puts two others into the heap: the next rank of its place, and the first rank of the next place.
+    """
+    order = [sorted(range(len(row)), key=lambda rank: -row[rank]) for row in chances]
+    waiting: list[tuple[float, Ranks, int, float]] = []
+    chosen: list[Ranks] = []
+
+    def wait(above: Ranks, index: int, chance: float) -> None:
+        """Add the child with this index in the order of its place, below a path of a chance."""
+        place = len(above)
+        if place < len(chances) and index < len(order[place]):
+            rank = order[place][index]
+            path = (*above, rank)
+            heapq.heappush(waiting, (-chance * chances[place][rank], path, index, chance))
+
+    wait((), 0, 1.0)
+    while waiting and len(chosen) < size:
+        cost, path, index, above = heapq.heappop(waiting)
+        chosen.append(path)
+        wait(path[:-1], index + 1, above)
+        wait(path, 0, -cost)
+    return tuple(chosen)
+
+
+def marginals(
+    resources: Resources, evaluation: Evaluation, line: TokenTree, position: int, count: int
+) -> Marginals:
+    """Return up to `count` tokens after each node of a chain, with their chances to be the
+    target's.
+
+    Greedy, and for a rule that judges by probabilities, these are the drafter's probabilities. If
+    sampling by `match`, the noise at a position has already decided which tokens are likely there:
+    the chances are a softmax of log-probabilities plus noise.
+
+    position: text position of the chain's root
+    """
+    sampler = resources.sampler
+    if sampler.sampling.temperature == 0 or sampler.rule.needs_probabilities:
+        scored = evaluation.scored(range(len(line)), count)
+        return [[(token, exp(score)) for token, score in row] for row in scored]
+    rows = []
+    for node in range(len(line)):
+        probabilities = np.asarray(sampler.probabilities(evaluation, node), np.float64)
+        with np.errstate(divide="ignore"):
+            scores = np.log(probabilities)
+        noise = sampler.noise(position + line.depths[node] + 1)[: len(scores)]
+        chances = softmax(scores + noise)
+        best = np.argsort(-chances, kind="stable")[:count].tolist()
+        rows.append([(token, float(chances[token])) for token in best if chances[token] > 0])
+    return rows
+
+
+def grow(
+    builder: TreeBuilder,
+    rows: Marginals,
+    paths: Sequence[Ranks],
+    evaluation: Evaluation,
+    step: int,
+    stop_tokens: frozenset[int],
+) -> None:
+    """Add the paths to a tree, with no node below a stop token; ranks without a token are left
+    out."""
+    builder.note_output(0, (evaluation, 0))
+    numbers: dict[Ranks, int] = {(): 0}
+    for path in paths:
+        above, place = numbers.get(path[:-1]), len(path) - 1
+        if above is None or path[-1] >= len(rows[place]):
+            continue
+        token, chance = rows[place][path[-1]]
+        origin = Provenance(Source.DRAFT, step=step, rank=path[-1], confidence=round(chance, 2))
+        node = builder.add(token, above, origin)
+        assert node is not None
+        if token in stop_tokens:
+            continue
+        numbers[path] = node
+        if len(path) < len(rows):
+            builder.note_output(node, (evaluation, len(path)))
