@@ -36,8 +36,9 @@ function missing() {
 /**
  * @param {any} facts  those of `static_site.py`
  * @param {(name: string) => Promise<any>} load  returns a recorded run
+ * @param {Promise<void>} kept  resolves when files that are fetched are also kept
  */
-export function mountLive(facts, load) {
+export function mountLive(facts, load, kept) {
   const root = document.querySelector(".ouro-live");
   const part = (/** @type {string} */ name) => root.querySelector(".ouro-live-" + name);
   const field = root.querySelector("#prompt textarea");
@@ -137,9 +138,10 @@ export function mountLive(facts, load) {
   }
 
   /** Begin to load the model, if that was not done. */
-  function begin() {
-    if (worker) return;
+  async function begin() {
     part("load").hidden = true;
+    await kept;
+    if (worker) return;
     worker = new Worker(`live/worker.js?v=${facts.version}`, { type: "module" });
     worker.addEventListener("message", ({ data }) => take(data));
     worker.addEventListener("error", () => unable("The worker of this page does not start."));
@@ -196,8 +198,8 @@ export function mountLive(facts, load) {
   }
 
   /** Have the inputs computed. */
-  function compute() {
-    begin();
+  async function compute() {
+    await begin();
     if (!ready) run.show({ run: "waits", waiting: "The run begins when the model is loaded." });
     const { method, of, run: values } = inputs.state;
     const defaults = Object.fromEntries(inputs.run.map(({ name, value }) => [name, value]));
