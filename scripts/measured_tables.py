@@ -92,7 +92,7 @@ def _below() -> str:
         f"at most {settings['max_new_tokens']} new tokens, version {environment['ouroboros']}. In "
         f"brackets: plain decoding over transformers, and the method over plain decoding with its "
         f"95% interval. {equal:,} of {texts:,} texts of the "
-        "other methods here equal plain decoding's."
+        "other methods equal plain decoding's."
     )
 
 

@@ -197,7 +197,16 @@ def test_its_commands_are_understood(name: str) -> None:
         elif program in (".venv/bin/torchrun", ".venv/bin/accelerate"):
             build_parser().parse_args(arguments[arguments.index("ouroboros_core") + 1 :])
         else:
-            known = ("python3", ".venv/bin/pip", "docker", "hf", "rm", "elsewhere/bin/pip")
+            known = (
+                "python3",
+                ".venv/bin/pip",
+                "docker",
+                "hf",
+                "git",
+                "cd",
+                "rm",
+                "elsewhere/bin/pip",
+            )
             assert program in known, words
     assert missing_targets(re.findall(r"`make ([\w-]+)", TEXTS[name])) == []
     assert sum(1 for text in TEXTS.values() for _ in commands(text)) > 40

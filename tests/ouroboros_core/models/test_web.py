@@ -225,8 +225,8 @@ def test_weights_in_blocks_are_the_numbers_that_the_native_pass_reads(
             outer, inner = linear.weight.shape
             data = rng.integers(0, 256, (outer, inner // 32, BYTES[kind]), dtype=np.uint8)
             scales = 1 if kind == "Q8_0" else 2
-            sizes = rng.normal(0, 0.002, (outer, inner // 32, scales)).astype(np.float16)
-            data[..., : 2 * scales] = sizes.view(np.uint8).reshape(outer, inner // 32, -1)
+            factors = rng.normal(0, 0.002, (outer, inner // 32, scales)).astype(np.float16)
+            data[..., : 2 * scales] = factors.view(np.uint8).reshape(outer, inner // 32, -1)
             blocks[name] = Blocks(kind, data)
             linear.weight.copy_(read(blocks[name]))
     models = []
