@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -149,20 +148,13 @@ def _core(file: Path) -> None:
                     archive.writestr(entry, path.read_bytes())
 
 
-@cache
-def _tokenizer() -> Any:
-    from transformers import AutoTokenizer
-
-    from ouroboros_core.loading import embedded
-
-    return AutoTokenizer.from_pretrained(embedded.target_folder())
-
-
 def _words(folder: Path) -> dict[str, Any]:
     """Write tokenizer.json; return control tokens, chat template and stop tokens."""
+    from ouroboros_core.loading import embedded  # these load torch
     from ouroboros_core.loading.chat_template import QUESTION, ChatTemplate
+    from ouroboros_core.loading.weights import load_tokenizer
 
-    tokenizer = _tokenizer()
+    tokenizer: Any = load_tokenizer(str(embedded.target_folder()))
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     template = ChatTemplate(tokenizer)
     before, after = template.render([QUESTION]).split(QUESTION)
