@@ -1,6 +1,6 @@
 """numpy, imported when the first array is computed.
 
-Greedy text needs no arrays, nor does text that is sampled under `match` by a model that draws its
+Greedy text needs no arrays. Text sampled under `match` needs none either, if the model draws its
 tokens itself (`tree.DrawsTokens`). So the core runs where numpy is missing, for example in a
 browser.
 """
@@ -35,8 +35,8 @@ else:
                 if error.name != "numpy":
                     raise
                 raise MissingPackage(
-                    "this is computed with the package numpy, which is missing: install it, or "
-                    "choose greedy text, or a model that draws its tokens under the rule match"
+                    "numpy is not installed, and this setting needs it: choose temperature 0 or "
+                    "the rule match, or install numpy"
                 ) from None
             value = self.__dict__[name] = getattr(module, name)
             return value

@@ -11,8 +11,8 @@ that is possible (Daliri et al., "Coupling without communication and drafter-inv
 decoding", arXiv 2408.07978).
 
 All arithmetic is numpy in float64 on the rows that the walk visits: the same logits mean the same
-choice on every device. Only a model that draws its tokens itself (`tree.DrawsTokens`) has another
-arithmetic and other noise.
+choice on every device. A model that draws its tokens itself (`tree.DrawsTokens`) uses the same
+noise.
 """
 
 from __future__ import annotations
@@ -326,8 +326,8 @@ class Sampler:
     def _drawer(
         self, evaluation: Evaluation, tree: TokenTree, root_position: int, turn: int
     ) -> Callable[[int, int], list[int]] | None:
-        """Return the function from a node and a number to so many tokens after it that the model
-        draws, the choice first; None if it does not draw, or if the rule needs probabilities."""
+        """Return a function of a node and k: the k tokens that the model draws after it, the choice
+        first. None if the model does not draw, or if the rule needs probabilities."""
         if self.rule.needs_probabilities or not hasattr(evaluation, "drawn"):
             return None
         model, settings = cast(DrawsTokens, evaluation), self.sampling

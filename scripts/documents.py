@@ -283,12 +283,12 @@ def lossless_modes() -> str:
         "(`python -m scripts.measure lossless_modes`)."
     )
     for name, example in result["counterexamples"].items():
-        keys = ("p", "told", "true", "text")
+        keys = ("p", "reported", "true", "text")
         numbers = {key: ", ".join(map(str, example[key])) for key in keys}
         below += (
             f"\n\nSmallest counterexample of {name}: with p = ({numbers['p']}) and a draft "
-            f"drawn by ({numbers['true']}), the rule is told q = ({numbers['told']}), and the text "
-            f"gets ({numbers['text']})."
+            f"drawn by ({numbers['true']}), the rule gets q = ({numbers['reported']}), and the "
+            f"text gets ({numbers['text']})."
         )
     return "\n".join(lines) + f"\n\n{below}\n"
 

@@ -84,7 +84,7 @@ def _below() -> str:
         for row in defaults(report.read_rows(data["rows"])):
             ours = row.lossless and not row.method.startswith(report.PEERS)
             if ours and row.equal is not None and row.method != "autoregressive":
-                equal, texts = equal + (row.equal or 0), texts + row.questions
+                equal, texts = equal + row.equal, texts + row.questions
     data = _benchmark()
     settings, environment = data["settings"], data["environment"]
     return (

@@ -318,9 +318,9 @@ def main() -> None:
         for name, _, models in (text.partition("=") for text in arguments.local)
     }
     gallery = plan()
-    known = gallery["runs"].keys() | gallery["prompts"].keys()
-    if unknown := sorted({*arguments.names} - known):
-        parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+    names_known = gallery["runs"].keys() | gallery["prompts"].keys()
+    if unknown := sorted({*arguments.names} - names_known):
+        parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join(sorted(names_known))}")
 
     @cache
     def load(name: str) -> Pair:

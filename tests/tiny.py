@@ -306,7 +306,9 @@ def candidate_generators(models: tuple[CausalLM, CausalLM]) -> dict[str, Any]:
     if possible(target.name, "hf_mtp"):
         layers = mtp_layers(target.model)
         found["mtp"] = state_candidates.mtp(target, lambda: layers)
-        found["dflash"] = state_candidates.dflash(target, block_drafter(target.dtype), "block")
+        found["dflash"] = state_candidates.dflash(
+            target, block_drafter(target.dtype, spread=0.2), "block"
+        )
     return {**found, "candidates": candidates.anybodys(copying(), target.device)}
 
 
@@ -336,8 +338,9 @@ def mtp_layers(model: PreTrainedModel, count: int = 1) -> Any:
 
 
 @cache
-def block_drafter(dtype: torch.dtype = torch.float64, block: int = 2) -> Any:
-    """A random DFlash drafter for targets of 32 features."""
+def block_drafter(dtype: torch.dtype, block: int = 2, spread: float = 0.02) -> Any:
+    """A random DFlash drafter for targets of 32 features. The larger the spread of its weights, the
+    more its guesses depend on the text."""
     sizes = {**_SIZES, "head_dim": 8, "sliding_window": 300, "block_size": block}
     sizes |= {"mask_token_id": 30, "target_layer_ids": [0, 1], "attn_implementation": "sdpa"}
     del sizes["vocab_size"]
@@ -347,7 +350,7 @@ def block_drafter(dtype: torch.dtype = torch.float64, block: int = 2) -> Any:
     with torch.no_grad():
         for weight in model.parameters():
             if weight.dim() > 1:
-                weight.normal_(0, 0.4)  # so that its guesses depend on the context
+                weight.normal_(0, spread)
     return model
 
 

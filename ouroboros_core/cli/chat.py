@@ -67,9 +67,9 @@ def run(arguments: argparse.Namespace) -> None:
 
     notes = options.notes()
     pair = options.load_pair(arguments)
-    if arguments.methods is None and pair.foreign_draft is not None:
-        specs = (read_spec(options.FOREIGN, sampling),)
-        notes.print(options.translates(pair))
+    if arguments.methods is None and (needed := options.needed_method(pair)):
+        specs = (read_spec(needed[0], sampling),)
+        notes.print(needed[1])
     session = Session(pair, load, specs, sampling, length, not arguments.raw)
     session.generation_config = arguments.generation_config
     session.choose(specs)  # says what is lacking before anything is asked

@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> None:
             f"{arguments.prediction} is empty: there is nothing to expect; leave --prediction out"
         )
 
-    options.announce(arguments)  # the imports below take seconds, too
+    options.announce(arguments)  # the imports below also take seconds
     from rich.console import Console
 
     from ouroboros_core.cli import display
@@ -128,10 +128,10 @@ def run(arguments: argparse.Namespace) -> None:
     console = Console(highlight=False, soft_wrap=True, file=None if speaks else StringIO())
     notes = options.notes(quiet=not speaks)
     pair = options.load_pair(arguments)
-    if free and pair.foreign_draft is not None:
-        arguments.method = options.FOREIGN
+    if free and (needed := options.needed_method(pair)):
+        arguments.method, reason = needed
         hyperparameters = options.read_method(arguments)
-        notes.print(options.translates(pair))
+        notes.print(reason)
     chat = bool(pair.tokenizer.chat_template) if arguments.chat is None else arguments.chat
     task = Task(
         prompt,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ouroboros_core.models.grammar import Grammar
 
 
-FOREIGN = "hf_universal"
+FOREIGN, BLOCK = "hf_universal", "hf_dflash"
 """The default with a draft model that has another tokenizer than the target."""
 
 
@@ -120,13 +120,18 @@ def announce(arguments: argparse.Namespace) -> None:
     """Print which models `load_pair` loads, which takes a while; under torchrun the first process
     alone does so."""
     if os.environ.get("RANK", "0") == "0":
-        names = [arguments.target or "the embedded models", arguments.draft, arguments.head]
+        names = [arguments.target or "the embedded models", arguments.draft]
+        names += arguments.head or ()
         notes().print(f"Loading {', '.join(filter(None, names))} …", markup=False)
 
 
-def translates(pair: Pair) -> str:
-    """Why FOREIGN is chosen where no method is named."""
-    return f"{pair.foreign}: {FOREIGN} translates"
+def needed_method(pair: Pair) -> tuple[str, str] | None:
+    """Return the method that the pair's draft needs, and the reason; None if no draft needs one."""
+    if pair.foreign_draft is not None:
+        return FOREIGN, f"{pair.foreign}: {FOREIGN} translates"
+    if pair.block_draft is not None:
+        return BLOCK, f"{pair.block_draft.name} drafts blocks: {BLOCK} uses it"
+    return None
 
 
 def add_setting(group: Any, setting: Setting, owners: Sequence[str] = ()) -> None:

@@ -42,10 +42,10 @@ class _Data:
     def add(self, tensor: torch.Tensor) -> dict[str, int]:
         """Append the bytes of a tensor; return where they are."""
         data = tensor.contiguous().view(torch.uint8).numpy().tobytes()
-        place = {"begin": self.size, "bytes": len(data)}
+        extent = {"begin": self.size, "bytes": len(data)}
         self.parts += data, bytes(-len(data) % ALIGNMENT)
         self.size += len(data) + -len(data) % ALIGNMENT
-        return place
+        return extent
 
 
 def weights_file(
@@ -68,7 +68,7 @@ def weights_file(
     heads, shared, head = attention_shape(config)
     data, matrices, norms = _Data(), [], []
 
-    def add(layer: int, place: int, names: Sequence[str], weights: Sequence[torch.Tensor]) -> None:
+    def add(layer: int, index: int, names: Sequence[str], weights: Sequence[torch.Tensor]) -> None:
         weight = torch.cat([*weights])
         outer, inner = weight.shape
         stored = joined([(blocks or {}).get(name) for name in names])
@@ -77,10 +77,10 @@ def weights_file(
         else:
             kind, tensor = KINDS[stored.kind], stored.packed()
         sizes = {"inner": inner, "outer": outer, "kind": kind}
-        matrices.append({"layer": layer, "place": place, **sizes, **data.add(tensor)})
+        matrices.append({"layer": layer, "place": index, **sizes, **data.add(tensor)})
 
-    def add_norm(layer: int, place: int, weight: torch.Tensor) -> None:
-        norms.append({"layer": layer, "place": place, **data.add(weight.detach().float())})
+    def add_norm(layer: int, index: int, weight: torch.Tensor) -> None:
+        norms.append({"layer": layer, "place": index, **data.add(weight.detach().float())})
 
     if embeddings:
         add(-1, 0, ["token_embd"], [model.get_input_embeddings().weight.detach()])
@@ -91,9 +91,9 @@ def weights_file(
             (attention.o_proj,),
             *((linear,) for linear in (mlp.gate_proj, mlp.up_proj, mlp.down_proj)),
         )
-        for place, (names, group) in enumerate(zip(PRODUCTS.values(), linears, strict=True)):
+        for index, (names, group) in enumerate(zip(PRODUCTS.values(), linears, strict=True)):
             stored = [f"blk.{number}.{name}" for name in names]
-            add(number, place, stored, [linear.weight.detach() for linear in group])
+            add(number, index, stored, [linear.weight.detach() for linear in group])
         add_norm(number, 0, layer.input_layernorm.weight)
         add_norm(number, 1, layer.post_attention_layernorm.weight)
     add_norm(-1, 0, body.norm.weight)

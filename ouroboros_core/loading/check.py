@@ -171,9 +171,9 @@ def _shown_obstacle(model: CausalLM) -> str | None:
 @torch.inference_mode()
 def _ignores_masks(model: CausalLM) -> bool:
     """Return whether a model gives the same logits for different masks."""
-    chain, alone = range(-1, 5), [-1] * 6
+    chain, roots = range(-1, 5), [-1] * 6
     logits = []
-    for parents in (chain, alone):
+    for parents in (chain, roots):
         model.forget()
         rows = TokenRows(range(1, 7), range(6), parents, scored=range(6), past=0)
         logits.append(model.forward_pass.logits(rows).double())

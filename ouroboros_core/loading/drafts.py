@@ -51,8 +51,8 @@ class ForeignDraft:
 
 @dataclass(frozen=True)
 class BlockDraft:
-    """A DFlash drafter: it reads the target's states, and has neither embeddings nor an output
-    layer of its own."""
+    """A DFlash drafter. It reads the target's states and uses the target's embeddings and output
+    layer."""
 
     model: PreTrainedModel
     name: str

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -182,7 +182,7 @@ class Pair:
         return self.template.as_text(text)
 
     def check_memory(self, models: Sequence[CausalLM], tokens: int) -> None:
-        """Raise NotEnoughMemory unless a run of these models over so many tokens fits."""
+        """Raise NotEnoughMemory unless a run of these models over `tokens` tokens fits."""
         check_memory(models, tokens)
 
     def reset(self) -> None:
@@ -217,16 +217,23 @@ class Pair:
             generators["dflash"] = state_candidates.dflash(target, model, name)
         if draft is not None:
             generators["assisted"] = candidates.assisted(draft.model, draft.name)
-        translated = None
-        if foreign is not None:
-            translated = foreign.model, foreign.name, foreign.tokenizer, self.tokenizer
-        elif draft is not None:
-            translated = draft.model, draft.name, self.tokenizer, self.tokenizer
-        if translated is not None and self.tokenizer is not None:
+        other = foreign if foreign is not None else draft
+        if other is not None and self.tokenizer is not None:
+            words = foreign.tokenizer if foreign is not None else self.tokenizer
+            translated = other.model, other.name, words, self.tokenizer
             generators["universal"] = candidates.universal(*translated)
-            size = target.vocabulary
-            generators["shared_tokens"] = candidates.shared_tokens(*translated, size)
+            generators["shared_tokens"] = candidates.shared_tokens(
+                *translated, lambda: self.shared_vocabulary
+            )
         return generators
+
+    @cached_property
+    def shared_vocabulary(self) -> Any:
+        """Return which token of the draft model is which of the target."""
+        foreign = self.foreign_draft
+        model = foreign.model if foreign is not None else cast(CausalLM, self.draft).model
+        words = foreign.tokenizer if foreign is not None else self.tokenizer
+        return candidates.shared_vocabulary(model, words, self.tokenizer, self.target.vocabulary)
 
     @cached_property
     def mtp_layers(self) -> Any:
@@ -378,7 +385,7 @@ def load_pair(
 
 
 def _drafts(draft: CausalLM | ForeignDraft | BlockDraft | None) -> dict[str, Any]:
-    """Return the fields of a pair for a draft; those of the other kinds are None."""
+    """Return the fields of a pair for a draft; the fields of other kinds are None."""
     kinds = {"draft": CausalLM, "foreign_draft": ForeignDraft, "block_draft": BlockDraft}
     return {name: draft if isinstance(draft, kind) else None for name, kind in kinds.items()}
 

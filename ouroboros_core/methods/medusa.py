@@ -2,7 +2,7 @@
 sparse tree of their likeliest tokens (arXiv 2401.10774).
 
 The shape of the tree is chosen once, by the accuracy of each rank of each head (section 2.3.3), or
-at each step by what the heads say there.
+at each step by the heads' probabilities there.
 Verification is exact here; the paper's typical acceptance, which changes the distribution of the
 text, is an acceptance rule that works with every method. Tokens are chosen by rank, not drawn, so
 rejection sampling treats each token as certain.

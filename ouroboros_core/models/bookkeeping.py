@@ -41,8 +41,8 @@ class TokenRows:
                indirectly, and all cached rows before those `above`
     scored     rows whose logits are computed
     past       cached rows, `above` included
-    above      positions of the last cached rows, of which a new row sees only some
-    embeddings [rows, width] that replace those of the tokens
+    above      positions of the last cached rows; a new row sees only some of them
+    embeddings [rows, width] in place of the tokens' embeddings
     """
 
     tokens: Sequence[int]
@@ -66,7 +66,7 @@ class TokenRows:
 
 
 class HeldEvaluation(Evaluation, Protocol):
-    """Outputs after the nodes of `tree`, which hangs off the last token of `context`.
+    """Outputs after the nodes of `tree`, whose root is the last token of `context`.
 
     mixtures: mixtures in place of the tokens of the last nodes
     """
@@ -134,8 +134,7 @@ class Bookkeeping(ABC, Generic[Rows, Evaluated]):
 
     @property
     def held(self) -> tuple[tuple[int, ...], TokenTree | None]:
-        """Return the tokens whose keys and values are in the cache: a context, and the tree whose
-        root ends it."""
+        """Return the tokens in the cache: a context, and the tree below its last token."""
         return self._context, self._tree
 
     def forget(self) -> None:

@@ -1,6 +1,7 @@
 """Candidate generators as a method uses them: transformers' generators (assisted generation, also
 with another tokenizer, prompt lookup, early exit) and a user's. The code that runs is theirs; only
-the check of the candidates is ours. `state_candidates` has those that read the target's states.
+the check of the candidates is ours. `state_candidates` has the generators that read the target's
+states.
 
 Candidates are always written greedily. If a generator fails, or if its model has no row or position
 for a token, it gives no candidates: a plain step, which is counted.
@@ -100,7 +101,13 @@ class _SharedTokens(_Readable, UniversalSpeculativeDecodingGenerator):  # type: 
 
 
 class TransformersCandidates:
-    """A candidate generator, made again for each text."""
+    """A candidate generator, made again for each text.
+
+    in_step  it reads at most one token more than it wrote since its last call. If the text has
+             grown by more, as by tokens that a grammar forces, it starts again.
+    """
+
+    in_step = False
 
     def __init__(
         self, name: str, make: Make, device: torch.device, model: PreTrainedModel | None = None
@@ -136,6 +143,7 @@ class TransformersCandidates:
         )
         self._begin = lambda text: self._make(self._ids(text), config, **settings)
         self._generator, self._over, self.failures = None, False, 0
+        self._longest = len(prompt) + 1
 
     def candidates(self, text: Sequence[int]) -> list[tuple[int, float | None]]:
         """Return candidates, [] if the generator fails; then it starts again with the next text.
@@ -145,8 +153,12 @@ class TransformersCandidates:
         if self._over:
             self.failures += 1
             return []
+        if self.in_step and len(text) > self._longest:
+            self._generator = None
         with self._counted(), _unwarned():
-            return self._tried(text)
+            candidates = self._tried(text)
+        self._longest = len(text) + len(candidates) + 1
+        return candidates
 
     def _tried(self, text: Sequence[int]) -> list[tuple[int, float | None]]:
         begun = self._generator is not None
@@ -319,11 +331,33 @@ def shared_tokens(
     name: str,
     tokenizer: PreTrainedTokenizerBase,
     target_tokenizer: PreTrainedTokenizerBase,
-    vocabulary: int,
+    translator: Callable[[], AssistantToTargetTranslator],
 ) -> TransformersCandidates:
     """The generator that `generate` uses for a draft model of another tokenizer if it samples
     (token-level intersection, TLI). The output layer of the draft model is not pruned in place;
     instead tokens that the target does not have are suppressed.
+
+    translator: returns `shared_vocabulary` of these models
+    """
+
+    def make(ids: torch.Tensor, config: Any, **settings: Any) -> Any:
+        inputs, words = {"attention_mask": torch.ones_like(ids)}, translator()
+        translating = _SharedTokens(ids, model, target_tokenizer, tokenizer, config, inputs, words)
+        return _scheduled(translating, **settings)
+
+    device = model.get_input_embeddings().weight.device
+    generator = TransformersCandidates(name, make, device, model)
+    generator.translates = generator.in_step = True
+    return generator
+
+
+def shared_vocabulary(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    target_tokenizer: PreTrainedTokenizerBase,
+    vocabulary: int,
+) -> AssistantToTargetTranslator:
+    """Return which token of the draft model is which of the target; it takes part of a second.
 
     vocabulary: the target's number of token ids
     """
@@ -335,15 +369,7 @@ def shared_tokens(
     ruled_out = [token for token in range(rows) if token not in shared]
     processors = [SuppressTokensLogitsProcessor(ruled_out, device)] if ruled_out else []
     words.logits_processors = LogitsProcessorList(processors)
-
-    def make(ids: torch.Tensor, config: Any, **settings: Any) -> Any:
-        inputs = {"attention_mask": torch.ones_like(ids)}
-        translating = _SharedTokens(ids, model, target_tokenizer, tokenizer, config, inputs, words)
-        return _scheduled(translating, **settings)
-
-    generator = TransformersCandidates(name, make, device, model)
-    generator.translates = True
-    return generator
+    return words
 
 
 def anybodys(generator: CandidateGenerator, device: torch.device) -> TransformersCandidates:

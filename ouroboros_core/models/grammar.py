@@ -51,9 +51,9 @@ class Grammar:
         except UnicodeEncodeError as error:
             broken = error.object[error.start : error.end]
             raise InvalidInput(
-                f"the {self.kind} holds half a character, {broken!r}: write whole ones"
+                f"half a surrogate pair in the {self.kind}, {broken!r}: remove it"
             ) from None
-        except ValueError:
+        except (ValueError, RecursionError):
             pass  # no JSON, see below
         if self.kind == "regex":
             return str(library.LLMatcher.grammar_from_regex(self.text))
@@ -119,6 +119,8 @@ class GrammarRules:
         self._check()
         allowed = np.unpackbits(bits, bitorder="little")[: len(logits)].astype(np.bool_)
         allowed = np.pad(allowed, (0, len(logits) - len(allowed)))
+        if not allowed.any():
+            raise InvalidInput("the grammar allows only tokens that the model cannot write")
         if not np.isfinite(logits[allowed]).any():
             logits = np.zeros_like(logits)
         return np.where(allowed, logits, -np.inf).astype(logits.dtype)

@@ -1,8 +1,8 @@
 """Candidate generators of transformers that read the target's hidden states: MTP and DFlash.
 
-`generate` hands them the outputs of its last pass. Here they get the rows that the target's cache
-keeps as features: those of the text since their last call. As in `generate`, the first step of a
-text is plain, and candidates are greedy.
+`generate` hands them the outputs of its last pass. Here they get the target's cached features for
+all tokens since their last call. As in `generate`, the first step of a text is plain, and
+candidates are greedy.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ except ImportError:  # an older transformers
     MtpCache = DFlashTokenCandidateGenerator = MtpModel = None
     MTPCandidateGenerator = object
 
+from ouroboros_core.errors import UnsupportedModel
 from ouroboros_core.models.candidates import Make, TransformersCandidates
 from ouroboros_core.models.causal_lm import CausalLM
 
 
 class StateCandidates(TransformersCandidates):
-    """A generator that reads states of the target: the last one as number -1, and those after
+    """A generator that reads states of the target: the last one as number -1, and the states after
     `depths` layers."""
+
+    in_step = True
 
     def __init__(self, name: str, make: Make, target: CausalLM, depths: Sequence[int] = ()) -> None:
         super().__init__(name, make, target.device)
@@ -102,19 +105,38 @@ def mtp_layers(model: PreTrainedModel) -> int:
 
 
 def load_mtp(model: PreTrainedModel) -> Any:
-    """Return the MTP layers in the files of a model; they share its embeddings and its head."""
-    return MtpModel.from_pretrained(model)
+    """Return the MTP layers in the files of a model; they share its embeddings and its head.
+
+    Raises UnsupportedModel if they cannot be read.
+    """
+    device = model.get_output_embeddings().weight.device
+    try:
+        return MtpModel.from_pretrained(model, device_map={"": device})
+    except Exception as error:  # a foreign loader can fail in any way
+        raise UnsupportedModel(
+            f"the configuration of {model.config.name_or_path} names MTP layers, and they cannot "
+            f"be loaded ({type(error).__name__}: {error}): choose another method than hf_mtp"
+        ) from error
+
+
+class _MtpCandidates(StateCandidates):
+    """MTP layers are loaded before the first step of a text."""
+
+    def __init__(self, target: CausalLM, load: Callable[[], Any]) -> None:
+        def make(ids: torch.Tensor, config: GenerationConfig) -> Any:
+            return _MtpGenerator(self._model)
+
+        super().__init__(f"{target.name}, MTP layers", make, target)
+        self._load = load
+
+    def start(self, *arguments: Any, **settings: Any) -> None:
+        self._model = self._load()
+        super().start(*arguments, **settings)
 
 
 def mtp(target: CausalLM, load: Callable[[], Any]) -> StateCandidates:
     """`generate(use_mtp=True)`; `load` is called for each text."""
-
-    def make(ids: torch.Tensor, config: GenerationConfig) -> Any:
-        candidates._model = load()
-        return _MtpGenerator(candidates._model)
-
-    candidates = StateCandidates(f"{target.name}, MTP layers", make, target)
-    return candidates
+    return _MtpCandidates(target, load)
 
 
 def is_block_drafter(config: PreTrainedConfig) -> bool:

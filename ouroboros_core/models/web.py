@@ -67,7 +67,7 @@ class HeldLogits:
         self.logits.free()
 
 
-class Place(NamedTuple):
+class LogitRow(NamedTuple):
     """A row of logits."""
 
     held: HeldLogits
@@ -79,15 +79,17 @@ class WebEvaluation:
 
     mixtures: tuple[Mixture, ...] = ()
 
-    def __init__(self, places: dict[int, Place], tree: TokenTree, context: tuple[int, ...]) -> None:
-        """places: the logits of the nodes that are not silent"""
+    def __init__(
+        self, rows: dict[int, LogitRow], tree: TokenTree, context: tuple[int, ...]
+    ) -> None:
+        """rows: the logits of the nodes that are not silent"""
         self.context, self.tree = context, tree
-        self._places = places
+        self._rows = rows
         self._argmax: list[int] | None = None
 
     def joined(self, held: HeldLogits, nodes: Sequence[int], tree: TokenTree) -> WebEvaluation:
         """Return the evaluation with further nodes; `tree` begins with this evaluation's tree."""
-        return WebEvaluation(self._places | placed(held, nodes), tree, self.context)
+        return WebEvaluation(self._rows | placed(held, nodes), tree, self.context)
 
     def argmax(self) -> list[int]:
         if self._argmax is None:
@@ -100,8 +102,8 @@ class WebEvaluation:
     def _passes(self) -> dict[HeldLogits, list[int]]:
         """Return the nodes of each pass, in the order of its rows."""
         passes: dict[HeldLogits, list[int]] = {}
-        for node, place in self._places.items():
-            passes.setdefault(place.held, []).append(node)
+        for node, row in self._rows.items():
+            passes.setdefault(row.held, []).append(node)
         return passes
 
     def likeliest(self, k: int) -> dict[int, list[int]]:
@@ -113,13 +115,13 @@ class WebEvaluation:
 
     def scored(self, nodes: Sequence[int], k: int) -> list[list[tuple[int, float]]]:
         rows = []
-        for held, row in map(self._places.__getitem__, nodes):
+        for held, row in map(self._rows.__getitem__, nodes):
             best = held.logits.top(_numbers([row]), k)
             rows.append([(int(t), float(s)) for t, s in zip(best.tokens, best.scores, strict=True)])
         return rows
 
     def confidence(self, node: int, token: int) -> float:
-        held, row = self._places[node]
+        held, row = self._rows[node]
         return math.exp(held.logits.logarithm(row, token))
 
     def confidences(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
@@ -127,12 +129,12 @@ class WebEvaluation:
 
     def drawn(self, node: int, k: int, draw: Draw) -> list[int]:
         """Draw in the code of the pass, see `DrawsTokens`."""
-        held, row = self._places[node]
+        held, row = self._rows[node]
         return [int(token) for token in held.logits.draw(row, k, draw)]
 
     def logits(self, node: int) -> Any:
         """Return logits [vocabulary] as an array of Python's."""
-        held, row = self._places[node]
+        held, row = self._rows[node]
         return array("f", [*held.logits.row(row)])
 
 
@@ -205,9 +207,9 @@ def _numbers(values: Sequence[int]) -> array[int]:
     return array("i", values)
 
 
-def placed(held: HeldLogits, nodes: Sequence[int]) -> dict[int, Place]:
+def placed(held: HeldLogits, nodes: Sequence[int]) -> dict[int, LogitRow]:
     """Return the places of nodes whose rows are the rows of `held`, in order."""
-    return {node: Place(held, row) for row, node in enumerate(nodes)}
+    return {node: LogitRow(held, row) for row, node in enumerate(nodes)}
 
 
 def likeliest(held: HeldLogits, k: int) -> list[list[int]]:
@@ -223,14 +225,14 @@ def texts(rows: TokenRows) -> tuple[list[int], list[int], list[int]]:
     first = rows.past - len(rows.above)
     paths: list[tuple[int, tuple[int, ...]]] = []
     for row, parent in enumerate(rows.parents):
-        straight, others = paths[parent] if parent >= 0 else (0, ())
+        straight, branch = paths[parent] if parent >= 0 else (0, ())
         if straight == row:
             paths.append((row + 1, ()))
         else:
-            paths.append((straight, (*others, row)))
+            paths.append((straight, (*branch, row)))
     new = paths[len(rows.above) :]
     begin, slots = [0], list[int]()
-    for _, others in new:
-        slots += (first + row for row in others)
+    for _, branch in new:
+        slots += (first + row for row in branch)
         begin.append(len(slots))
     return [first + straight for straight, _ in new], begin, slots

@@ -1,9 +1,8 @@
 """Measure which modes of transformers' `generate` keep the target's distribution when they sample.
 
 Each mode writes three tokens behind a prompt, again and again, with tiny random models of three
-tokens. A chi-square test compares the counts with the products of the target's probabilities, all
-of which plain passes give. The result is a file of numbers, from which the documentation's table is
-made.
+tokens. A chi-square test compares the counts with the target's probabilities from plain passes. The
+documentation's table is made of the file with the result.
 """
 
 from __future__ import annotations
@@ -39,26 +38,26 @@ LEAST = 5.0
 
 
 def model(kind: str = "llama", seed: int = 0, size: int = SIZE, **settings: Any) -> Any:
-    """Return a random model whose distributions are neither flat nor certain."""
+    """Return a random model with distributions between flat and certain."""
     config = transformers.AutoConfig.for_model(kind, **{**SIZES, "vocab_size": size, **settings})
     torch.manual_seed(seed)
-    made = transformers.AutoModelForCausalLM.from_config(config).eval()
+    network = transformers.AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
-        for weight in made.parameters():
+        for weight in network.parameters():
             if weight.dim() > 1:
                 weight.normal_(0, 0.4)
-        scale = 1.2 / made(torch.tensor([PROMPT])).logits.std()
-        made.get_output_embeddings().weight.mul_(scale)
-    return made
+        scale = 1.2 / network(torch.tensor([PROMPT])).logits.std()
+        network.get_output_embeddings().weight.mul_(scale)
+    return network
 
 
 def tokenizer(letters: str, *, in_order: bool) -> Any:
     """Return a tokenizer of one letter for each id; transformers reads its vocabulary in the order
     of the ids, or with the first two exchanged."""
     words = {letter: n for n, letter in enumerate(letters)}
-    made = Tokenizer(WordLevel(words, unk_token=letters[0]))
-    made.pre_tokenizer = Split("", "isolated")
-    wrapped = transformers.PreTrainedTokenizerFast(tokenizer_object=made)
+    backend = Tokenizer(WordLevel(words, unk_token=letters[0]))
+    backend.pre_tokenizer = Split("", "isolated")
+    wrapped = transformers.PreTrainedTokenizerFast(tokenizer_object=backend)
     order = list(letters) if in_order else [letters[1], letters[0], *letters[2:]]
     wrapped.get_vocab = lambda: {letter: words[letter] for letter in order}
     return wrapped
@@ -112,8 +111,8 @@ def modes() -> dict[str, Callable[[], tuple[Any, dict[str, Any]]]]:
 
     def tli(*, in_order: bool) -> tuple[Any, dict[str, Any]]:
         words = tokenizer("abc", in_order=True), tokenizer("abcd", in_order=in_order)
-        given = {"tokenizer": words[0], "assistant_tokenizer": words[1]}
-        return model(), {"assistant_model": draft(size=SIZE + 1), **given}
+        tokenizers = {"tokenizer": words[0], "assistant_tokenizer": words[1]}
+        return model(), {"assistant_model": draft(size=SIZE + 1), **tokenizers}
 
     def gemma4() -> tuple[Any, dict[str, Any]]:
         layers: dict[str, Any] = {"sliding_window": 64}
@@ -159,7 +158,7 @@ def tested(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], flo
         else:
             rest = [rest[0] + counts[text], rest[1] + share * total]
     cells += [(rest[0], rest[1])] if rest[1] else []
-    chi = sum((seen - mean) ** 2 / mean for seen, mean in cells)
+    chi = sum((count - mean) ** 2 / mean for count, mean in cells)
     freedom = len(cells) - 1
     halves = torch.tensor([freedom / 2, chi / 2], dtype=torch.float64)
     return chi, freedom, float(torch.special.gammaincc(halves[0], halves[1]))
@@ -168,27 +167,27 @@ def tested(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], flo
 @torch.inference_mode()
 def measured(make: Callable[[], tuple[Any, dict[str, Any]]], samples: int) -> dict[str, Any]:
     """Sample texts by a mode, and test them."""
-    target, arguments = make()
+    target, extra = make()
     ids = torch.tensor([PROMPT])
-    given: dict[str, Any] = {"do_sample": True, "top_k": 0, "max_new_tokens": LENGTH}
-    given |= {"attention_mask": torch.ones_like(ids), "pad_token_id": 0, **arguments}
+    arguments: dict[str, Any] = {"do_sample": True, "top_k": 0, "max_new_tokens": LENGTH}
+    arguments |= {"attention_mask": torch.ones_like(ids), "pad_token_id": 0, **extra}
     torch.manual_seed(7)
     counts: Counter[tuple[int, ...]] = Counter()
     for _ in range(samples):
-        counts[tuple(target.generate(ids, **given)[0, len(PROMPT) :].tolist())] += 1
+        counts[tuple(target.generate(ids, **arguments)[0, len(PROMPT) :].tolist())] += 1
     chi, freedom, chance = tested(counts, distribution(target))
     return {"samples": samples, "chi_square": chi, "freedom": freedom, "p": chance}
 
 
 def counterexample(
-    p: Sequence[float], told: Sequence[float], draws: Sequence[float], count: int = 20_000
+    p: Sequence[float], reported: Sequence[float], draws: Sequence[float], count: int = 20_000
 ) -> list[float]:
     """Return the shares of tokens that transformers' own rule emits for one drafted token.
 
-    p, told, draws: probabilities of the target, those told of the draft, and those it draws by
+    p, reported, draws: the target's probabilities, the draft's reported ones and its true ones
     """
     torch.manual_seed(7)
-    rows = [torch.tensor([[list(row)]]).log() for row in (p, told)]
+    rows = [torch.tensor([[list(row)]]).log() for row in (p, reported)]
     target = rows[0].repeat(1, 2, 1)
     drawn = torch.multinomial(torch.tensor(draws), count, replacement=True).tolist()
     first: Counter[int] = Counter()
@@ -202,7 +201,7 @@ SMALLEST = {
     "Gemma 4's assistant": ([0.4, 0.4, 0.2], [0.5, 0.3, 0.2], [1.0, 0.0, 0.0]),
     "`assistant_tokenizer`, two entries in another order": ([0.5, 0.5], [0.2, 0.8], [0.8, 0.2]),
 }
-"""For a mode that fails: the target's p, the q that the rule is told, and the true q."""
+"""For a mode that fails: the target's p, the reported q and the true q."""
 
 
 def main() -> None:
@@ -219,8 +218,13 @@ def main() -> None:
         result["modes"][name] = measured(make, samples)
         print(name, result["modes"][name], flush=True)
     result["counterexamples"] = {
-        name: {"p": p, "told": told, "true": true, "text": counterexample(p, told, true)}
-        for name, (p, told, true) in SMALLEST.items()
+        name: {
+            "p": p,
+            "reported": reported,
+            "true": true,
+            "text": counterexample(p, reported, true),
+        }
+        for name, (p, reported, true) in SMALLEST.items()
     }
     assert all(math.isfinite(mode["p"]) for mode in result["modes"].values())
     FILE.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -15,6 +15,10 @@
  * @typedef {Iterable<number> & { getBuffer?: (kind: string) => { data: Int32Array, release: () => void } }} Numbers
  */
 
+function noMemory() {
+  throw new RangeError("the browser gives this page no more memory");
+}
+
 /**
  * A request for a random choice; see `Draw` in ouroboros_core/tree.py.
  * @typedef {object} Draw
@@ -99,7 +103,7 @@ export class Pass {
    */
   room(count) {
     const address = this.exports.web_room(4 * Math.max(count, 1));
-    if (!address) throw new RangeError("the browser gives this page no more memory");
+    if (!address) noMemory();
     return address;
   }
 
@@ -168,13 +172,15 @@ export class Model {
     );
     for (const { layer, place, inner, outer, kind, begin, bytes } of header.matrices) {
       const address = this.copied(file, begin, bytes);
-      exports.web_matrix(this.handle, layer, place, inner, outer, kind, address);
+      if (!exports.web_matrix(this.handle, layer, place, inner, outer, kind, address)) noMemory();
     }
     for (const { layer, place, begin, bytes } of header.norms)
       exports.web_norm(this.handle, layer, place, this.copied(file, begin, bytes));
     if (target) exports.web_share(this.handle, target.handle);
     const { outputs } = header;
-    if (outputs) pass.with(outputs, (ids) => exports.web_outputs(this.handle, ids, outputs.length));
+    const { length } = outputs || [];
+    if (outputs && !pass.with(outputs, (ids) => exports.web_outputs(this.handle, ids, length)))
+      noMemory();
     /** The number of token ids that the model scores. */
     this.columns = outputs ? outputs.length : shape.vocabulary;
   }
@@ -197,8 +203,7 @@ export class Model {
    * @param {number} rows
    */
   reserve(rows) {
-    if (!this.pass.exports.web_reserve(this.handle, rows))
-      throw new RangeError("the browser gives this page no more memory");
+    if (!this.pass.exports.web_reserve(this.handle, rows)) noMemory();
   }
 
   /**
@@ -238,7 +243,7 @@ export class Model {
     const address = this.pass.with(joined, (given) =>
       this.pass.exports.web_run(this.handle, rows, past, given, parts[4].length, count),
     );
-    if (count && !address) throw new RangeError("the browser gives this page no more memory");
+    if (count && !address) noMemory();
     return new Logits(this, address, count);
   }
 }

@@ -11,8 +11,7 @@ import heapq
 from collections.abc import Sequence
 from math import exp
 
-import numpy as np
-
+from ouroboros_core.arrays import np
 from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.sampling import softmax
 from ouroboros_core.sources import Source
@@ -38,11 +37,11 @@ def best_first(chances: Sequence[Sequence[float]], size: int) -> tuple[Ranks, ..
 
     def wait(above: Ranks, index: int, chance: float) -> None:
         """Add the child with this index in the order of its place, below a path of a chance."""
-        place = len(above)
-        if place < len(chances) and index < len(order[place]):
-            rank = order[place][index]
+        depth = len(above)
+        if depth < len(chances) and index < len(order[depth]):
+            rank = order[depth][index]
             path = (*above, rank)
-            heapq.heappush(waiting, (-chance * chances[place][rank], path, index, chance))
+            heapq.heappush(waiting, (-chance * chances[depth][rank], path, index, chance))
 
     wait((), 0, 1.0)
     while waiting and len(chosen) < size:
@@ -94,10 +93,10 @@ def grow(
     builder.note_output(0, (evaluation, 0))
     numbers: dict[Ranks, int] = {(): 0}
     for path in paths:
-        above, place = numbers.get(path[:-1]), len(path) - 1
-        if above is None or path[-1] >= len(rows[place]):
+        above, depth = numbers.get(path[:-1]), len(path) - 1
+        if above is None or path[-1] >= len(rows[depth]):
             continue
-        token, chance = rows[place][path[-1]]
+        token, chance = rows[depth][path[-1]]
         origin = Provenance(Source.DRAFT, step=step, rank=path[-1], confidence=round(chance, 2))
         node = builder.add(token, above, origin)
         assert node is not None

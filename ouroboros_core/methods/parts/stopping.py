@@ -68,9 +68,9 @@ class LeastProbability(Stop):
     TOP, LEAST = 10, 0.75
 
     def before(self, evaluation: Evaluation, node: int) -> bool:
-        logits = np.asarray(evaluation.logits(node), np.float64)
-        probabilities = softmax(np.sort(logits)[-self.TOP :])
-        return bool(probabilities[-1] < self.LEAST)
+        logits = np.asarray(evaluation.logits(node))
+        top = logits if len(logits) < self.TOP else np.partition(logits, -self.TOP)[-self.TOP :]
+        return bool(softmax(top.astype(np.float64)).max() < self.LEAST)
 
 
 def entropy(evaluation: Evaluation, node: int) -> float:

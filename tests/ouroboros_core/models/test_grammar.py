@@ -210,9 +210,12 @@ def test_under_rejection_a_forced_token_is_a_node_once(pair: Pair) -> None:
         (Grammar("json-schema", '{"type": "number!"}'), "the json-schema cannot be used"),
         (Grammar("choices", "[]"), "at least one text"),
         (Grammar("choices", '["a", ""]'), "at least one character"),
-        (Grammar("choices", '["a", "\\ud800"]'), r"half a character, '\\ud800'"),
-        (Grammar("json-schema", '{"enum": ["\\ud800"]}'), "half a character"),
-        (Grammar("regex", "\udcff"), "half a character"),
+        (
+            Grammar("choices", '["a", "\\ud800"]'),
+            r"half a surrogate pair in the choices, '\\ud800'",
+        ),
+        (Grammar("json-schema", '{"enum": ["\\ud800"]}'), "half a surrogate pair"),
+        (Grammar("regex", "\udcff"), "half a surrogate pair"),
         (Grammar("bnf", "x"), "must be one of json-schema, regex, choices, got 'bnf'"),
     ],
 )

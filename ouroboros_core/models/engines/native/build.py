@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import importlib.metadata
 import importlib.util
 import logging
 import os
@@ -80,19 +81,27 @@ def browser_builds() -> dict[str, Path]:
     files = {}
     for name, instructions in BROWSER_BUILDS.items():
         flags = *BROWSER_FLAGS, *instructions
-        digest = hashlib.sha256("\n".join([text, *flags, *BROWSER_LINK]).encode()).hexdigest()[:16]
+        parts = text, *flags, *BROWSER_LINK, importlib.metadata.version("ziglang")
+        digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
         file = files[name] = cache_folder() / "native" / f"{digest}.wasm"
         if file.exists():
             continue
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
-            made, linked = (str(Path(scratch) / f"pass.{suffix}") for suffix in ("o", "wasm"))
-            zig = sys.executable, "-m", "ziglang"
-            source = str(folder / BROWSER_SOURCES[0])
-            subprocess.run([*zig, "c++", *flags, source, "-o", made], check=True)
-            subprocess.run([*zig, "wasm-ld", *BROWSER_LINK, made, "-o", linked], check=True)
-            Path(linked).replace(file)
+            object_file, linked = (Path(scratch) / f"pass.{suffix}" for suffix in ("o", "wasm"))
+            _zig("c++", *flags, str(folder / BROWSER_SOURCES[0]), "-o", str(object_file))
+            _zig("wasm-ld", *BROWSER_LINK, str(object_file), "-o", str(linked))
+            linked.replace(file)
     return files
+
+
+def _zig(*arguments: str) -> None:
+    """Run the compiler; raise InvalidInput with its last line if it fails."""
+    command = [sys.executable, "-m", "ziglang", *arguments]
+    answer = subprocess.run(command, check=False, capture_output=True, text=True, encoding="utf-8")
+    if answer.returncode:
+        last = answer.stderr.strip().splitlines()[-1:]
+        raise InvalidInput(f"the pass for a browser cannot be compiled: {' '.join(last)}")
 
 
 def _processor() -> str:

@@ -143,15 +143,22 @@ int EXPORT(web_reserve)(Model* m, int rows) {
   if (rows <= m->capacity) return 1;
   int64_t capacity = std::max<int64_t>(rows, 2 * m->capacity), head = m->decoder.head;
   capacity = (capacity + GRAIN - 1) / GRAIN * GRAIN;
+  std::vector<float*> larger(2 * m->keys.size());
+  for (float*& tensor : larger) {
+    tensor = room<float>(m->decoder.shared * capacity * head);
+    if (!tensor) {  // the cache stays as it is
+      for (float* other : larger) free(other);
+      return 0;
+    }
+  }
+  auto next = larger.begin();
   for (auto* tensors : {&m->keys, &m->values})
     for (void*& held : *tensors) {
-      auto larger = room<float>(m->decoder.shared * capacity * head);
-      if (!larger) return 0;
       for (int64_t h = 0; held && h < m->decoder.shared; h++)
-        memcpy(larger + h * capacity * head, (float*)held + h * m->capacity * head,
+        memcpy(*next + h * capacity * head, (float*)held + h * m->capacity * head,
                m->capacity * head * sizeof(float));
       free(held);
-      held = larger;
+      held = *next++;
     }
   m->capacity = capacity;
   return 1;

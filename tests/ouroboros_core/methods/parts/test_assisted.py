@@ -19,7 +19,8 @@ from transformers.modeling_layers import MtpModel
 
 import ouroboros_core
 from ouroboros_core import methods
-from ouroboros_core.errors import InvalidInput
+from ouroboros_core.cli import options
+from ouroboros_core.errors import InvalidInput, UnsupportedModel
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.models import candidates
@@ -509,3 +510,46 @@ def test_this_transformers_cannot_construct_the_assistant_of_gemma_4() -> None:
     config = transformers.Gemma4AssistantConfig(text_config=text, backbone_hidden_size=32)
     with pytest.raises(ValueError, match="set of layer types producing a cache is different"):
         transformers.AutoModelForCausalLM.from_config(config)
+
+
+@pytest.mark.parametrize(("in_step", "begun"), [(True, 2), (False, 1)])
+def test_a_generator_starts_again_if_others_wrote_more_than_a_token(
+    in_step: bool, begun: int
+) -> None:
+    """As a grammar that forces tokens does: the generator would read the last one only."""
+    made = []
+
+    def make(ids: torch.Tensor, config: Any) -> Any:
+        made.append(ids.tolist())
+        follow = torch.tensor([[5]])
+        return SimpleNamespace(get_candidates=lambda ids: (torch.cat([ids, follow], -1), None))
+
+    generator = candidates.TransformersCandidates("fixed", make, torch.device("cpu"))
+    generator.in_step = in_step
+    generator.start([1], 20, [])
+    assert [token for token, _ in generator.candidates([1, 2])] == [5]
+    generator.candidates([1, 2, 5, 3])
+    assert len(made) == 1, "its own candidate and the target's token"
+    generator.candidates([1, 2, 5, 3, 5, 7, 8])
+    assert len(made) == begun
+
+
+def test_mtp_layers_that_cannot_be_read_are_named_before_the_first_step() -> None:
+    """The configuration names a layer, and no file has it."""
+    target = tiny.with_mtp(tiny.target("llama", "sdpa", torch.float32), 1)
+    asked = {"method": "hf_mtp", "tokenizer": tiny.letters(), "max_new_tokens": 8}
+    with pytest.raises(UnsupportedModel, match="names MTP layers, and they cannot be loaded"):
+        ours(target, torch.tensor([PROMPT]), **asked)
+
+
+def test_a_drafter_that_one_method_uses_chooses_the_method() -> None:
+    """On the command line, where no method is named."""
+    block: Any = SimpleNamespace(foreign_draft=None, block_draft=SimpleNamespace(name="flash"))
+    assert options.needed_method(block) == ("hf_dflash", "flash drafts blocks: hf_dflash uses it")
+    foreign: Any = SimpleNamespace(foreign_draft=object(), foreign="other words")
+    assert options.needed_method(foreign) == (
+        "hf_universal",
+        "other words: hf_universal translates",
+    )
+    neither: Any = SimpleNamespace(foreign_draft=None, block_draft=None)
+    assert options.needed_method(neither) is None
