@@ -155,13 +155,15 @@ def _trade_off(
     (axis,) = axes
     figure = go.Figure()
     if predicted:
-        axis = replace(axis, values=(*sorted({*predicted, *axis.values}, key=float),))
+        words = [value for value in axis.values if isinstance(value, str)]
+        numbers = sorted({*predicted, *axis.values}.difference(words), key=float)
+        axis = replace(axis, values=(*numbers, *words))
         _predictions(figure, axis, predicted)
     elif axis.name == GAMMA and ideals:
         _theory(figure, axis, ideals[0])
-    numbers = [row for row in rows if not isinstance(row.coordinates[0], str)]
-    words = [row for row in rows if isinstance(row.coordinates[0], str)]
-    points = [*numbers, *([None] if numbers and words else []), *words]  # only numbers are joined
+    joined = [row for row in rows if not isinstance(row.coordinates[0], str)]
+    apart = [row for row in rows if isinstance(row.coordinates[0], str)]
+    points = [*joined, *([None] if joined and apart else []), *apart]
     lines: tuple[tuple[str, str, str, Callable[[CellRow], float]], ...] = (
         ("tokens per pass", YIELD, "circle", lambda row: row.acceptance_length),
         ("cost of a step, in plain steps", COST, "square", _cost),

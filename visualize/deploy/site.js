@@ -1,6 +1,6 @@
 // @ts-check
 // The static site: which views a page has, and where they get the runs that they show.
-import { followColourScheme, pageFacts } from "../kit/standalone.js";
+import { followColourScheme, keepQuery, pageFacts } from "../kit/standalone.js";
 import { load } from "../gallery/recorded.js";
 import { mount as mountGallery } from "../gallery/gallery_view.js";
 import { mount as mountLearn } from "../learn/learn_view.js";
@@ -41,6 +41,7 @@ function mountTraces() {
 }
 
 followColourScheme();
+keepQuery();
 if (byId("learn"))
   mountLearn(
     byId("learn"),

@@ -9,6 +9,12 @@ export function followColourScheme() {
   dark.addEventListener("change", follow);
 }
 
+/** Keep the query of the address, such as `?student=NAME`, from page to page. */
+export function keepQuery() {
+  for (const link of document.querySelectorAll(".ouro-site-nav a"))
+    if (link instanceof HTMLAnchorElement) link.search = location.search;
+}
+
 /**
  * Return what the page's HTML contains for its scripts.
  * @returns {any}

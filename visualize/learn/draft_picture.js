@@ -7,14 +7,21 @@ import { counted, foreign, make, quote } from "../kit/dom.js";
 const MOST = 60; // characters of a guess
 
 /**
- * Return how many of the next tokens a guess has as they are.
+ * Return how many of the next tokens a guess has as they are. A line cannot contain a line break,
+ * so a space before more words stands for one.
  * @param {string[]} next
  * @param {string} guess
  */
 function agreeing(next, guess) {
   let count = 0,
     read = 0;
-  while (count < next.length && guess.startsWith(next[count], read)) read += next[count++].length;
+  for (const piece of next) {
+    const left = guess.slice(read),
+      blank = /^\s+(?=\S)/.exec(left);
+    if (piece.trim() ? !left.startsWith(piece) : !blank) break;
+    read += piece.trim() ? piece.length : blank[0].length;
+    count += 1;
+  }
   return { count, rest: guess.slice(read) };
 }
 
@@ -52,7 +59,7 @@ export function mount(element, { value }) {
     const next = pieces.slice(at);
     if (!next.length) return;
     const typed = input.value,
-      spaced = next[0].startsWith(" ") && !typed.startsWith(" ") ? " " + typed : typed;
+      spaced = /^\s/.test(next[0]) ? " " + typed.trimStart() : typed;
     const { count, rest } = agreeing(next, spaced.trimEnd());
     const own = next.slice(count, count + 1);
     passes += 1;
@@ -86,7 +93,7 @@ export function mount(element, { value }) {
       "figcaption",
       "",
       "Blue: accepted tokens of your draft. Struck through: rejected. Yellow: the target's own token. " +
-        "An empty draft is plain decoding.",
+        "A space counts as a line break. An empty draft is plain decoding.",
     ),
   );
   paint();

@@ -168,6 +168,7 @@ def bench_figure(method: str, groups: Mapping[str, str]) -> dict[str, Any]:
     lengths = bench_facts(method, groups)
     rows = [[GROUPS[fact], round(value, 2), fact] for fact, value in lengths.items()]
     return {
+        "kind": "bars",
         "title": "Tokens per pass in this project's benchmark; plain decoding has 1",
         "rows": sorted(rows, key=lambda row: -row[1]),
     }
@@ -180,18 +181,17 @@ def repeat_facts(name: str) -> dict[str, float]:
 
 
 def fragment_facts(trace: Trace, step: Step, node: int) -> dict[str, Any]:
-    """Of a phrase that ends in a node: its text, without its last token, and that, the token it
-    hangs behind, where it was learned and is proposed, how much of it is accepted, and the draft
-    length of its run."""
+    """Of a phrase that ends in a node: its text with the token it follows, its last token, that
+    token, where it was learned and is proposed, how much of it is accepted, and the draft length of
+    its run."""
     key, *phrase = _phrase(step, node)
-    pieces = [trace.pieces[token] for token in phrase]
+    pieces = [trace.pieces[token] for token in (key, *phrase)]
     learned = step.tree.provenance[node].step
     assert learned is not None, "it was learned in this run"
     return {
         "fragment": quoted("".join(pieces)),
-        "fragment_head": quoted("".join(pieces[:-1])),
         "fragment_last": quoted(pieces[-1]),
-        "fragment_key": quoted(trace.pieces[key]),
+        "fragment_key": quoted(pieces[0]),
         "fragment_learned": learned + 1,
         "fragment_step": step.index + 1,
         "fragment_accepted": len(set(step.path).intersection(_suffix(step, node))),
@@ -226,7 +226,7 @@ def _phrase(step: Step, node: int) -> list[int]:
 
 def hundred_draws() -> dict[str, Any]:
     """The worked example: of a number of draws by q, the kept ones, and what the rejected ones
-    become. {columns, rows: [[token, *counts]]}"""
+    become: {columns, rows: [[token, *counts]], column_parts, title}"""
     chances = {token: (Fraction(p), Fraction(q)) for token, (p, q) in EXAMPLE.items()}
     lacking = {token: max(Fraction(0), p - q) for token, (p, q) in chances.items()}
     rows: list[list[Any]] = []
@@ -235,12 +235,15 @@ def hundred_draws() -> dict[str, Any]:
         counts = (p, q, kept, q - kept, lacking[token], kept + lacking[token])
         rows.append([token, *(int(DRAWS * count) for count in counts)])
     columns = ["token", "target wants", "draft says", "kept", "rejected", "drawn anew", "in all"]
-    return {"columns": columns, "rows": rows}
+    parts = [column.replace(" ", "_") for column in columns]
+    title = f"{DRAWS} draws of the draft"
+    facts = {"columns": columns, "rows": rows, "column_parts": parts, "title": title}
+    return {"kind": "table"} | facts
 
 
 def rounds(name: str, guesses: int) -> list[dict[str, Any]]:
     """The steps of a run to guess at, in order: {run, step, tokens_before, tokens, accepted, why}.
-    Which of them a reader has not seen yet, only the reader's page knows."""
+    The page keeps track of the ones that a reader has seen."""
     trace, found = gallery.trace(name), []
     written = accumulate((len(step.tokens) for step in trace.steps), initial=0)
     for step, before in zip(trace.steps, written, strict=False):

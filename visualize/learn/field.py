@@ -10,7 +10,6 @@ from visualize.learn.pictures import (
     batch_figure,
     depths,
     drafting_cost,
-    experts_figure,
     shape_figure,
     sources_figure,
 )
@@ -129,12 +128,9 @@ def batches() -> Chapter:
         {"at": at(one, "commit"), "figure": "experts"},
         {"at": at(one, "commit"), "spot": span(one)},
     ]
-    woken = [EXPERTS["experts"] * (1 - (1 - _share()) ** rows) for rows in (5, 64)]
+    share = EXPERTS["active"] / EXPERTS["experts"]
+    woken = [EXPERTS["experts"] * (1 - (1 - share) ** rows) for rows in (5, 64)]
     facts: dict[str, Any] = {**EXPERTS, "few": woken[0], "many": woken[1]}
     figures = {"batch": batch_figure(gallery.facts(BATCH_RUN)["c"])}
-    figures |= {"experts": experts_figure(**EXPERTS)}
+    figures |= {"experts": {"kind": "experts"} | EXPERTS}
     return make_chapter("batches", BATCH_RUN, stops, facts) | {"figures": figures}
-
-
-def _share() -> float:
-    return EXPERTS["active"] / EXPERTS["experts"]

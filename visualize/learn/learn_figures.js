@@ -17,55 +17,29 @@ import { mount as mountWindow } from "./window_picture.js";
 /** @import { Mount } from "../kit/types" */
 
 /**
- * Show a worked example in numbers.
- * @type {Mount}
- */
-function mountHundred(element, { value }) {
-  const { columns, rows } = JSON.parse(value),
-    table = make("table", "ouro-table"),
-    head = make("tr");
-  for (const name of columns) head.append(make("th", "", name));
-  table.append(head);
-  for (const [token, ...counts] of rows) {
-    const line = make("tr");
-    line.append(
-      make("th", "", token),
-      ...counts.map((/** @type {number} */ count, /** @type {number} */ n) => {
-        const cell = make("td", "", String(count));
-        cell.dataset.part = columns[n + 1].replace(" ", "_");
-        return cell;
-      }),
-    );
-    table.append(line);
-  }
-  element.append(table, make("figcaption", "", "100 draws of the draft"));
-}
-
-/**
- * Show a table whose rows have names, in their last cell, that texts link to.
+ * Show a table; the words beside it link to its rows or to its columns.
  * @type {Mount}
  */
 function mountTable(element, { value }) {
-  /** @type {{ columns: string[], rows: string[][], title: string }} */
-  const { columns, rows, title } = JSON.parse(value),
+  /**
+   * @type {{ columns: string[], rows: (string | number)[][], title: string,
+   *   row_parts?: string[], column_parts?: string[] }}
+   */
+  const { columns, rows, title, row_parts, column_parts } = JSON.parse(value),
     table = make("table", "ouro-table"),
     head = make("tr");
   head.append(...columns.map((name) => make("th", "", name)));
   table.append(head);
-  for (const row of rows) {
-    const line = make("tr"),
-      [label, ...cells] = row.slice(0, -1);
-    line.dataset.part = row[row.length - 1];
-    line.append(
-      make("th", "", label),
-      ...cells.map((text, n) => {
-        const cell = make("td", "", text);
-        cell.dataset.label = columns[n + 1];
-        return cell;
-      }),
-    );
+  rows.forEach((cells, index) => {
+    const line = make("tr");
+    if (row_parts) line.dataset.part = row_parts[index];
+    cells.forEach((text, n) => {
+      const cell = make(n ? "td" : "th", "", String(text));
+      if (column_parts && n) cell.dataset.part = column_parts[n];
+      line.append(cell);
+    });
     table.append(line);
-  }
+  });
   element.append(table, make("figcaption", "", title));
 }
 
@@ -94,35 +68,32 @@ function mountBars(element, { value }) {
 }
 
 /**
- * Pictures by name; any other is the shape of a proposal.
+ * Pictures by kind.
  * @type {Record<string, Mount>}
  */
-const FIGURES = {
-  hundred: mountHundred,
+const KINDS = {
   automaton: mountAutomaton,
-  batch: mountTime,
-  benched: mountBars,
+  bars: mountBars,
   copy: mountArc,
-  yourself: mountDraft,
+  draft: mountDraft,
   experts: mountExperts,
-  lengths: mountRace,
-  pass: mountPass,
-  race: mountRace,
-  runs: mountRace,
-  snake: mountSnake,
-  sources: mountTable,
-  time: mountTime,
   mask: mountMask,
+  pass: mountPass,
   pool: mountPool,
+  race: mountRace,
+  shape: mountShape,
+  snake: mountSnake,
+  table: mountTable,
+  time: mountTime,
   window: mountWindow,
 };
 
 /**
  * @param {string} name
- * @param {object} data
+ * @param {{ kind: string }} data
  */
 export function drawFigure(name, data) {
   const figure = make("figure", "ouro-picture ouro-" + name);
-  (FIGURES[name] || mountShape)(figure, { value: JSON.stringify(data) });
+  KINDS[data.kind](figure, { value: JSON.stringify(data) });
   return figure;
 }

@@ -10,6 +10,13 @@ const WORDS =
   'The frame is a page of the static site, which "make static" writes: put that on any web ' +
   "server. The frame tells its height; how to follow it is in the manual, For teachers.";
 
+/** Return the query of this page without `embed`, as `?student=NAME`. */
+function whole() {
+  const query = new URLSearchParams(location.search);
+  query.delete("embed");
+  return String(query) && `?${query}`;
+}
+
 /** @typedef {{ id: string, title: string, stops: object[] }} Chapter */
 export class Share {
   /**
@@ -118,7 +125,7 @@ export class Share {
       `<iframe src="${site}?embed#${id}" title="Ouroboros: ` +
       `${title.replace(/["<>&]/g, "")}" width="100%" height="${HEIGHT}" style="border: 0" ` +
       `allow="fullscreen" loading="lazy"></iframe>`;
-    this.whole.href = location.pathname + here;
+    this.whole.href = location.pathname + whole() + here;
     this.report();
   }
 

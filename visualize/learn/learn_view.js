@@ -39,7 +39,7 @@ const written = (box) =>
  */
 /**
  * @typedef {{ id: string, title: string, run: string, stops: (Focus & { words: string[] })[],
- *   question: any, figures?: Record<string, object>, residual?: any }} Chapter
+ *   question: any, figures?: Record<string, { kind: string }>, residual?: any }} Chapter
  */
 
 export class LearnView {

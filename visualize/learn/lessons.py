@@ -313,7 +313,8 @@ def _copying() -> Chapter:
         {"at": final(trace), "figure": "benched"},
         {"at": final(trace), "figure": "runs"},
     ]
-    figures = {"automaton": {"text": YOURS}, "benched": bench_figure("prompt_lookup", BENCHED)}
+    figures: dict[str, Any] = {"automaton": {"kind": "automaton", "text": YOURS}}
+    figures |= {"benched": bench_figure("prompt_lookup", BENCHED)}
     figures |= {"copy": copy_figure(trace, whole), "runs": offered_runs(name, COPIED)}
     return make_chapter("copying", name, stops, facts) | {"figures": figures}
 

@@ -46,7 +46,9 @@ KINDS = {
     "overall": "all kinds",
 }
 """Kinds of prompts of the benchmark, by group."""
-LENGTHS = {"gamma=1": "1", "gamma=2": "2", "gamma=4": "4", "gamma=8": "8"}
+LENGTHS = ("1", "2", "4", "8")
+ENOUGH = 4
+"""Prompts of a kind from which draft lengths are offered."""
 
 Gram = tuple[int, ...]
 
@@ -111,7 +113,8 @@ def window_figure(trace: Trace) -> dict[str, Any]:
         )
     shown = passes[:PASSES]
     first = next(n for n, one in enumerate(shown) if one["whole"])
-    return {"columns": columns, "gram": gram, "passes": shown, "first": first}
+    facts = {"columns": columns, "gram": gram, "passes": shown, "first": first}
+    return {"kind": "window"} | facts
 
 
 def pass_figure(trace: Trace, costs: Mapping[str, float], layers: int) -> dict[str, Any]:
@@ -119,7 +122,8 @@ def pass_figure(trace: Trace, costs: Mapping[str, float], layers: int) -> dict[s
     over so many rows takes, in passes over one."""
     step = next(one for one in trace.steps if one.width == len(one.tree) > 4)
     tokens = [trace.pieces[token] for token in step.tree.tokens]
-    return {"tokens": tokens, "rows": costs["rows"], "cost": costs["pass_cost"], "layers": layers}
+    price = {"rows": costs["rows"], "cost": costs["pass_cost"]}
+    return {"kind": "pass", "tokens": tokens, "layers": layers} | price
 
 
 def time_figure(rate: float, gamma: int, cost: float, costs: Mapping[str, float]) -> dict[str, Any]:
@@ -129,7 +133,7 @@ def time_figure(rate: float, gamma: int, cost: float, costs: Mapping[str, float]
     values = {"alpha": rate, "gamma": gamma, "cost": cost, "row": row}
     note = f"To scale, by theory; it begins with the values of this run. {KEY}"
     rounded = {name: round(value, 2) for name, value in values.items()}
-    return {"values": rounded, "sliders": list(values), "note": note}
+    return {"kind": "time", "values": rounded, "sliders": list(values), "note": note}
 
 
 def batch_figure(cost: float) -> dict[str, Any]:
@@ -139,7 +143,8 @@ def batch_figure(cost: float) -> dict[str, Any]:
         f"grows with the rows. {KEY}"
     )
     values = {"alpha": 0.7, "gamma": 4, "cost": round(cost, 2), "row": 0.0, "batch": 1}
-    return {"values": values, "sliders": ["alpha", "gamma", "batch"], "free": FREE, "note": note}
+    sliders = ["alpha", "gamma", "batch"]
+    return {"kind": "time", "values": values, "sliders": sliders, "free": FREE, "note": note}
 
 
 def copy_figure(trace: Trace, step: Step) -> dict[str, Any]:
@@ -158,6 +163,7 @@ def copy_figure(trace: Trace, step: Step) -> dict[str, Any]:
     end = at + len(both)
     before = "".join(trace.pieces[token] for token in written[: -first.match])
     return {
+        "kind": "copy",
         "source": [text[max(0, at - AROUND) : at], match, copy, text[end : end + AROUND // 2]],
         "answer": [before[-AROUND:], match],
         "copy": copy,
@@ -170,6 +176,7 @@ def mask_figure(trace: Trace) -> dict[str, Any]:
     """The proposal with the most branches: {step, tokens, parents, looks}, the root first."""
     step = max(trace.steps, key=lambda s: len(set(range(len(s.tree))) - set(s.tree.parents)))
     return {
+        "kind": "mask",
         "step": step.index,
         "tokens": [trace.pieces[token] for token in step.tree.tokens],
         "parents": list(step.tree.parents),
@@ -199,7 +206,7 @@ def window_pool(trace: Trace) -> dict[str, Any]:
         assert step.pool_size == len(pool), "the pool that the run had"
     _note_use(trace, entries)
     sizes = [step.pool_size or 0 for step in trace.steps[:-1]]
-    return {"sizes": sizes, "entries": entries, "whole": True}
+    return {"kind": "pool", "sizes": sizes, "entries": entries, "whole": True}
 
 
 def _entry(trace: Trace, phrase: Gram, learned: Learned, step: int | None) -> dict[str, Any]:
@@ -251,7 +258,8 @@ def proposed_pool(trace: Trace) -> dict[str, Any]:
             if set(nodes) & set(step.path):
                 entry["used"].append(step.index)
     order = sorted(entries.values(), key=lambda one: one["from"])
-    return {"sizes": [s.pool_size or 0 for s in trace.steps], "entries": order, "whole": False}
+    sizes = [step.pool_size or 0 for step in trace.steps]
+    return {"kind": "pool", "sizes": sizes, "entries": order, "whole": False}
 
 
 def plain_of(name: str) -> str:
@@ -302,7 +310,8 @@ def race_figure(
             lane |= {"speedup": facts["speedup"], "between": gallery.spread(name)}
             lane |= {"plain": every.index(plain_of(name))} if axes else {}
         lanes.append(lane)
-    return {"title": title, "axes": list(axes), "lanes": lanes, "texts": texts, "play": play}
+    facts = {"title": title, "axes": list(axes), "lanes": lanes, "texts": texts, "play": play}
+    return {"kind": "race"} | facts
 
 
 def offered_runs(shown: str, methods: Sequence[str]) -> dict[str, Any]:
@@ -330,24 +339,29 @@ def _prompt(name: str) -> str:
 @cache
 def lengths_figure() -> dict[str, Any]:
     """Measured draft lengths, by draft and kind of prompt, in the shape of `race_figure` without
-    texts. The seconds are sums over all prompts of a kind."""
+    texts. The seconds are sums over all prompts of a kind; kinds with few prompts are left out."""
     lanes: list[dict[str, Any]] = []
     for file, draft in BENCHES.items():
         bench = json.loads((assets() / f"{file}.json").read_text(encoding="utf-8"))["rows"]
         rows = {(row["method"], row["group"]): row for row in bench if not row["setting"]}
         for group, kind in KINDS.items():
-            plain = len(lanes)
-            lanes.append(_bench_lane(rows[gallery.PLAIN, group], "Plain decoding", []))
-            for setting, gamma in LENGTHS.items():
-                key = f"speculative[{setting}]"
-                if (key, group) not in rows:
+            plain, alone = len(lanes), rows[gallery.PLAIN, group]
+            if alone["questions"] < ENOUGH:
+                continue
+            lanes.append(_bench_lane(alone, "Plain decoding", []))
+            for gamma in LENGTHS:
+                key = f"speculative[gamma={gamma}]"
+                if gamma == "4" and (key, group) not in rows:
                     key = "speculative[published]"  # the embedded pair's has this length
-                lane = _bench_lane(rows[key, group], f"γ = {gamma}", [draft, kind, gamma])
-                speedup = sum(lanes[plain]["seconds"]) / sum(lane["seconds"])
-                lanes.append(lane | {"plain": plain, "speedup": speedup})
-    title = "Measured in this project's benchmark, all prompts of a kind together."
+                row = rows[key, group]
+                low, high = row["ci95"]
+                lane = _bench_lane(row, f"γ = {gamma}", [draft, kind, gamma])
+                lane |= {"plain": plain, "speedup": row["speedup"], "prompts": row["questions"]}
+                lanes.append(lane | {"between": f"(95% interval {low:.2f}–{high:.2f})"})
+    title = "Measured in this project's benchmark."
     axes = ["Draft model", "Prompts", "Draft length γ"]
-    return {"title": title, "axes": axes, "lanes": lanes, "texts": [], "play": False}
+    facts = {"title": title, "axes": axes, "lanes": lanes, "texts": [], "play": False}
+    return {"kind": "race"} | facts
 
 
 def _bench_lane(row: Mapping[str, Any], label: str, at: list[str]) -> dict[str, Any]:
@@ -394,7 +408,8 @@ def snake_figure(trace: Trace, step: Step, node: int) -> dict[str, Any]:
             later + chips(phrase, ["phrase"] * len(phrase)),
         ),
     ]
-    return {"places": [{"title": title, "tokens": tokens} for title, tokens in places]}
+    shown = [{"title": title, "tokens": tokens} for title, tokens in places]
+    return {"kind": "snake", "places": shown}
 
 
 def draft_figure(plain: str, rival: str) -> dict[str, Any]:
@@ -403,15 +418,13 @@ def draft_figure(plain: str, rival: str) -> dict[str, Any]:
     trace, other = gallery.trace(plain), gallery.trace(rival)
     pieces = [trace.pieces[token] for token in trace.tokens]
     begun = next(n for n, piece in enumerate(pieces) if ":" in piece) + 1
-    name = labels.method(other.method)
-    length = gallery.facts(rival)["length"]
-    prompt = trace.prompt.text
     return {
-        "prompt": prompt,
+        "kind": "draft",
+        "prompt": trace.prompt.text,
         "pieces": pieces,
         "begun": begun,
-        "rival": name,
-        "length": length,
+        "rival": labels.method(other.method),
+        "length": gallery.facts(rival)["length"],
     }
 
 
@@ -432,10 +445,11 @@ def drafting_cost(name: str) -> float:
 
 
 def sources_figure(head: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """A table of sources: {columns, rows, title}; the last cell of a row is the name that texts
-    link to."""
+    """A table of sources: {columns, rows, row_parts, title}; the last cell of a given row is the
+    name that texts link to."""
     title = "Costs and tokens are those of a recorded run of each source, on different requests."
-    return {"columns": list(head), "rows": [list(row) for row in rows], "title": title}
+    cells, parts = [list(row[:-1]) for row in rows], [row[-1] for row in rows]
+    return {"kind": "table", "columns": head, "rows": cells, "row_parts": parts, "title": title}
 
 
 def shape_figure(trace: Trace, step: Step) -> dict[str, Any]:
@@ -446,9 +460,4 @@ def shape_figure(trace: Trace, step: Step) -> dict[str, Any]:
             levels.setdefault(depth, []).append(trace.pieces[step.tree.tokens[node]])
     shown = [level[:3] for level in levels.values()]
     more = any(len(level) > 3 for level in levels.values())
-    return {"passes": step.draft_passes, "levels": shown, "more": more}
-
-
-def experts_figure(experts: int, active: int) -> dict[str, int]:
-    """A layer of a mixture of experts: all of them, and those that a token uses."""
-    return {"experts": experts, "active": active}
+    return {"kind": "shape", "passes": step.draft_passes, "levels": shown, "more": more}

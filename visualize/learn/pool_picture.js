@@ -47,7 +47,7 @@ export function mount(element, { value }) {
     for (const [key, found] of keys) {
       const line = make("dd");
       for (const entry of found) {
-        const chip = make("span", "ouro-pool-phrase"),
+        const chip = make("span", "ouro-token-chip"),
           [name, glyph] = WHERE[entry.learned];
         chip.dataset.learned = entry.learned;
         if (entry.from === at - 1) chip.dataset.fresh = "";

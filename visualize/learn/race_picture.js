@@ -13,8 +13,8 @@ const SHORTEST = 5; // seconds that a race lasts at least
 /**
  * @typedef {{ label: string, at: string[], plain?: number, seconds: number[], text?: number,
  *   counts?: number[], ends?: number[], passes: number, length: number, speedup?: number,
- *   between?: string }} Lane
- *   seconds: by part; counts and ends: tokens and time of each step; plain: the lane beside it
+ *   between?: string, prompts?: number }} Lane
+ *   prompts: those whose sums the lane shows; seconds: by part; counts and ends: tokens and time of each step; plain: the lane beside it
  */
 
 /** @type {Mount} */
@@ -97,7 +97,8 @@ export function mount(element, { value }) {
       (best.between ? ` ${best.between}.` : ".");
     const slower = SHORTEST / longest;
     const pace = slower > 1 ? ` Play is ${slower.toFixed(0)} times slower than the run was.` : "";
-    note.textContent = `${title} ${KEY}` + (best.counts ? pace : "");
+    const sums = best.prompts ? ` Sums over ${counted(best.prompts, "prompt")}.` : "";
+    note.textContent = `${title}${sums} ${KEY}` + (best.counts ? pace : "");
     move();
   }
 
@@ -123,27 +124,35 @@ export function mount(element, { value }) {
     });
   }
 
-  /** Let the clock run to the end, unless the picture is left. */
-  function run() {
+  function pause() {
     cancelAnimationFrame(frame);
-    const begun = performance.now(),
-      lasts = 1000 * Math.max(SHORTEST, longest);
+    frame = 0;
+    start.textContent = "Play";
+  }
+
+  /** Let the clock run from where it stands, or again from the start, unless the picture is left. */
+  function run() {
+    const lasts = 1000 * Math.max(SHORTEST, longest),
+      from = Number(time.value) < 1 ? Number(time.value) : 0,
+      begun = performance.now() - from * lasts;
     const tick = () => {
       if (!element.isConnected) return;
       time.value = String(Math.min(1, (performance.now() - begun) / lasts));
       move();
       if (Number(time.value) < 1) frame = requestAnimationFrame(tick);
+      else pause();
     };
+    start.textContent = "Pause";
     tick();
   }
 
-  start.addEventListener("click", run);
+  start.addEventListener("click", () => (frame ? pause() : run()));
   time.addEventListener("input", () => {
-    cancelAnimationFrame(frame);
+    pause();
     move();
   });
   if (lanes.some((lane) => lane.counts)) {
-    const clock = make("div", "ouro-race-clock");
+    const clock = make("div", "ouro-stepper");
     clock.append(start, time);
     controls.append(clock);
   }

@@ -15,7 +15,7 @@ export function mount(element, { value }) {
     box.dataset.look = passes ? "pass" : "lookup";
     for (const level of levels.slice(n, n + each)) {
       const column = foreign(make("span", "ouro-shape-level"));
-      column.append(...level.map((text) => make("span", "ouro-snake-token", visible(text))));
+      column.append(...level.map((text) => make("span", "ouro-token-chip", visible(text))));
       box.append(column);
     }
     line.append(box);

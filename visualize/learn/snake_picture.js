@@ -8,10 +8,7 @@ const PARTS = ["thrown", "answered", "stored", "returned"];
 
 /** @type {Mount} */
 export function mount(element, { value }) {
-  /**
-   * @type {{ learned: number, step: number, places: { title: string,
-   *   tokens: { text: string, look: string }[] }[] }}
-   */
+  /** @type {{ places: { title: string, tokens: { text: string, look: string }[] }[] }} */
   const { places } = JSON.parse(value);
   const box = make("ol", "ouro-snake-box ouro-list");
   const body = draw("svg", {
@@ -37,7 +34,7 @@ export function mount(element, { value }) {
       line = foreign(make("p", "ouro-snake-tokens"));
     place.dataset.part = PARTS[n];
     for (const { text, look } of tokens) {
-      const chip = make("span", "ouro-snake-token", visible(text));
+      const chip = make("span", "ouro-token-chip", visible(text));
       chip.dataset.look = look;
       line.append(chip);
     }

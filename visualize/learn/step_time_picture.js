@@ -65,7 +65,7 @@ export function mount(element, { value }) {
     for (const [width, look] of boxes) {
       const box = make("i");
       box.style.width = (100 * width) / scale + "%";
-      box.dataset.look = box.dataset.part = look;
+      box.dataset.part = look;
       track.append(box);
     }
     row.append(make("span", "", name), track);

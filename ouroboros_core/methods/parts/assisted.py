@@ -33,7 +33,7 @@ class DraftSettings(settings.Hyperparameters):
         ge=0.0,
         le=1.0,
         allow_inf_nan=False,
-        description="The draft ends behind a token to which it gives less.",
+        description="The draft ends after a token with a lower probability.",
     )
 
 

@@ -12,6 +12,7 @@ from ouroboros_core.settings import AUTO
 from ouroboros_core.sweeps.grid import Axis, Grid
 from ouroboros_core.trace import metrics
 from ouroboros_core.what_if.draft_length import DraftLengths
+from visualize.compare import figures
 from visualize.compare import view as compare_view
 from visualize.compare.components import values
 from visualize.gallery import runs as gallery
@@ -52,6 +53,21 @@ def test_where_one_draft_length_is_measured_the_others_are_predicted_from_its_ru
     assert view["theory"][-1] == compare_view.PREDICTED
     grid = Grid("speculative", (Axis("gamma", (2, 4)),))
     assert replace(comparison, plan=replace(comparison.plan, grid=grid)).predicted == {}
+
+
+def test_a_comparison_of_the_automatic_draft_length_alone_has_a_chart() -> None:
+    """Predicted lengths stand in order, and the word after them, as on the axis of the form."""
+    comparison = compare_view.recorded()
+    (row,) = comparison.rows
+    figure = figures.trade_off(
+        [replace(row, coordinates=(AUTO,))],
+        [Axis("gamma", (AUTO,))],
+        [],
+        {length: DraftLengths(*comparison.shown(1)[0]).of(length) for length in (8, 2)},
+    )
+    assert figure["layout"]["xaxis"]["ticktext"] == ["2", "8", AUTO]
+    measured = next(line for line in figure["data"] if line["name"].startswith("speedup"))
+    assert list(measured["x"]) == [2] and list(measured["y"]) == [row.speedup]
 
 
 def test_a_row_of_settings_names_its_method() -> None:

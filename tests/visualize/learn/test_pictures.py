@@ -7,6 +7,7 @@ import json
 import random
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 
@@ -159,19 +160,39 @@ def test_runs_on_one_clock_are_recorded_ones_and_as_fast_as_is_said() -> None:
                 assert ratio == pytest.approx(lane["speedup"], rel=0.001)
 
 
+@cache
+def bench_runs(file: str) -> list[dict[str, Any]]:
+    path = ROOT / "assets" / f"{file}.json"
+    return list(json.loads(path.read_text(encoding="utf-8"))["runs"])
+
+
+def prompts_of(file: str, group: str) -> set[int]:
+    """The prompts of a group that plain decoding answered in a benchmark."""
+    plain = [run for run in bench_runs(file) if run["method"] == gallery.PLAIN]
+    return {run["question"] for run in plain if group in (run["group"], "overall")}
+
+
 def test_draft_lengths_to_choose_are_sums_over_the_benchmarks_runs() -> None:
     (figure, *more) = figures("lengths")
     assert more == [figure], "the same in both chapters"
     files = {draft: file for file, draft in lesson_figures.BENCHES.items()}
     groups = {kind: group for group, kind in lesson_figures.KINDS.items()}
     chosen = [lane for lane in figure["lanes"] if lane["at"]]
-    assert len(chosen) == len(files) * len(groups) * 4
+    assert {(lane["at"][0], groups[lane["at"][1]]) for lane in chosen} == {
+        (draft, group)
+        for draft, file in files.items()
+        for group in groups.values()
+        if len(prompts_of(file, group)) >= 4
+    }
+    assert all(
+        sum(lane["at"][2] == gamma for lane in chosen) == len(chosen) / 4 for gamma in "1248"
+    )
     for lane in chosen:
         draft, kind, gamma = lane["at"]
+        assert lane["prompts"] == len(prompts_of(files[draft], groups[kind])) >= 4
         if groups[kind] == "overall":
             continue
-        path = ROOT / "assets" / f"{files[draft]}.json"
-        bench = json.loads(path.read_text(encoding="utf-8"))["runs"]
+        bench = bench_runs(files[draft])
         of = {f"speculative[gamma={gamma}]"} | (
             {"speculative[published]"} if gamma == "4" else set()
         )
@@ -185,6 +206,41 @@ def test_draft_lengths_to_choose_are_sums_over_the_benchmarks_runs() -> None:
         assert drafted <= int(gamma), "no draft is longer than is said"
         total = sum(sum(r["seconds"][p] for p in r["seconds"] if "_" not in p) for r in runs)
         assert sum(lane["seconds"]) == pytest.approx(total, rel=0.001)
+
+
+def test_intervals_of_the_draft_lengths_answer_what_the_lessons_ask() -> None:
+    """For code one guess is too short, for questions on a passage eight are too long."""
+    (figure, *_) = figures("lengths")
+    bounds = {}
+    for lane in figure["lanes"]:
+        if lane["at"]:
+            low, high = re.findall(r"\d\.\d\d", lane["between"])
+            bounds[tuple(lane["at"])] = float(low), float(high)
+    small = lesson_figures.BENCHES["benchmark"]
+    rows = json.loads((ROOT / "assets" / "benchmark.json").read_text(encoding="utf-8"))["rows"]
+    for gamma, method in (("8", "speculative[gamma=8]"), ("4", "speculative[published]")):
+        row = next(r for r in rows if (r["method"], r["group"]) == (method, "code"))
+        assert bounds[small, "code", gamma] == pytest.approx(row["ci95"], abs=0.005)
+    assert bounds[small, "code", "1"][1] < bounds[small, "code", "4"][0]
+    passage = "questions on a passage"
+    assert bounds[small, passage, "8"][1] < min(1, bounds[small, passage, "4"][0])
+
+
+def test_a_draft_length_that_was_not_measured_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lesson_figures, "LENGTHS", ("3",))
+    lesson_figures.lengths_figure.cache_clear()
+    with pytest.raises(KeyError, match="gamma=3"):
+        lesson_figures.lengths_figure()
+    lesson_figures.lengths_figure.cache_clear()
+
+
+def test_every_picture_names_a_kind_that_is_drawn() -> None:
+    source = (ROOT / "visualize" / "learn" / "learn_figures.js").read_text(encoding="utf-8")
+    drawn = set(re.findall(r"^  (\w+): mount\w+,$", source, re.MULTILINE))
+    shown = [one for c in lessons.chapters() for one in c.get("figures", {}).values()]
+    assert {one["kind"] for one in shown} == drawn
 
 
 def test_the_snake_shows_a_phrase_that_was_thrown_away_and_accepted_later() -> None:
@@ -279,9 +335,9 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     data = open_picture(page, "warm", "pool")
     page.locator(".ouro-stepper input").press("Home")
     history = [one for one in data["entries"] if one["learned"] == "history"]
-    has(page.locator(".ouro-pool-phrase"), len(history))
+    has(page.locator(".ouro-token-chip"), len(history))
     page.locator(".ouro-stepper input").press("End")
-    has(page.locator(".ouro-pool-phrase"), len(data["entries"]))
+    has(page.locator(".ouro-token-chip"), len(data["entries"]))
     told = page.locator(said).inner_text()
     assert f"holds {data['sizes'][-1]} phrases" in told
     assert "Held: " in told, "what is counted is more than what is listed, where there is much"
@@ -365,6 +421,19 @@ def test_a_reader_chooses_recorded_runs_races_them_and_drafts(reader: Any) -> No
     assert texts.all_inner_texts() == ["", ""], "it begins with Play"
     page.get_by_label("Time", exact=True).press("End")
     assert len(set(texts.all_text_contents())) == 1, "the same text"
+    time = page.get_by_label("Time", exact=True)
+    time.press("Home")
+    page.get_by_role("button", name="Play").click()
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Play").wait_for()
+    paused = time.input_value()
+    page.evaluate("() => new Promise((next) => requestAnimationFrame(() => setTimeout(next, 50)))")
+    assert time.input_value() == paused, "a paused clock stands still"
+    time.fill("0.9")
+    page.get_by_role("button", name="Play").click()
+    assert float(time.input_value()) >= 0.9, "it goes on from where it stands"
+    page.wait_for_function("n => n.value === '1'", arg=time.element_handle())
+    page.get_by_role("button", name="Play").wait_for()
     data = open_picture(page, "suffixes", "runs")
     shown = []
     for prompt in ("Java heap", "Fibonacci"):
@@ -383,6 +452,11 @@ def test_a_reader_chooses_recorded_runs_races_them_and_drafts(reader: Any) -> No
     before = page.locator(said).inner_text()
     page.get_by_label("Draft length γ").select_option("8")
     assert page.locator(said).inner_text() != before
+    assert re.search(r"\(95% interval \d\.\d\d–\d\.\d\d\)\.$", page.locator(said).inner_text())
+    caption = page.locator(".ouro-lengths figcaption")
+    assert "Sums over 4 prompts." in caption.inner_text()
+    page.get_by_label("Draft model").select_option(lesson_figures.BENCHES["benchmark-qwen"])
+    assert "Sums over 12 prompts." in caption.inner_text()
 
     data = open_picture(page, "guess", "yourself")
     begun, pieces = data["begun"], data["pieces"]
@@ -393,3 +467,17 @@ def test_a_reader_chooses_recorded_runs_races_them_and_drafts(reader: Any) -> No
     assert page.locator('.ouro-copy-text [data-look="gone"]').inner_text().strip() == "zzz"
     own = page.locator('.ouro-copy-text [data-look="match"]').text_content()
     assert own == pieces[begun + 2]
+    broken = next(n for n, piece in enumerate(pieces) if piece == "\n\n")
+    line, more = "".join(pieces[begun + 3 : broken]), "".join(pieces[broken + 1 : broken + 3])
+    page.locator(".ouro-draft-form input").evaluate("(n, text) => { n.value = text }", line)
+    page.keyboard.press("Enter")
+    own = page.locator('.ouro-copy-text [data-look="match"]').text_content()
+    assert own == "\n\n", "a draft that ends there leaves the line break to the target"
+    page.reload()
+    page.wait_for_selector(".ouro-learn[data-at]")
+    open_picture(page, "guess", "yourself")
+    across = "".join(pieces[begun:broken]) + " " + more
+    page.locator(".ouro-draft-form input").evaluate("(n, text) => { n.value = text }", across)
+    page.locator(".ouro-draft-form input").press("Enter")
+    count = broken + 3 - begun
+    assert page.locator(said).inner_text().startswith(f"{count} tokens of your draft accepted")

@@ -80,6 +80,18 @@ def test_a_frame_shows_one_chapter_and_tells_its_height(
     page.close()
 
 
+def test_a_students_name_stays_in_the_links_of_the_site(browser: Any, site: Path) -> None:
+    page = opened(browser, f"{(site / 'index.html').as_uri()}?student=Ada#reject")
+    links = page.locator(".ouro-site-nav a")
+    assert links.count() > 1
+    assert links.evaluate_all("all => all.every((a) => a.search === '?student=Ada')")
+    page.goto(f"{(site / 'index.html').as_uri()}?embed&student=Ada#reject")
+    page.wait_for_selector(".ouro-learn[data-at]")
+    whole = page.get_attribute(".ouro-share-whole", "href")
+    assert whole is not None and whole.endswith("index.html?student=Ada#reject")
+    page.close()
+
+
 def test_full_screen_shows_the_lessons_alone_and_escape_leaves_it(browser: Any, site: Path) -> None:
     """Also where the browser refuses, the lessons fill the window."""
     page = opened(browser, (site / "index.html").as_uri())

@@ -439,10 +439,9 @@ def _fragment(run: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
     lost = [taught["tree"]["tokens"][n] for n in draft[len(set(draft) & set(taught["path"])) :]]
     assert [key, *phrase[:-1]] in [lost[i : i + len(phrase)] for i in range(len(lost))]
     assert len(phrase) == run["hyperparameters"]["ngram_size"] - 1, "whole"
-    said = [run["pieces"][str(token)] for token in phrase]
+    said = [run["pieces"][str(token)] for token in (key, *phrase)]
     return {
         "fragment": in_signs("".join(said)),
-        "fragment_head": in_signs("".join(said[:-1])),
         "fragment_last": in_signs(said[-1]),
         "fragment_key": quoted(run, key),
         "fragment_learned": learned + 1,
