@@ -82,7 +82,7 @@ def replay_html(
     view |= {"rests": True}
     facts = {"value": json.dumps(view), "looks": views.legend()}
     body = (
-        f'<main class="ouro-site">{_header()}<div id="run">{template("run/token_view")}</div>'
+        f'<main class="ouro-site">{template("kit/address")}<div id="run">{template("run/token_view")}</div>'
         f'<p class="ouro-site-foot">{REPLAY_FOOT}</p></main>'
         f'<script type="text/plain" id="plotly">{_packed(PLOTLY_JS)}</script>'
         f"{_facts(facts)}<script>{carried('run/replay.js')}</script>"
@@ -99,10 +99,6 @@ def replay_html(
 def _packed(file: Path) -> str:
     """Return a file as the base64 of its gzip, which `standalone.js` unpacks."""
     return base64.b64encode(gzip.compress(file.read_bytes(), mtime=0)).decode()
-
-
-def _header() -> str:
-    return template("kit/address")
 
 
 def _json(value: Any) -> str:
@@ -226,7 +222,7 @@ def _site_page(
         for page, label in labels_.items()
     )
     body = (
-        f'<main class="ouro-site">{_header()}<nav class="ouro-site-nav" aria-label="Pages">{links}</nav>'
+        f'<main class="ouro-site">{template("kit/address")}<nav class="ouro-site-nav" aria-label="Pages">{links}</nav>'
         f'{content}<p class="ouro-site-foot">{foot}</p></main>'
         f'{_facts(facts)}<script src="{script}"></script>'
     )

@@ -20,6 +20,9 @@ const SIMD = [
 /** Gigabytes that the models and Python need; browsers tell no number above 8. */
 const LEAST_MEMORY = 2;
 const MEGABYTE = 1e6;
+const RECORDED = "You can still play the recorded runs.";
+/** The files that take longest: a browser that has them begins without being asked. */
+const LARGEST = ["target.bin", "draft.bin", "pyodide/pyodide.asm.wasm"];
 
 /** Return what this browser lacks, as a sentence, or "" if it lacks nothing. */
 function missing() {
@@ -42,6 +45,7 @@ export function mountLive(facts, load, kept) {
   const root = document.querySelector(".ouro-live");
   const part = (/** @type {string} */ name) => root.querySelector(".ouro-live-" + name);
   const field = root.querySelector("#prompt textarea");
+  document.addEventListener("ouro:asked", () => leave("Stopped")); // before any view hears of it
   const details = component("details", mountDetails, { has: [] }, { charts: facts.charts });
   const fault = component("fault-view", mountFault, null);
   const run = component("token-view", mountRun, null, { asks: true }, { run_again: again });
@@ -66,7 +70,9 @@ export function mountLive(facts, load, kept) {
   let worker = null;
   let ready = false;
   let seq = 0;
-  let shown = /** @type {any} */ ({}); // the last view of a run that is under way
+  let current = 0; // the number of the run that is under way, or 0
+  let shown = /** @type {any} */ ({}); // its last view
+  const folder = `live/${facts.version}/`;
 
   /**
    * Mount a view of the page in its element.
@@ -103,20 +109,16 @@ export function mountLive(facts, load, kept) {
     ask.show([prompt]);
   }
 
-  /**
-   * Play the recorded run of a prompt and a method.
-   * @param {{ prompt: string, method: string }} chosen
-   */
+  /** @param {{ prompt: string, method: string }} chosen  whose recorded run is played */
   async function play({ prompt, method }) {
     const name = facts.recorded[prompt][method];
-    const view = await load(name);
+    const view = await load(name).catch(() => "");
+    if (!view) return fault.show({ seq: ++seq, words: "The recorded run cannot be loaded." });
+    if (shown.timing) leave("Stopped");
     run.show({ ...view, run: "recorded " + name, plays: name, seq: ++seq });
   }
 
-  /**
-   * Run the inputs again, as a notice of the run offers it.
-   * @param {{ act: string }} chosen
-   */
+  /** @param {{ act: string }} chosen  how a notice of the run offers to run it again */
   function again({ act }) {
     const { method } = inputs.state;
     const fixed = inputs.methods.get(method).presets.find((/** @type {any} */ p) => p.id === act);
@@ -127,59 +129,64 @@ export function mountLive(facts, load, kept) {
 
   /** @param {string} words */
   const state = (words) => (part("state").textContent = words);
+  const size = (/** @type {number} */ bytes) => Math.round(bytes / MEGABYTE);
 
-  /** @param {string} words */
-  function unable(words) {
-    state(`${words} The recorded runs play all the same.`);
-    part("progress").hidden = part("load").hidden = true;
-    root.querySelector("#generate").disabled = true;
+  /** @type {(label: string, words: string) => void} */
+  const offer = (label, words) => {
+    part("load").textContent = label;
+    part("load").hidden = !(part("progress").hidden = true);
+    state(words);
+  };
+
+  /** @param {string} reason */
+  function failed(reason) {
+    worker.terminate();
     worker = null;
-    tell("ouro:ended");
+    ready = false;
+    leave("The run failed");
+    offer("Try again", `The model cannot be loaded: ${reason}. ${RECORDED}`);
   }
 
   /** Begin to load the model, if that was not done. */
   async function begin() {
+    if (worker) return;
     part("load").hidden = true;
+    take({ loaded: 0 });
     await kept;
     if (worker) return;
-    worker = new Worker(`live/worker.js?v=${facts.version}`, { type: "module" });
+    worker = new Worker(folder + "worker.js", { type: "module" });
     worker.addEventListener("message", ({ data }) => take(data));
-    worker.addEventListener("error", () => unable("The worker of this page does not start."));
+    worker.addEventListener("error", () => failed("its worker does not start"));
   }
 
   /** @param {any} message  of worker.js */
-  function take(message) {
-    const { progress, update } = message;
-    if (progress) {
-      const { loaded, total, measuring } = progress;
+  function take({ loaded, measuring, started, failure, number, update, ended }) {
+    if (loaded !== undefined) {
       part("progress").hidden = false;
-      part("progress").value = loaded / total;
-      const size = (/** @type {number} */ bytes) => Math.round(bytes / MEGABYTE);
-      state(
-        measuring
-          ? "The model is here. Its passes are timed …"
-          : `Loading the model into this browser: ${size(loaded)} of ${size(total)} MB. ` +
-              "Recorded runs play until then.",
-      );
+      part("progress").value = loaded / facts.bytes;
+      const amount = `${size(loaded)} of ${size(facts.bytes)} MB`;
+      state(`Loading the model into this browser: ${amount}. Recorded runs play until then.`);
     }
-    if (message.ready) {
+    if (measuring) state("The model is loaded. Measuring its speed …");
+    if (started) {
       ready = true;
       part("progress").hidden = true;
       state("The model runs in this browser; nothing that you type leaves it.");
     }
-    if (message.missing) unable(`The model cannot run here: ${message.missing}.`);
+    if (failure) failed(failure);
+    if (!number || number !== current) return; // of a run that was left
     if (update) paint(JSON.parse(update));
-    if (message.ended) end(message.stopped);
+    if (ended) leave("Stopped");
   }
 
   /** @param {any} update  of session.py */
   function paint({ view, charts: drawn, has, error }) {
     if (error) {
       fault.show({ seq: ++seq, words: error });
-      return;
+      return leave("The run failed");
     }
     if (!view) return;
-    shown = { ...shown, ...view };
+    shown = { ...shown, timing: false, ...view, begun: shown.begun || view.steps.length > 0 };
     run.show(view);
     for (const [id, figure] of Object.entries(drawn))
       charts[id]?.show({ seq: ++seq, run: view.run, figure });
@@ -187,38 +194,45 @@ export function mountLive(facts, load, kept) {
     if (view.timing) tell("ouro:ended");
   }
 
-  /** @param {boolean} stopped */
-  function end(stopped) {
-    if (stopped && shown.run && !shown.done) {
-      const status = `Stopped. ${shown.status}. There is no plain run to compare with.`;
-      run.show({ run: shown.run, seq: ++seq, from: Infinity, status, done: true });
+  /** @param {string} ending  why the run that is under way has no more, if it is not complete */
+  function leave(ending) {
+    if (shown.run && (shown.timing || !shown.done)) {
+      const place = `. ${shown.status.split(". ")[0]}. There is no plain run to compare with.`;
+      const status = ending + (shown.begun ? place : " before the first token.");
+      run.show({ run: shown.run, seq: ++seq, from: 0, steps: [], status, done: true });
     }
+    worker?.postMessage({ stop: true });
+    current = 0;
     shown = {};
     tell("ouro:ended");
   }
 
   /** Have the inputs computed. */
   async function compute() {
-    await begin();
+    const number = (current = ++seq);
     if (!ready) run.show({ run: "waits", waiting: "The run begins when the model is loaded." });
+    await begin();
+    if (number !== current) return; // stopped meanwhile
     const { method, of, run: values } = inputs.state;
     const defaults = Object.fromEntries(inputs.run.map(({ name, value }) => [name, value]));
     const { values: chosen = {}, predicted = "" } = of[method] || {};
-    const asked = { prompt: field.value, method, predicted, settings: chosen };
-    worker?.postMessage({ ask: { ...asked, run: { ...defaults, ...values } } });
+    const ask = { prompt: field.value, method, predicted, settings: chosen };
+    worker.postMessage({ number, ask: { ...ask, run: { ...defaults, ...values } } });
   }
 
   root.querySelector("#generate").addEventListener("click", compute);
   field.addEventListener("input", () => ask.show([field.value]));
-  document.addEventListener("ouro:stop", () => worker?.postMessage({ stop: true }));
+  document.addEventListener("ouro:stop", () => leave("Stopped"));
   write(facts.first.prompt);
   play(facts.first);
   const lacks = missing();
-  if (lacks) return unable(lacks);
-  part("load").hidden = false;
-  part("load").textContent = `Load the model (${Math.round(facts.bytes / MEGABYTE)} MB)`;
+  root.querySelector("#generate").disabled = Boolean(lacks);
+  if (lacks) return state(`${lacks} ${RECORDED}`);
   part("load").addEventListener("click", begin);
-  state("A small language model can run in this browser, without a server.");
-  // A browser that has the files from an earlier visit begins at once.
-  window.caches?.match(`live/files.json?v=${facts.version}`).then((list) => list && begin());
+  offer(
+    `Load the model (${size(facts.bytes)} MB)`,
+    "A small language model can run in this browser, without a server.",
+  );
+  const files = LARGEST.map((name) => window.caches?.match(folder + name));
+  Promise.all(files).then((all) => all.every(Boolean) && begin());
 }

@@ -23,8 +23,6 @@ from ouroboros_core.sources import Source
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
-LIVE = "live"
-"""The folder below the site."""
 PYODIDE = (
     *("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm"),
     *("pyodide-lock.json", "python_stdlib.zip"),
@@ -58,8 +56,9 @@ def runs_in_browser(kind: type[Method]) -> bool:
 
 
 def pack(site: Path) -> dict[str, Any]:
-    """Write the folder `live` of a site, and return what its page must know: version, bytes."""
-    folder = site / LIVE
+    """Write the folder `live` of a site, and return what its page must know: version, bytes.
+    The version names the folder of the files, so that no page reads those of two versions."""
+    folder = site / "live" / "new"
     (folder / "pyodide").mkdir(parents=True)
     pyodide, tokenizers = _package("pyodide"), _package("@huggingface/tokenizers")
     for name in PYODIDE:
@@ -79,14 +78,16 @@ def pack(site: Path) -> dict[str, Any]:
 
 
 def _listed(folder: Path) -> dict[str, Any]:
-    """Write the list of files that the worker reads, and the licences."""
+    """Write the list of files that the worker reads, and the licences; name the folder."""
     words = _words(folder)
 
     def packed(path: str, **more: str) -> dict[str, Any]:
         return {"path": path, "bytes": (folder / path).stat().st_size, **more}
 
     archives = sorted(path.name for path in folder.glob("*.whl"))
+    others = [*folder.glob("*.js"), *folder.glob("pyodide/*")]
     files = {
+        "rest": sum(path.stat().st_size for path in others),
         "archives": [packed(name) for name in archives],
         "models": {
             "target": packed("target.bin", name="SmolLM2-135M-Instruct"),
@@ -97,18 +98,18 @@ def _listed(folder: Path) -> dict[str, Any]:
         "facts": json.dumps(words),
     }
     (folder / "files.json").write_text(json.dumps(files), encoding="utf-8")
-    shutil.copyfile(ROOT / "LICENSE", folder / "LICENSE")
-    lines = [f"| {name} | {licence} | {where} |" for name, licence, where in LICENCES]
-    table = ["| packed | licence | source |", "|---|---|---|", *lines]
-    (folder / "LICENCES.md").write_text("\n".join(table) + "\n", encoding="utf-8")
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     digest = hashlib.sha256()
     for path in paths:
         digest.update(path.read_bytes())
-    return {
-        "version": digest.hexdigest()[:16],
-        "bytes": sum(path.stat().st_size for path in paths if "simd" not in path.name),
-    }
+    version = digest.hexdigest()[:16]
+    size = sum(path.stat().st_size for path in paths if "simd" not in path.name)
+    folder = folder.rename(folder.with_name(version))
+    shutil.copyfile(ROOT / "LICENSE", folder.with_name("LICENSE"))
+    lines = [f"| {name} | {licence} | {where} |" for name, licence, where in LICENCES]
+    table = ["| packed | licence | source |", "|---|---|---|", *lines]
+    folder.with_name("LICENCES.md").write_text("\n".join(table) + "\n", encoding="utf-8")
+    return {"version": version, "bytes": size}
 
 
 def service_worker(packed: dict[str, Any]) -> str:

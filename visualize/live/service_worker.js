@@ -2,7 +2,9 @@
 // Keeps the files of the site, so that it opens without a network after the first visit. VERSION is
 // set when the site is written.
 const worker = /** @type {any} */ (self);
-const CACHE = "ouroboros-VERSION";
+/** Of this site alone: another one may be on the same server. */
+const OWN = `ouroboros ${new URL(worker.registration.scope).pathname} `;
+const CACHE = OWN + "VERSION";
 /** Files that the page has read before this worker begins. */
 const FIRST = ["watch.html", "live.js", "site.css", "plotly.min.js", "runs/java-union.js"];
 
@@ -14,7 +16,7 @@ worker.addEventListener("install", (/** @type {any} */ event) => {
 worker.addEventListener("activate", (/** @type {any} */ event) =>
   event.waitUntil(
     caches.keys().then((names) => {
-      const old = names.filter((name) => name.startsWith("ouroboros-") && name !== CACHE);
+      const old = names.filter((name) => name.startsWith(OWN) && name !== CACHE);
       return Promise.all([...old.map((name) => caches.delete(name)), worker.clients.claim()]);
     }),
   ),
@@ -23,15 +25,17 @@ worker.addEventListener("activate", (/** @type {any} */ event) =>
 /**
  * Answer a request: large files, whose address has a version, from the cache; others from the
  * network as long as there is one.
- * @param {Request} request
+ * @param {any} event
  */
-async function answer(request) {
+async function answer(event) {
+  const { request } = event;
   const cache = await caches.open(CACHE);
   const kept = await cache.match(request);
-  if (kept && new URL(request.url).searchParams.has("v")) return kept;
+  if (kept && request.url.includes("/live/VERSION/")) return kept;
   try {
     const fresh = await fetch(request);
-    if (fresh.ok) await cache.put(request, fresh.clone()).catch(() => {}); // the disk may be full
+    // The disk may be full.
+    if (fresh.ok) event.waitUntil(cache.put(request, fresh.clone()).catch(() => {}));
     return fresh;
   } catch (error) {
     if (kept) return kept;
@@ -40,7 +44,6 @@ async function answer(request) {
 }
 
 worker.addEventListener("fetch", (/** @type {any} */ event) => {
-  const { request } = event;
-  if (request.method === "GET" && request.url.startsWith(worker.registration.scope))
-    event.respondWith(answer(request));
+  if (event.request.method === "GET" && event.request.url.startsWith(worker.registration.scope))
+    event.respondWith(answer(event));
 });

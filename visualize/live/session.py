@@ -129,6 +129,7 @@ class BrowserPair:
             transformers="none",
             ouroboros=VERSION,
             passes="web",
+            weights="blocks",
         )
 
     def encode(self, prompt: str, *, chat: bool, history: Sequence[str] = ()) -> list[int]:

@@ -1,7 +1,7 @@
 // @ts-check
 // The worker of the live page: it loads Python, the tokenizer and the models, and computes runs.
-//
-// It gets {ask} and {stop}, and sends {progress}, {ready}, {update}, {ended} and {missing}.
+// It gets {ask, number} and {stop}. It sends {loaded}, {measuring}, {started} or {failure}, and of a
+// run {update, number} and {ended, number}.
 // @ts-expect-error: it is beside this file in the site
 import { loadPyodide } from "./pyodide/pyodide.js";
 // @ts-expect-error: as above
@@ -12,15 +12,19 @@ import { Pass, build } from "./pass.js";
 /**
  * What `packing.py` lists in files.json.
  * @typedef {{ archives: Packed[], models: Record<string, Packed>, passes: Record<string, Packed>,
- *   tokenizer: Packed, facts: string }} Files
+ *   tokenizer: Packed, rest: number, facts: string }} Files
  */
 
 const here = new URL(".", self.location.href);
-const version = new URL(self.location.href).searchParams.get("v");
 const send = (/** @type {object} */ message) => self.postMessage(message);
-let stopping = false;
+let newest = 0; // the number of the last ask, or 0 after a stop
 let loaded = 0;
-let total = 0;
+
+/** @param {any} error  a traceback, if it comes from Python */
+function reason(error) {
+  console.error(error);
+  return String(error.message).trim().split("\n").at(-1);
+}
 
 /**
  * Fetch a file and report the progress of all files.
@@ -28,7 +32,7 @@ let total = 0;
  * @returns {Promise<ArrayBuffer>}
  */
 async function fetched({ path, bytes }) {
-  const answer = await fetch(new URL(path + "?v=" + version, here));
+  const answer = await fetch(new URL(path, here));
   if (!answer.ok) throw new Error(`${path} is missing: the server answers ${answer.status}`);
   const content = new Uint8Array(bytes);
   const reader = answer.body.getReader();
@@ -36,8 +40,7 @@ async function fetched({ path, bytes }) {
   for (let part; !(part = await reader.read()).done;) {
     content.set(part.value, at);
     at += part.value.length;
-    loaded += part.value.length;
-    send({ progress: { loaded, total } });
+    send({ loaded: (loaded += part.value.length) });
   }
   return content.buffer;
 }
@@ -65,23 +68,21 @@ function browser() {
 
 /** Load everything, and return the session of session.py. */
 async function begin() {
-  const list = await fetch(new URL("files.json?v=" + version, here));
   /** @type {Files} */
-  const files = await list.json();
-  const code = files.passes[build()];
-  const needed = [...files.archives, ...Object.values(files.models), files.tokenizer, code];
-  total = needed.reduce((sum, file) => sum + file.bytes, 0);
+  const files = await (await fetch(new URL("files.json", here))).json();
   const python = loadPyodide({ indexURL: new URL("pyodide/", here).href });
+  python.catch(() => {}); // the wait for it below fails, too
   const archives = await Promise.all(files.archives.map(fetched));
   const words = JSON.parse(new TextDecoder().decode(await fetched(files.tokenizer)));
-  const pass = await Pass.load(await fetched(code));
+  const pass = await Pass.load(await fetched(files.passes[build()]));
   /** @type {Record<string, any>} */
   const models = {};
   for (const [name, file] of Object.entries(files.models))
     models[name] = pass.model(await fetched(file), file.name, models.target || null);
   const pyodide = await python;
+  send({ loaded: loaded + files.rest });
   for (const archive of archives) pyodide.unpackArchive(archive, "wheel");
-  send({ progress: { loaded, total, measuring: true } });
+  send({ measuring: true });
   const session = pyodide.pyimport("visualize.live.session");
   const tokenizer = wordsOf(new Tokenizer(words, {}));
   return session.start(models.target, models.draft, tokenizer, files.facts, browser());
@@ -93,33 +94,33 @@ const breathe = () => new Promise((resolve) => setTimeout(resolve, 0));
 /**
  * Compute a run and send its updates.
  * @param {any} session
- * @param {object} asked
+ * @param {{ number: number, ask: object }} asked
  */
-async function run(session, asked) {
-  stopping = false;
-  const updates = session.run(JSON.stringify(asked));
+async function run(session, { number, ask }) {
+  if (number !== newest) return;
+  const updates = session.run(JSON.stringify(ask));
   try {
     for (const update of updates) {
-      send({ update });
+      send({ update, number });
       await breathe();
-      if (stopping) break;
+      if (number !== newest) break;
     }
   } catch (/** @type {any} */ error) {
-    send({ update: JSON.stringify({ error: `The run failed: ${error.message}` }) });
+    send({ update: JSON.stringify({ error: `The run failed: ${reason(error)}` }), number });
   }
   updates.close();
   updates.destroy();
-  send({ ended: true, stopped: stopping });
+  send({ ended: true, number });
 }
 
 /** @type {Promise<any>} */
 const session = begin();
 session.then(
-  () => send({ ready: true }),
-  (error) => send({ missing: error.message }),
+  () => send({ started: true }),
+  (error) => send({ failure: reason(error) }),
 );
 let last = /** @type {Promise<any>} */ (session.catch(() => {}));
 self.addEventListener("message", ({ data }) => {
-  stopping = true; // a run gives way to the next one, too
-  if (data.ask) last = last.then(async () => run(await session, data.ask)).catch(() => {});
+  newest = data.number || 0; // a run gives way to the next one, too
+  if (data.ask) last = last.then(async () => run(await session, data)).catch(() => {});
 });

@@ -28,8 +28,13 @@ class Letters:
         return chr(ord("a") + token)
 
 
-@pytest.fixture
-def session() -> Session:
+@pytest.fixture(name="session")
+def plain_session() -> Session:
+    return session_of()
+
+
+def session_of() -> Session:
+    """Return a session with models of plain Python."""
     words = Words(Letters(), ["dad"], [1, 2], [3])
     target, draft = (cast(LanguageModel, PlainModel(salt)) for salt in (0, 3))
     return Session(BrowserPair(target, draft, words, frozenset(), "a browser"))
