@@ -1,7 +1,7 @@
 // @ts-check
 // The static site's live page.
 import { load } from "../gallery/recorded.js";
-import { followColourScheme, pageFacts } from "../kit/standalone.js";
+import { followColourScheme, keepQuery, pageFacts } from "../kit/standalone.js";
 import { mountLive } from "./live_view.js";
 
 const LONGEST_WAIT_MS = 10_000;
@@ -19,5 +19,6 @@ async function keepFiles() {
 }
 
 followColourScheme();
+keepQuery();
 const kept = keepFiles().catch(() => {}); // the page also works without
 mountLive(pageFacts(), load, kept);
