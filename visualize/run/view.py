@@ -201,7 +201,7 @@ def notices(summary: Summary, can_rerun: bool) -> list[View]:
     elif summary.busy:
         notes.append({"words": diagnosis.busy_warning(summary)})
         notes[-1] |= {"act": "again", "label": "Measure again"} if can_rerun else {}
-    if automatic_off(trace):
+    if automatic_off(trace) and not trace.ended_at_once:
         words = (
             f"{labels.method(trace.method)} switched itself off: its automatic choice expects no "
             "gain from guesses on this machine."
