@@ -244,6 +244,6 @@ def test_a_link_per_student_keeps_the_answers_in_the_browser_and_marks_them(
     page.locator(".ouro-learn-option").nth(question["answer"]).click()
     told = marks("Ada")
     assert f"✓ {CHAPTERS[chapter]['title']}" in told and told.count("–") >= len(CHAPTERS) - 1
-    assert "Ada. Questions: 1 of" in told and "1 right" in told
+    assert "Ada. Questions at the ends of the chapters: 1 of" in told and "1 right" in told
     assert "✓" not in marks("Bob")
     context.close()
