@@ -254,7 +254,7 @@ def rounds(name: str, guesses: int) -> list[dict[str, Any]]:
         if not _of_words(tokens, trace.pieces[step.target_token], len(step.path)):
             continue
         why = "learn.guess.all" if len(step.path) == count else "learn.guess.some"
-        told = {
+        values = {
             "guess": quoted(tokens[len(step.path)]) if len(step.path) < count else "",
             "target": quoted(trace.pieces[step.target_token]),
             "emitted": len(step.tokens),
@@ -266,7 +266,7 @@ def rounds(name: str, guesses: int) -> list[dict[str, Any]]:
                 "tokens_before": before,
                 "tokens": tokens,
                 "accepted": len(step.path),
-                "why": say(why, **told),
+                "why": say(why, **values),
             }
         )
     return found

@@ -1,5 +1,5 @@
-"""The lessons: twelve chapters on recorded runs. What is said lies in assets/words; here is what it
-is said of. The last three chapters are in `visualize.learn.field`.
+"""The lessons: twelve chapters on recorded runs. The words are in assets/words; the runs, moments
+and figures are here. The last three chapters are in `visualize.learn.field`.
 
 Every number in a chapter is taken from the run that the chapter shows. Each stop puts that run to a
 moment, marks elements of the view beside it by a CSS selector, and may open a token's card.
@@ -73,7 +73,7 @@ from visualize.learn.stops import (
 GUESSES = 4
 SURE = 0.8
 YOURSELF = ("sleep-autoregressive", "sleep-eagle2")
-"""The text of which a reader drafts, and another run of its prompt."""
+"""The text that a reader drafts, and another run of its prompt."""
 ROW = 0.03
 """The cost of a row that the last chapter sets its slider to, in target passes."""
 QUIZ = ("fibonacci-speculative", "story-speculative-8")

@@ -1,4 +1,4 @@
-"""What all chapters are made of: a chapter with its words filled in, moments of a run, parts of its
+"""Parts of all chapters: a chapter with its words filled in, moments of a run, parts of its
 view."""
 
 from __future__ import annotations

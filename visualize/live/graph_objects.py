@@ -50,7 +50,7 @@ class Figure:
 
 
 def _nested(options: Parts) -> Parts:
-    """Return options without those that are None, at any depth."""
+    """Return options without None values, at any depth."""
     return {
         name: _nested(value) if isinstance(value, dict) else value
         for name, value in options.items()

@@ -1,4 +1,4 @@
-"""What the live page knows when it opens: methods, settings, examples and the first run."""
+"""Inputs of the live page: methods, settings, examples and the first run."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ function missing() {
 }
 
 /**
- * @param {any} facts  those of `static_site.py`
+ * @param {any} facts  from `static_site.py`
  * @param {(name: string) => Promise<any>} load  returns a recorded run
  * @param {Promise<void>} kept  resolves when files that are fetched are also kept
  */

@@ -33,7 +33,7 @@ LEFT_OUT = ("ouroboros_core/training", "ouroboros_core/cli", "ouroboros_core/int
 DATE = (1980, 1, 1, 0, 0, 0)
 """Of every file in an archive, so that equal code makes equal bytes."""
 HAS = {Need.DRAFT_MODEL, Need.MEMORY, Need.PREDICTED_OUTPUT}
-"""What a browser has for a method, besides the target."""
+"""Resources of a browser besides the target."""
 NEEDS_MORE = ("superposed", "graph")
 """Methods that read mixed embeddings or whole distributions, which the pass does not return."""
 LICENCES = (
@@ -46,7 +46,7 @@ LICENCES = (
     ("SmolLM2-135M-Instruct", "Apache-2.0", "https://hf.co/HuggingFaceTB/SmolLM2-135M-Instruct"),
     ("Ouroboros, with its draft model", "Apache-2.0", "LICENSE of this folder"),
 )
-"""What is packed, under which licence, and where its text and its source are."""
+"""Packed software: licence, licence text and source."""
 
 
 def runs_in_browser(kind: type[Method]) -> bool:
@@ -57,7 +57,7 @@ def runs_in_browser(kind: type[Method]) -> bool:
 
 def pack(site: Path) -> dict[str, Any]:
     """Write the folder `live` of a site, and return what its page must know: version, bytes.
-    The version names the folder of the files, so that no page reads those of two versions."""
+    The version names the folder of the files, so that no page mixes two versions."""
     folder = site / "live" / "new"
     (folder / "pyodide").mkdir(parents=True)
     pyodide, tokenizers = _package("pyodide"), _package("@huggingface/tokenizers")
@@ -81,13 +81,13 @@ def _listed(folder: Path) -> dict[str, Any]:
     """Write the list of files that the worker reads, and the licences; name the folder."""
     words = _words(folder)
 
-    def packed(path: str, **more: str) -> dict[str, Any]:
-        return {"path": path, "bytes": (folder / path).stat().st_size, **more}
+    def packed(path: str, **fields: str) -> dict[str, Any]:
+        return {"path": path, "bytes": (folder / path).stat().st_size, **fields}
 
     archives = sorted(path.name for path in folder.glob("*.whl"))
-    others = [*folder.glob("*.js"), *folder.glob("pyodide/*")]
+    libraries = [*folder.glob("*.js"), *folder.glob("pyodide/*")]
     files = {
-        "rest": sum(path.stat().st_size for path in others),
+        "rest": sum(path.stat().st_size for path in libraries),
         "archives": [packed(name) for name in archives],
         "models": {
             "target": packed("target.bin", name="SmolLM2-135M-Instruct"),

@@ -86,8 +86,8 @@ class Words:
         """Return the token ids of a text; a control token in it is text. Its first character is
         encoded apart from the others."""
         for word in self._special:
-            before, found, after = text.partition(word)
-            if found:
+            before, control, after = text.partition(word)
+            if control:
                 first = self.plain(before) + self.raw(word[:1])
                 return first + self.plain(word[1:] + after)
         return self.raw(text) if text else []
@@ -217,9 +217,9 @@ def start(target: Any, draft: Any, tokens: Any, facts: str, browser: str) -> Ses
     facts          JSON that `packing.py` writes: special, before, after, stops
     browser        its name
     """
-    known = json.loads(facts)
-    words = Words(tokens, known["special"], known["before"], known["after"])
-    stops = frozenset(known["stops"])
+    packed = json.loads(facts)
+    words = Words(tokens, packed["special"], packed["before"], packed["after"])
+    stops = frozenset(packed["stops"])
     pair = BrowserPair(WebModel(target), WebModel(draft), words, stops, browser)
     assert pair.costs.target, "the passes are timed before the first run"
     return Session(pair)

@@ -10,7 +10,7 @@ import { Pass, build } from "./pass.js";
 
 /** @typedef {{ path: string, bytes: number, name?: string }} Packed */
 /**
- * What `packing.py` lists in files.json.
+ * The list that `packing.py` writes to files.json.
  * @typedef {{ archives: Packed[], models: Record<string, Packed>, passes: Record<string, Packed>,
  *   tokenizer: Packed, rest: number, facts: string }} Files
  */
@@ -121,6 +121,6 @@ session.then(
 );
 let last = /** @type {Promise<any>} */ (session.catch(() => {}));
 self.addEventListener("message", ({ data }) => {
-  newest = data.number || 0; // a run gives way to the next one, too
+  newest = data.number || 0; // a run also gives way to the next one
   if (data.ask) last = last.then(async () => run(await session, data)).catch(() => {});
 });
