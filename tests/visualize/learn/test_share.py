@@ -157,7 +157,7 @@ def test_the_last_button_leads_to_the_questions_where_they_can_be_seen(
     assert onward.inner_text() == "To the end" and page.is_visible(".ouro-learn-questions")
     onward.click()
     assert page.locator(".ouro-learn-lines li").count() == 5
-    assert "1 of 9 answered" in page.inner_text(".ouro-learn-score")
+    assert "1 of 12 answered" in page.inner_text(".ouro-learn-score")
     assert onward.inner_text() == "Review questions", "the others end the chapters"
     page.click(".ouro-learn-back")
     assert page.inner_text(".ouro-learn-position") == "A question"
