@@ -243,7 +243,7 @@ def test_the_documents_are_right_once_they_are_generated_anew(copy: Copy) -> Non
     names = ("docs/concepts.md", "mkdocs.yml", "docs/methods/index.md", "docs/benchmarks.md")
     said = {name: (copy.folder / name).read_text(encoding="utf-8") for name in names}
     for method, name in NAMES.items():
-        assert f"[{name}](methods/{method}.md) `{method}`" in said["docs/concepts.md"]
+        assert f"[`{method}`](methods/{method}.md)" in said["docs/concepts.md"]
         assert f"| [`{method}`]({method}.md): {name}" in said["docs/methods/index.md"]
         assert f"- {name}: methods/{method}.md\n" in said["mkdocs.yml"]
         assert f"| `{method}` | – | – | – |" in said["docs/benchmarks.md"]
