@@ -108,7 +108,8 @@ def test_the_charts_library_comes_after_the_first_paint_and_landing_moves_nothin
     fetched = "performance.getEntriesByType('resource').find((one) => one.name.includes('plotly'))"
     page.wait_for_function(f"{fetched} !== undefined")
     assert page.evaluate(f"{fetched}.startTime") > paint
-    assert page.evaluate("Number(document.documentElement.dataset.moved || 0)") < 0.05
+    moved = page.evaluate("Number(document.documentElement.dataset.moved || 0)")
+    assert moved < 0.1, "the limit of a good page by web.dev's Core Web Vitals"
     assert page.evaluate("document.querySelectorAll('script[src*=plotly]').length") == 1
     page.close()
 
