@@ -170,6 +170,9 @@ def models(
     return CausalLM(target, "llama", engine=engine), writer
 
 
+local_mtp_layers = tiny.mtp_layers
+
+
 def run(engine: str, setup: str, method: str, move: Callable[[Any], Any], count: int = 12) -> Any:
     """Return the steps of a run under one of the SETUPS."""
     dtype, sampling = SETUPS[setup]
@@ -179,7 +182,10 @@ def run(engine: str, setup: str, method: str, move: Callable[[Any], Any], count:
         create: Any = drafter_class(kind)
         return create(move(head), model)
 
-    tiny.drafter = drafter
+    def mtp_layers(model: Any) -> Any:
+        return move(local_mtp_layers(tiny.target("llama", "sdpa", dtype)))
+
+    tiny.drafter, tiny.mtp_layers = drafter, mtp_layers
     return tiny.run(models(engine, dtype, move), method, tiny.prompt(), count, sampling)
 
 
