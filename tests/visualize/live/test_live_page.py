@@ -25,10 +25,13 @@ PATIENCE = 600_000
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve the site below a path, with no header that a file server does not send."""
+    """Serve the site below a path, with no header that a file server does not send. The file of the
+    weights is fetched if `make setup` has kept only what it converted."""
     pytest.importorskip("ziglang", reason="the pass for a browser needs a compiler")
     folder = tmp_path_factory.mktemp("web")
-    write_gallery(folder / "some" / "path", live=True)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HF_HUB_OFFLINE", "")
+        write_gallery(folder / "some" / "path", live=True)
     handler = partial(Quiet, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
