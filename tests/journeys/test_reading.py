@@ -226,11 +226,11 @@ def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_i
     reader: Any, replay: str
 ) -> None:
     open_replay(reader, replay)
-    card, two = reader.locator(".ouro-card"), reader.locator(".ouro-token").nth(20)
+    card, two = reader.locator(".ouro-card"), reader.locator(".ouro-token").nth(18)
     reader.evaluate("document.fonts.ready.then(() => 0)")
     box = two.bounding_box()
     reader.mouse.move(box["x"] + 3, box["y"] + 3)
-    assert "position 21" in card.inner_text()
+    assert "position 19" in card.inner_text()
     reader.reload()
     reader.wait_for_selector(".ouro-token")
     frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -238,7 +238,7 @@ def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_i
         reader.evaluate(frames)
     assert card.is_hidden(), "not where it stood when the page came"
     reader.mouse.move(box["x"] + 4, box["y"] + 3)
-    assert "position 21" in card.inner_text()
+    assert "position 19" in card.inner_text()
     reader.evaluate("document.body.style.minHeight = '300vh'")
     for _ in range(2):
         with reader.expect_event("console", lambda message: message.text == "scrolled"):
