@@ -16,6 +16,7 @@ import pytest
 
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.trace import Trace
+from tests.journeys.test_first_paint import SHIFTS
 from tests.visitor import fade, open_file, open_settings, open_tab, point_at, settle, watch
 from visualize.deploy import static_site
 from visualize.gallery import runs as gallery
@@ -220,6 +221,14 @@ def test_on_a_phone_the_card_is_a_sheet_from_below(reader: Any, replay: str) -> 
     )
     close.click()
     assert reader.locator(".ouro-card").is_hidden()
+
+
+def test_a_replay_is_seen_when_it_is_filled(reader: Any, replay: str) -> None:
+    reader.add_init_script(SHIFTS)
+    open_replay(reader, replay)
+    reader.locator(".ouro-bars .main-svg").first.wait_for()
+    settle(reader)
+    assert reader.evaluate("Number(document.documentElement.dataset.moved || 0)") < 0.01
 
 
 def test_a_card_opens_for_a_pointer_that_moves_not_for_a_text_that_moves_under_it(

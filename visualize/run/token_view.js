@@ -90,7 +90,7 @@ export function mount(element, props, watch, trigger) {
     root.dataset.done = String(Boolean(value.done));
     root.dataset.unsaved = String(Boolean(value.unsaved));
     root.toggleAttribute("data-timing", Boolean(value.timing));
-    root.toggleAttribute("data-toured", Boolean(value.tour));
+    root.toggleAttribute("data-toured", Boolean(value.tour) && !still.matches);
     if (!stage.hands.stop) stage.hands.rove(part("text").querySelector(".ouro-token"));
     if (value.status !== undefined) status.announce(value.status, value.done);
     if (value.step) tell("ouro:seek", { run: value.run, step: value.step });
