@@ -215,8 +215,9 @@ def sampling_of(data: dict[str, Any]) -> str:
 def conditions(data: dict[str, Any]) -> str:
     """Return the conditions of a benchmark in a line."""
     settings, environment = data["settings"], data["environment"]
+    commit = f", commit {data['commit']}" if data.get("commit") else ""
     return (
-        f"Version {environment['ouroboros']}, {environment.get('passes', '')} pass, "
+        f"Version {environment['ouroboros']}{commit}, {environment.get('passes', '')} pass, "
         f"{pair_of(data)}, {settings['questions']} prompts, {settings['max_new_tokens']} new "
         f"tokens, {environment['processor']}, {environment['threads']} threads, "
         f"{environment['dtype']}, torch {environment['torch']}, transformers "

@@ -21,6 +21,7 @@ from ouroboros_core.locations import write_atomically
 from ouroboros_core.messages import counted
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.trace import Seconds
+from ouroboros_core.version import commit
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
@@ -204,8 +205,11 @@ class Settings(Conditions):
 
 @dataclass
 class Store(Generic[R]):
-    """Finished units in memory and, with a path, on disk; `memories` are the memories of the warm
-    entrants after the last unit, as JSON by label."""
+    """Finished units in memory and, with a path, on disk.
+
+    memories  memories of the warm entrants after the last unit, as JSON by label
+    commit    commit of the code that began, see `version.commit`
+    """
 
     settings: Plan[R]
     path: Path | None = None
@@ -214,6 +218,7 @@ class Store(Generic[R]):
     memories: dict[str, str] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
     complete: bool = False
+    commit: str = field(default_factory=commit)
 
     @property
     def fair(self) -> list[R]:
@@ -263,6 +268,7 @@ class Store(Generic[R]):
         """The JSON of all that is kept, a record a line."""
         state: dict[str, Any] = {
             "version": VERSION,
+            "commit": self.commit,
             "complete": self.complete,
             "settings": asdict(self.settings),
             **report,
@@ -316,6 +322,7 @@ class Store(Generic[R]):
             ]
             done = state.get("units") or dict.fromkeys(run.unit for run in store.measurements)
             store.units = [tuple(unit) for unit in done]
+            store.commit = state.get("commit", "")
             # An earlier version wrote phrase pools alone.
             store.memories = state.get("memories", state.get("pools", {}))
             store.left_out = TypeAdapter(list[LeftOut]).validate_python(state.get("left_out", []))

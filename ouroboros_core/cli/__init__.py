@@ -14,6 +14,7 @@ import ouroboros_core
 from ouroboros_core.errors import OuroborosError
 from ouroboros_core.locations import as_utf8
 from ouroboros_core.progress import accept_any_text
+from ouroboros_core.version import commit
 
 HELPERS = ("console", "display", "measuring", "options", "skipping")
 
@@ -25,6 +26,15 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"error: {message} ({self.prog} --help lists what there is)\n")
 
 
+class _Version(argparse.Action):
+    """Prints the version, and the commit in a checkout."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        names = (ouroboros_core.__version__, commit())
+        print(" ".join(filter(None, names)))
+        parser.exit()
+
+
 def build_parser() -> argparse.ArgumentParser:
     """All commands; each module here but the HELPERS has `add(parser)` and `run(arguments)`."""
     parser = _Parser(
@@ -32,7 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Exact speculative decoding, seen token by token.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=ouroboros_core.__version__)
+    parser.add_argument("--version", action=_Version, nargs=0, help="print version and commit")
     parser.add_argument(
         "--debug", action="store_true", help="show where an unexpected error comes from"
     )

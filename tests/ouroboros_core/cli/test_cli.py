@@ -8,6 +8,8 @@ import json
 import os
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +30,8 @@ from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.tree import Learned
+from ouroboros_core.version import VERSION
+from tests import ROOT
 from tests.commands import Answer, Ask, finished, load_once, words
 from tests.folders import save
 from tests.traces import typed_trace
@@ -395,3 +399,17 @@ def test_bytes_of_another_encoding_in_a_prompt_are_refused_with_the_reason(ourob
     result = ouroboros("generate", "--prompt", b"gr\xfcn".decode(errors="surrogateescape"))
     assert result.returncode == 2
     assert "bytes that are no UTF-8, the first of them 0xFC: set the terminal to" in result.stderr
+
+
+def test_the_version_names_the_commit_of_a_checkout(tmp_path: Path) -> None:
+    """The oracle is git. A copy outside a checkout has no commit."""
+    head = ["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"]
+    if not (ROOT / ".git").exists():
+        pytest.skip("no checkout")
+    commit = subprocess.run(head, capture_output=True, encoding="utf-8", check=True).stdout.strip()
+    said = process("--version").stdout.split()
+    assert [said[0], said[1].rstrip("+")] == [VERSION, commit]
+    shutil.copy(ROOT / "ouroboros_core" / "version.py", tmp_path)
+    alone = [sys.executable, "-c", "import version; print(repr(version.commit()))"]
+    found = subprocess.run(alone, cwd=tmp_path, capture_output=True, encoding="utf-8", check=True)
+    assert found.stdout.strip() == "''"
