@@ -77,6 +77,8 @@ SETTINGS = {
 """Settings of a relative's run that the words name, with the names of their facts."""
 ENOUGH = {"suffix": 5}
 """Accepted tokens of the step that is shown; of the others two."""
+SIBLINGS = {"sampled"}
+"""Relatives of whose step a later guess for the first position is accepted."""
 BATCH_RUN = "story-speculative-8"
 EXPERTS = {"experts": 128, "active": 8}
 """Of a mixture of experts, as an example: experts of a layer, and those that a token uses."""
@@ -99,7 +101,7 @@ def sources() -> Chapter:
         mark = LARGER if run.target != trace.target else ""
         rows.append([label + mark, price, f"{numbers['length']:.2f}", good, needs, key])
     facts |= {f"{key}_likeliest": likeliest_rate(gallery.trace(SOURCES[key][0])) for key in DRAFTS}
-    larger = next(run for run in map(_target, SOURCES) if run != trace.target)
+    larger = next(target for target in map(_target, SOURCES) if target != trace.target)
     stops: list[Stop] = [
         {"at": final(trace), "figure": "sources"},
         {"at": final(trace), "figure": "sources"},
@@ -120,7 +122,7 @@ def family() -> Chapter:
     stops: list[Stop] = []
     for key, name in FAMILY.items():
         trace = gallery.trace(name)
-        step = _telling(trace, ENOUGH.get(key, 2))
+        step = _telling(trace, ENOUGH.get(key, 2), key in SIBLINGS)
         facts |= {
             f"{key}_passes": step.draft_passes,
             f"{key}_checked": len(step.tree) - 1,
@@ -137,9 +139,15 @@ def family() -> Chapter:
     return chapter | {"figures": figures}
 
 
-def _telling(trace: Trace, accepted: int) -> Step:
-    """The first step that accepts enough, of a proposal deeper than one token."""
-    return first_step(trace, lambda s: len(s.path) >= accepted and max(depths(s)) > 1)
+def _telling(trace: Trace, accepted: int, sibling: bool) -> Step:
+    """The first step that accepts enough, of a proposal deeper than one token; with `sibling` its
+    first accepted token is not the first one that was tested."""
+    return first_step(
+        trace,
+        lambda s: (
+            len(s.path) >= accepted and max(depths(s)) > 1 and not (sibling and s.path[0] == 1)
+        ),
+    )
 
 
 def batches() -> Chapter:

@@ -282,8 +282,12 @@ def _family(chapter: dict[str, Any]) -> dict[str, Any]:
         if key == "sampled":
             found |= {"sampled_chains": settings["chains"], "sampled_gamma": settings["gamma"]}
             assert facts["checked"] < settings["chains"] * settings["gamma"], "chains share nodes"
-            rules = {trial["rule"] for judged in step["judged"] for trial in judged["trials"]}
+            rules = {trial["rule"] for trial in step["judged"][0]["trials"]}
             assert rules == {"k-seq"}, "the rule that the words explain"
+            first = [trial["node"] for trial in step["judged"][0]["trials"] if trial["accepted"]]
+            assert step["judged"][0]["trials"][0]["node"] != first[0] == step["path"][0], (
+                "a sibling"
+            )
         picture = chapter["figures"][stop["aside"]]
         assert len(picture["levels"]) == depth(step), "each position has a column"
         assert picture["passes"] == step["draft_passes"]
