@@ -91,10 +91,10 @@ export function mount(element, { value }) {
      */
     const quoted = (low, high) => "“\u2068" + tokens.slice(low, high).join("") + "\u2069”";
     const words = !match
-      ? `${counted(at, "token")} read, ${counted(states, "state")}. The last token stood ` +
-        `nowhere before: nothing is copied.`
+      ? `${counted(at, "token")} read, ${counted(states, "state")}. The last token has ` +
+        `not occurred before: nothing is copied.`
       : `${counted(at, "token")} read, ${counted(states, "state")}. ` +
-        `${quoted(at - match.length, at)} stood there before, and behind it ` +
+        `${quoted(at - match.length, at)} occurred before, followed by ` +
         `${quoted(match.end, end)}, which would be copied` +
         (at < tokens.length
           ? `; your text goes on with ${kept} of these ${counted(end - match.end, "token")}.`
@@ -114,7 +114,7 @@ export function mount(element, { value }) {
   const key = make(
     "figcaption",
     "",
-    "Outlined: the end of what was read. Yellow: where it stood before. Blue: what would be " +
+    "Outlined: the end of what was read. Yellow: where it occurred before. Blue: what would be " +
       "copied, one token more than matched. Pale: not read yet. Words and signs stand for " +
       "tokens here.",
   );

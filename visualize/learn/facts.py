@@ -50,6 +50,24 @@ def cost_facts(trace: Trace, plain: Trace) -> dict[str, float]:
     return {"drafting": draft, "checking": verify, "rest": rest, "passes": passes}
 
 
+def likeliest_rate(trace: Trace) -> float:
+    """Return the share of the reached positions at which the draft's likeliest guess was accepted;
+    other guesses of a tree for the position do not count."""
+    hits = []
+    for step in trace.steps:
+        for judged in step.judged:
+            children = step.tree.children(judged.node)
+            if children:
+                chances = [_of(judged, judged.draft, step.tree.tokens[child]) for child in children]
+                hits.append(children[chances.index(max(chances))] in step.path)
+    return sum(hits) / len(hits)
+
+
+def best_speedup(alpha: float, cost: float) -> float:
+    """Return the largest speedup by theory, over all draft lengths, if rows cost nothing."""
+    return max(metrics.expected_tokens(alpha, gamma) / (gamma * cost + 1) for gamma in range(33))
+
+
 def odds_facts(step: Step) -> dict[str, Any]:
     """The probability that the target gave the first token of a step."""
     judged = step.judged[0]
@@ -137,12 +155,13 @@ def sizes(trace: Trace) -> dict[str, int]:
 
 
 def part_facts(trace: Trace) -> dict[str, int]:
-    """Of an answer that begins with a sentence and goes on with code: passes and tokens of each.
+    """Of an answer that begins with a sentence and goes on with code: passes and tokens of each,
+    and of the rest.
 
     The code is from the step that opens it to the last one whose copies were all accepted."""
     code = next(s.index for s in trace.steps if FENCE in [trace.pieces[t] for t in s.tokens])
     end = 1 + max(s.index for s in trace.steps if s.kind == "bonus")
-    parts = {"talk": trace.steps[:code], "code": trace.steps[code:end]}
+    parts = {"talk": trace.steps[:code], "code": trace.steps[code:end], "rest": trace.steps[end:]}
     return {f"{name}_steps": len(steps) for name, steps in parts.items()} | {
         f"{name}_tokens": sum(len(s.tokens) for s in steps) for name, steps in parts.items()
     }
@@ -182,8 +201,7 @@ def repeat_facts(name: str) -> dict[str, float]:
 
 def fragment_facts(trace: Trace, step: Step, node: int) -> dict[str, Any]:
     """Of a phrase that ends in a node: its text with the token it follows, its last token, that
-    token, where it was learned and is proposed, how much of it is accepted, and the draft length of
-    its run."""
+    token, where it was learned and is proposed, and how much of it is accepted."""
     key, *phrase = _phrase(step, node)
     pieces = [trace.pieces[token] for token in (key, *phrase)]
     learned = step.tree.provenance[node].step
@@ -195,7 +213,6 @@ def fragment_facts(trace: Trace, step: Step, node: int) -> dict[str, Any]:
         "fragment_learned": learned + 1,
         "fragment_step": step.index + 1,
         "fragment_accepted": len(set(step.path).intersection(_suffix(step, node))),
-        "fragment_gamma": trace.hyperparameters["gamma"],
     }
 
 

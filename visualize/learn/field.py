@@ -6,6 +6,7 @@ from typing import Any
 
 from ouroboros_core.trace.trace import Step, Trace
 from visualize.gallery import runs as gallery
+from visualize.learn.facts import likeliest_rate, size_in_words
 from visualize.learn.pictures import (
     batch_figure,
     depths,
@@ -34,7 +35,7 @@ SOURCES = {
         "fibonacci-token_recycling",
         "recycled second choices",
         "repetitive texts",
-        "a small table",
+        "a small table in memory",
     ),
     "store": (
         "gravity-rest",
@@ -52,11 +53,15 @@ SOURCES = {
         "java-ouroboros",
         "draft model and phrase pool",
         "programs, recurring phrases",
-        "both of the above",
+        "a draft model, and a pool in memory",
     ),
 }
 """For each source of guesses a recorded run, its name, what it is good for, and what it needs."""
-HEAD = ["source", "its guesses cost", "tokens per pass", "good for", "needs"]
+DRAFTS = ("draft", "head")
+"""Sources whose likeliest guesses are compared."""
+LARGER = "¹"
+"""Marks a source whose run has another target than the chapter's."""
+HEAD = ["source", "guesses of a step cost", "tokens per pass", "good for", "needs"]
 FAMILY = {
     "heads": "fibonacci-eagle2",
     "mtp": "fibonacci-medusa",
@@ -65,8 +70,15 @@ FAMILY = {
     "sampled": "sampled-spectr",
 }
 """A recorded run for each relative, in the order of the stops."""
+SETTINGS = {
+    "mtp": {"tree_depth": "heads"},
+    "sampled": {"chains": "chains", "gamma": "gamma"},
+}
+"""Settings of a relative's run that the words name, with the names of their facts."""
 ENOUGH = {"suffix": 5}
 """Accepted tokens of the step that is shown; of the others two."""
+SIBLINGS = {"sampled"}
+"""Relatives of whose step a later guess for the first position is accepted."""
 BATCH_RUN = "story-speculative-8"
 EXPERTS = {"experts": 128, "active": 8}
 """Of a mixture of experts, as an example: experts of a layer, and those that a token uses."""
@@ -74,22 +86,33 @@ EXPERTS = {"experts": 128, "active": 8}
 
 def sources() -> Chapter:
     """Who guesses: the price of a guess, what it is good for and what it needs."""
+    shown = SOURCES["draft"][0]
+    trace = gallery.trace(shown)
     facts: dict[str, Any] = {}
     rows = []
     for key, (name, label, good, needs) in SOURCES.items():
         numbers = gallery.facts(name)
         cost = drafting_cost(name)
         facts |= {f"{key}_cost": cost, f"{key}_length": numbers["length"]}
-        facts |= {f"{key}_speedup": numbers["speedup"]}
-        rows.append([label, f"{cost:.2f}", f"{numbers['length']:.2f}", good, needs, key])
-    shown = SOURCES["draft"][0]
-    trace = gallery.trace(shown)
+        facts |= {f"{key}_speedup": numbers["speedup"], f"{key}_rate": numbers["rate"]}
+        run = gallery.trace(name)
+        passes = sum(step.draft_passes for step in run.steps) / len(run.steps)
+        price = f"{cost:.2f} for {passes:.1f} passes" if passes else f"{cost:.2f}"
+        mark = LARGER if run.target != trace.target else ""
+        rows.append([label + mark, price, f"{numbers['length']:.2f}", good, needs, key])
+    facts |= {f"{key}_likeliest": likeliest_rate(gallery.trace(SOURCES[key][0])) for key in DRAFTS}
+    larger = next(target for target in map(_target, SOURCES) if target != trace.target)
     stops: list[Stop] = [
         {"at": final(trace), "figure": "sources"},
         {"at": final(trace), "figure": "sources"},
     ]
-    figures = {"sources": sources_figure(HEAD, rows)}
+    note = f"{LARGER} With a larger target, of {size_in_words(larger)} parameters."
+    figures = {"sources": sources_figure(HEAD, rows, note)}
     return make_chapter("sources", shown, stops, facts) | {"figures": figures}
+
+
+def _target(source: str) -> str:
+    return gallery.trace(SOURCES[source][0]).target
 
 
 def family() -> Chapter:
@@ -99,7 +122,7 @@ def family() -> Chapter:
     stops: list[Stop] = []
     for key, name in FAMILY.items():
         trace = gallery.trace(name)
-        step = _telling(trace, ENOUGH.get(key, 2))
+        step = _telling(trace, ENOUGH.get(key, 2), key in SIBLINGS)
         facts |= {
             f"{key}_passes": step.draft_passes,
             f"{key}_checked": len(step.tree) - 1,
@@ -107,6 +130,8 @@ def family() -> Chapter:
             f"{key}_accepted": len(step.path),
             f"{key}_speedup": gallery.facts(name)["speedup"],
         }
+        for setting, fact in SETTINGS.get(key, {}).items():
+            facts[f"{key}_{fact}"] = trace.hyperparameters[setting]
         figures[key] = shape_figure(trace, step)
         moment = {"run": name, "at": at(step, "commit"), "spot": ".ouro-tree", "aside": key}
         stops.append(moment)
@@ -114,9 +139,15 @@ def family() -> Chapter:
     return chapter | {"figures": figures}
 
 
-def _telling(trace: Trace, accepted: int) -> Step:
-    """The first step that accepts enough, of a proposal deeper than one token."""
-    return first_step(trace, lambda s: len(s.path) >= accepted and max(depths(s)) > 1)
+def _telling(trace: Trace, accepted: int, sibling: bool) -> Step:
+    """The first step that accepts enough, of a proposal deeper than one token; with `sibling` its
+    first accepted token is not the first one that was tested."""
+    return first_step(
+        trace,
+        lambda s: (
+            len(s.path) >= accepted and max(depths(s)) > 1 and not (sibling and s.path[0] == 1)
+        ),
+    )
 
 
 def batches() -> Chapter:

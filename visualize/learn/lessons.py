@@ -22,6 +22,7 @@ from visualize.learn import field
 from visualize.learn.facts import (
     bench_facts,
     bench_figure,
+    best_speedup,
     cost_facts,
     fragment_facts,
     hundred_draws,
@@ -262,8 +263,7 @@ def _unchanged() -> Chapter:
             "spot": span(step, ' [data-kind="correction"]'),
             "figure": "residual",
         },
-        {"run": same, "at": final(keyed), "spot": SAME},
-        {"run": same, "at": final(keyed), "spot": SAME},
+        *[{"run": same, "at": final(keyed), "spot": SAME} for _ in range(3)],
         {"run": same, "at": final(keyed), "figure": "dice"},
     ]
     chapter = make_chapter("unchanged", name, stops, facts)
@@ -352,6 +352,7 @@ def _phrases() -> Chapter:
     facts["learned"] = (provenance.step or 0) + 1
     stops: list[Stop] = [
         {"at": at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
+        {"at": at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
         {"at": at(early, "commit"), "figure": "window"},
         {"at": at(early, "commit"), "figure": "window"},
         {"at": at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
@@ -402,6 +403,10 @@ def _suffixes() -> Chapter:
     facts |= fragment_facts(gallery.trace(DISCARDED), late, fragment)
     pair = gallery.facts(SISTERS)
     facts |= {"pair_length": pair["length"], "pair_speedup": pair["speedup"]}
+    facts |= {
+        "gamma": trace.hyperparameters["gamma"],
+        "pair_gamma": gallery.trace(SISTERS).hyperparameters["gamma"],
+    }
     last = step.path[-1]
     stops: list[Stop] = [
         {"at": at(step, "draft"), "spot": ".ouro-tree [data-look='draft'][data-node]"},
@@ -482,6 +487,7 @@ def _pays() -> Chapter:
     }
     facts |= {"wide_window": _widest(WIDE), "row": ROW}
     facts |= {"shallow_speedup": shallow / (2 * 0.2 + 1), "deep_speedup": deep / (8 * 0.2 + 1)}
+    facts |= {"small_best": best_speedup(0.6, 0.1), "large_best": best_speedup(0.8, 0.5)}
     stops: list[Stop] = [
         {"at": final(trace), "spot": f"{SPEED}, {LENGTH}"},
         {"at": final(trace), "figure": "race"},

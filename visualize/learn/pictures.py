@@ -444,10 +444,13 @@ def drafting_cost(name: str) -> float:
     return sum(step.seconds.draft for step in trace.steps) / len(trace.steps) / alone
 
 
-def sources_figure(head: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, Any]:
+def sources_figure(head: Sequence[str], rows: Sequence[Sequence[str]], note: str) -> dict[str, Any]:
     """A table of sources: {columns, rows, row_parts, title}; the last cell of a given row is the
     name that texts link to."""
-    title = "Costs and tokens are those of a recorded run of each source, on different requests."
+    title = (
+        "Recorded runs, on different requests. A cost is that of all guesses of one step with its "
+        f"draft passes, in steps of plain decoding. {note}"
+    )
     cells, parts = [list(row[:-1]) for row in rows], [row[-1] for row in rows]
     return {"kind": "table", "columns": head, "rows": cells, "row_parts": parts, "title": title}
 

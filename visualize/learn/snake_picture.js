@@ -48,7 +48,7 @@ export function mount(element, { value }) {
     make(
       "figcaption",
       "",
-      "From the upper left with the clock. Struck through: discarded. Framed: the phrase, from where " +
+      "Clockwise from the upper left. Struck through: discarded. Framed: the phrase, from where " +
         "it was thrown away to where it is accepted.",
     ),
   );

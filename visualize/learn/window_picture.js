@@ -73,10 +73,10 @@ export function mount(element, { value }) {
         ? `, that is ${columns} · (${gram} − 1) − 1. `
         : `; it fills, ${levels.length} of ${gram - 1} levels. `) +
       (whole.length
-        ? `${whole.length} of ${columns} columns ${whole.length === 1 ? "stands" : "stand"} ` +
+        ? `${whole.length} of ${columns} columns ${whole.length === 1 ? "occurs" : "occur"} ` +
           `in the final text. `
         : full
-          ? "No column stands in the final text. "
+          ? "No column occurs in the final text. "
           : "") +
       `${answers.filter((answer) => answer[1]).length} of the answers follow the same token ` +
       `in that text.`;
@@ -86,7 +86,7 @@ export function mount(element, { value }) {
     "figcaption",
     "",
     "Blue: the last token of the text. Dotted: guesses. Last line: what the model answers; " +
-      "green where the text that was written has the same two tokens behind each other. " +
+      "green where the text that was written has the same two tokens in a row. " +
       "Framed: a whole phrase of that text.",
   );
   element.append(steps.element, scroll, said, key);

@@ -127,7 +127,7 @@ def test_pictures_of_time_begin_with_what_was_measured() -> None:
     chapters = {chapter["id"]: chapter for chapter in lessons.chapters()}
     told = chapters["plain"]["figures"]["pass"]
     words = as_shown(chapters["plain"]["stops"][-1]["words"][1])
-    assert f"over {told['rows']:.1f} rows took {told['cost']:.2f}×" in words
+    assert f"over {told['rows']:.1f} rows on average took {told['cost']:.2f}×" in words
     assert len(told["tokens"]) == lessons.GUESSES + 1
     values = chapters["guess"]["figures"]["time"]["values"]
     facts = gallery.facts(chapters["guess"]["run"])
@@ -347,8 +347,8 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     page.locator(".ouro-stepper input").press("End")
     page.get_by_role("button", name="Place in the text: one back").press("Space")
     told = page.locator(".ouro-copy-said").inner_text()
-    assert re.search(r"6 tokens read, \d+ states. “ one two” stood there before", told)
-    assert "behind it “ three, one”" in told and "goes on with 0 of these 3 tokens" in told
+    assert re.search(r"6 tokens read, \d+ states. “ one two” occurred before", told)
+    assert "followed by “ three, one”" in told and "goes on with 0 of these 3 tokens" in told
     marked = {
         look: "".join(page.locator(f'.ouro-copy-text span[data-look~="{look}"]').all_inner_texts())
         for look in ("end", "match", "copy", "later")

@@ -28,10 +28,10 @@ FORMULAS = {
     "learn.unchanged.2",
     "learn.unchanged.3",
     "learn.unchanged.4",
-    "learn.phrases.2",
-    "learn.phrases.4",
+    "learn.phrases.3",
     "learn.phrases.5",
     "learn.phrases.6",
+    "learn.phrases.7",
     "learn.pays.3",
     "learn.pays.4",
     "learn.pays.5",
@@ -187,7 +187,7 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
     if chapter["id"] == "unchanged":
         return facts | _unchanged(chapter, run)
     if chapter["id"] == "phrases":
-        early, paid = shown(chapter, 0), shown(chapter, 5)
+        early, paid = shown(chapter, 0), shown(chapter, 6)
         facts |= of_step(paid) | passes(name) | _pool(run)
         facts |= {
             "window": len(early["window"]),
@@ -242,8 +242,28 @@ def _sources() -> dict[str, Any]:
         run, base = raw(name), beside(name)
         one = seconds(base, "draft", "verify", "learn", "host") / len(base["steps"])
         found[f"{key}_cost"] = seconds(run, "draft") / len(run["steps"]) / one
-        found |= {f"{key}_{k}": v for k, v in whole(name).items() if k in ("length", "speedup")}
+        known = ("length", "rate", "speedup")
+        found |= {f"{key}_{k}": v for k, v in whole(name).items() if k in known}
+    for key in ("draft", "head"):
+        found[f"{key}_likeliest"] = _likeliest(raw(field.SOURCES[key][0]))
     return found
+
+
+def _likeliest(run: dict[str, Any]) -> float:
+    """How often the target's token was the first choice among the guesses for a position."""
+    hits = reached = 0
+    for step in run["steps"]:
+        written = tokens(step)
+        for depth, judged in enumerate(step["judged"]):
+            parents, ids = step["tree"]["parents"], step["tree"]["tokens"]
+            guesses = {
+                t for t, parent in zip(ids, parents, strict=True) if parent == judged["node"]
+            }
+            if guesses:
+                draft = dict(zip(judged["tokens"], judged["draft"], strict=True))
+                reached += 1
+                hits += max(guesses, key=draft.__getitem__) == written[depth]
+    return hits / reached
 
 
 def _family(chapter: dict[str, Any]) -> dict[str, Any]:
@@ -255,6 +275,19 @@ def _family(chapter: dict[str, Any]) -> dict[str, Any]:
             f"{key}_{name}": facts[name] for name in ("passes", "checked", "depth", "accepted")
         }
         found[f"{key}_speedup"] = whole(stop["run"])["speedup"]
+        settings = raw(stop["run"])["hyperparameters"]
+        if key == "mtp":
+            assert settings["tree_depth"] > depth(step), "some heads are not used"
+            found["mtp_heads"] = settings["tree_depth"]
+        if key == "sampled":
+            found |= {"sampled_chains": settings["chains"], "sampled_gamma": settings["gamma"]}
+            assert facts["checked"] < settings["chains"] * settings["gamma"], "chains share nodes"
+            rules = {trial["rule"] for trial in step["judged"][0]["trials"]}
+            assert rules == {"k-seq"}, "the rule that the words explain"
+            first = [trial["node"] for trial in step["judged"][0]["trials"] if trial["accepted"]]
+            assert step["judged"][0]["trials"][0]["node"] != first[0] == step["path"][0], (
+                "a sibling"
+            )
         picture = chapter["figures"][stop["aside"]]
         assert len(picture["levels"]) == depth(step), "each position has a column"
         assert picture["passes"] == step["draft_passes"]
@@ -346,6 +379,7 @@ def _copying(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
     full = [s["index"] for s in run["steps"] if len(s["path"]) == 5]
     assert opened < full[0] < full[-1] and closed > opened
     parts = {"talk": run["steps"][:opened], "code": run["steps"][opened : full[-1] + 1]}
+    parts["rest"] = run["steps"][full[-1] + 1 :]
     rows = json.loads((assets() / "benchmark.json").read_text(encoding="utf-8"))["runs"]
     groups = {"summaries": "summarization", "rag": "rag", "chat": "mt_bench", "questions": "qa"}
     facts: dict[str, Any] = of_step(whole) | {
@@ -356,6 +390,7 @@ def _copying(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
         "sam_checked": len(long["tree"]["tokens"]) - 1,
         "sam_accepted": len(long["path"]),
     }
+    assert facts["sam_checked"] == facts["sam_match"] + 1, "one more, as the words say"
     for name, steps in parts.items():
         facts |= {f"{name}_steps": len(steps), f"{name}_tokens": sum(len(tokens(s)) for s in steps)}
     for fact, group in groups.items():
@@ -422,6 +457,8 @@ def _suffixes(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
             "window": learned(chapter["run"], "lookahead"),
             "pair_length": whole("java-speculative")["length"],
             "pair_speedup": whole("java-speculative")["speedup"],
+            "gamma": run["hyperparameters"]["gamma"],
+            "pair_gamma": raw("java-speculative")["hyperparameters"]["gamma"],
         }
         | _fragment(raw(chapter["stops"][5]["run"]), shown(chapter, 5))
     )
@@ -437,7 +474,7 @@ def _fragment(run: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
     taught = run["steps"][learned]
     draft = [n for n in range(1, len(taught["tree"]["tokens"])) if source(taught, n) == "draft"]
     lost = [taught["tree"]["tokens"][n] for n in draft[len(set(draft) & set(taught["path"])) :]]
-    assert [key, *phrase[:-1]] in [lost[i : i + len(phrase)] for i in range(len(lost))]
+    assert [key, *phrase[:-1]] == lost[-len(phrase) :], "it ends with the beginning of the phrase"
     assert len(phrase) == run["hyperparameters"]["ngram_size"] - 1, "whole"
     said = [run["pieces"][str(token)] for token in (key, *phrase)]
     return {
@@ -447,7 +484,6 @@ def _fragment(run: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
         "fragment_learned": learned + 1,
         "fragment_step": step["index"] + 1,
         "fragment_accepted": len(phrase),
-        "fragment_gamma": run["hyperparameters"]["gamma"],
     }
 
 
@@ -465,7 +501,14 @@ def _pays(facts: dict[str, Any]) -> dict[str, Any]:
         "deep": deep,
         "shallow_speedup": shallow / 1.4,
         "deep_speedup": deep / 2.6,
+        "small_best": _best(0.6, 0.1),
+        "large_best": _best(0.8, 0.5),
     }
+
+
+def _best(alpha: float, cost: float) -> float:
+    """The largest of the first twenty speedups, each summed guess by guess."""
+    return max(sum(alpha**n for n in range(g + 1)) / (1 + g * cost) for g in range(20))
 
 
 def _parts(name: str) -> dict[str, float]:
@@ -519,7 +562,8 @@ def test_what_a_lesson_says_adds_up() -> None:
     assert warm["stops"][1]["spot"].startswith(".ouro-token["), "no rejected guess is ringed"
 
     told = re.search(
-        r"After step (\d+) there are (\d+) .* tokens of (\d+)", phrases["stops"][6]["words"][0]
+        r"After step (\d+), .* there are (\d+) .* (\d+) phrases have",
+        phrases["stops"][7]["words"][0],
     )
     pool = phrases["figures"]["pool"]
     used = {(one["key"], one["text"]) for one in pool["entries"] if one["used"]}
