@@ -51,19 +51,18 @@ types: .venv/ready-dev node_modules/.package-lock.json
 	$(PYTHON) -m mypy
 	$(NODE) tsc --project tsconfig.json
 
-# First what needs neither server nor browser, one process a core, then the page, which needs all cores. Tests that are slow by nature -
-# distributions, training, fresh environments, soak, every corner of the page - are those of `make check`; there pages share the cores.
+# First what needs neither server nor browser, then the page. Tests that are slow by nature - distributions, training, fresh environments,
+# soak, every corner of the page - are those of `make check`.
 TESTED := not exact and not slow
 PARALLEL := OMP_NUM_THREADS=1 $(PYTHON) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
-SERVED := $(PYTHON) -m pytest
 unit: setup browser
 	$(PARALLEL) -m "$(TESTED) and not served"
-	$(SERVED) -m "$(TESTED) and served"
+	$(PARALLEL) --maxprocesses 4 -m "$(TESTED) and served"
 
 test: lint types unit
 
 check: docs
-	$(MAKE) unit TESTED="not exact and slow" SERVED='$(PARALLEL) --maxprocesses 4'
+	$(MAKE) unit TESTED="not exact and slow"
 
 # The documentation, as a site that needs no network: build/docs/index.html. Its generated parts: make documents.
 docs: .venv/ready-dev
