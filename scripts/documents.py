@@ -11,32 +11,33 @@ page gets a first one.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import pkgutil
 import re
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Any
 
 import ouroboros_core
-from ouroboros_core import cli, methods, rules
+from ouroboros_core import methods, rules
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
 from ouroboros_core.integrations.tree_svg import parse, picture
 from ouroboros_core.locations import assets
-from ouroboros_core.methods.parts.base import Guesser
 from ouroboros_core.sources import LOOKS
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import adapter
 from ouroboros_core.training.folder import agreement_of
 from ouroboros_core.what_if import machines
 from scripts import measured_tables
 from visualize.drafts.tab import records
+from visualize.gallery import runs as gallery
 from visualize.learn import lessons
+from visualize.live.packing import runs_in_browser
 from visualize.run.figures import FIRST_CHARTS, MORE_CHARTS
+from visualize.watch.tab import RECORDED
 
 ROOT = assets().parent
 COMMAND = "python -m scripts.documents"
@@ -95,23 +96,84 @@ def allowed_of(setting: dict[str, Any]) -> str:
     return f"{bounds}, or `auto`" if setting["auto"] else bounds
 
 
-ALL_OF_THESE = "several of these, in one tree (the default)"
-TRANSFORMERS = "transformers' own code"
-NOBODY = "for comparison: no guesses, or nobody checks them"
+ON_OTHER_PAGES = ("sam", "serve", "train", "what-if")
+"""Commands that other pages than docs/command-line.md explain."""
 
 
-def guessers() -> str:
-    """Return the methods by who guesses."""
-    rows: dict[str, list[str]] = {guesser.value: [] for guesser in Guesser}
-    rows |= {ALL_OF_THESE: [], TRANSFORMERS: [], NOBODY: []}
-    for method in describe():
-        position = methods.get(method["id"]).on_map
-        row = position[0].value if position else NOBODY
-        row = ALL_OF_THESE if method["default"] else row
-        row = TRANSFORMERS if method["id"].startswith("hf_") else row
-        rows[row].append(f"[`{method['id']}`](methods/{method['id']}.md)")
-    lines = [f"| {row} | {', '.join(names)} |" for row, names in rows.items()]
-    return "\n".join(("| who guesses | methods |", "|---|---|", *lines)) + "\n"
+def method_count() -> str:
+    """Return a sentence with the number of methods (README.md)."""
+    kinds = methods.available().values()
+    borrowed = [kind.id for kind in kinds if kind.id.startswith("hf_")]
+    others = {"autoregressive", "draft_only"}
+    own = len(kinds) - len(borrowed) - len(others)
+    return (
+        f"{len(kinds)} methods share one decoding loop, so their numbers can be compared: {own} of "
+        f"this project, {len(borrowed)} by transformers' own generators, and for comparison plain "
+        "decoding and the draft model alone.\n"
+    )
+
+
+def live_methods() -> str:
+    """Return a sentence with the number of methods of the live page (README.md)."""
+    count = sum(runs_in_browser(kind) for kind in methods.available().values())
+    return (
+        f"`make static` writes a site that needs no server: {count} methods run live in the "
+        "visitor's browser ([Deployment](docs/deployment.md)).\n"
+    )
+
+
+def opening() -> str:
+    """Return the caption of the recorded run that README.md and page begin with."""
+    run, speedup = gallery.trace(RECORDED), gallery.speedup(RECORDED)
+    summary = Summary(run, gallery.baseline(RECORDED))
+    if speedup is None or summary.first_difference is not None:
+        raise ValueError(f"the caption of README.md does not fit the run {RECORDED}")
+    target, draft = (str(name).rpartition("/")[2] for name in (run.target, run.draft))
+    text = (
+        f"*A recorded run: {target} writes {summary.tokens} tokens in {summary.steps} passes, "
+        f"{speedup.median:.2f} times as fast as plain decoding, with the same text. {draft} "
+        f"drafts; the method is `{run.method}` with `tree_size` "
+        f"{run.hyperparameters['tree_size']}.*"
+    )
+    return f"{text}\n"
+
+
+def _sampled() -> str:
+    """Return how long the recorded sampled runs take, by the medians of their rounds."""
+    names = [name for name in gallery.runs() if name.startswith("sampled-")]
+    medians = [speedup.median for name in names if (speedup := gallery.speedup(name))]
+    least, most = (f"{1 / bound(medians):.2f}" for bound in (max, min))
+    return f"take {least} to {most} times as long as plain decoding"
+
+
+def sampled_limit() -> str:
+    """Return the limit on sampling (README.md)."""
+    reason = "[why](docs/faq.md#does-it-help-when-i-sample)"
+    return f"* Sampled text gains less: the recorded runs of one prompt {_sampled()} ({reason}).\n"
+
+
+def sampled_answer() -> str:
+    """Return what was measured in sampling (docs/faq.md)."""
+    text = f"The benchmark is greedy. The recorded sampled runs of one prompt {_sampled()}."
+    return f"{text}\n"
+
+
+def java_runs() -> str:
+    """Return what Ouroboros reaches on one recorded prompt (docs/methods/ouroboros.md)."""
+    ours, warm, chain = (
+        speedup.median
+        for name in ("java-ouroboros", "java-ouroboros-warm", "java-speculative")
+        if (speedup := gallery.speedup(name))
+    )
+    verb = "is ahead" if ours > chain else "is not ahead"
+    return (
+        _filled(
+            f"On one recorded prompt (*java*, Qwen2.5-Coder) with fixed settings it {verb}: "
+            f"{ours:.2f} times plain decoding against {chain:.2f} for speculative decoding, and "
+            f"{warm:.2f} with a warm pool."
+        )
+        + "\n"
+    )
 
 
 def methods_table() -> str:
@@ -173,9 +235,9 @@ def rules_table() -> str:
 def drafts_section() -> str:
     """Return the drafts that ship, by the records of their training."""
     lines = [
-        "| folder | what | answer tokens trained on | held-out agreement, 1, 2, 3 tokens ahead | "
-        "MB |",
-        "|---|---|---:|---:|---:|",
+        "| folder | what | answer tokens trained on | minutes, all runs | "
+        "held-out agreement, 1, 2, 3 tokens ahead | MB |",
+        "|---|---|---:|---:|---:|---:|",
     ]
     for name, record in records().items():
         folder = assets() / "models" / name
@@ -184,7 +246,7 @@ def drafts_section() -> str:
         agreement = ", ".join(f"{share:.0%}" for share in agreement_of(last))
         lines.append(
             f"| [{name}](../assets/models/{name}/README.md) | {record['shape']} | "
-            f"{last['tokens']:,} | {agreement} | {size:.1f} |"
+            f"{last['tokens']:,} | {last['seconds'] / 60:.0f} | {agreement} | {size:.1f} |"
         )
     return "\n".join([*lines, ""])
 
@@ -297,18 +359,28 @@ def commands() -> str:
     """Return the command line, from its help. Arguments of several commands come once."""
     parser = build_parser()
     sections = [_listed(_rows(parser), "For every command")]
-    return "\n".join([*sections, *_below("", parser, 2)])
+    return "\n".join([*sections, *_below("", parser, 2, left_out=ON_OTHER_PAGES)])
 
 
 def _below(
-    name: str, parser: argparse.ArgumentParser, level: int, known: Sequence[str] = ()
+    name: str,
+    parser: argparse.ArgumentParser,
+    level: int,
+    known: Sequence[str] = (),
+    left_out: Container[str] = (),
 ) -> list[str]:
     """Return the sections of a parser's commands, after the arguments that several of them have.
 
-    known    arguments that the page has already explained
+    known     arguments that the page has already explained
+    left_out  commands without a section
     """
     nested = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-    children = {word: sub for action in nested for word, sub in action.choices.items()}
+    children = {
+        word: sub
+        for action in nested
+        for word, sub in action.choices.items()
+        if word not in left_out
+    }
     helps = {c.dest: c.help or "" for action in nested for c in action._choices_actions}
     counts = Counter(row for sub in children.values() for row in _rows(sub))
     shared = [row for row, count in counts.items() if count > 2 and row not in known]
@@ -333,7 +405,7 @@ def _command(
     known, shared    arguments that were explained further up, and those of several commands here
     """
     rows = _rows(parser)
-    summary = _cell(_whole(parser.description or summary)).removesuffix(".") + "."
+    summary = _cell(parser.description or summary).removesuffix(".") + "."
     missing = [row for row in shared if row not in rows]
     repeated = [row for row in rows if row in known or row in shared]
     if shared and len(missing) < 5:
@@ -352,17 +424,6 @@ def _command(
 def _flag(row: str) -> str:
     """Return the flag of an argument's line."""
     return f"`{row.split('`')[1].partition(' ')[0]}`"
-
-
-def _whole(summary: str) -> str:
-    """Return the sentence that a summary is the first line of."""
-    if summary.endswith("."):
-        return summary
-    for module in pkgutil.iter_modules(cli.__path__):
-        text = importlib.import_module(f"{cli.__name__}.{module.name}").__doc__ or ""
-        if summary and text.startswith(summary):
-            return " ".join(text.split("\n\n")[0].split())
-    return summary
 
 
 def _rows(parser: argparse.ArgumentParser) -> list[str]:
@@ -507,16 +568,25 @@ def questions() -> str:
 
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"result": measured_tables.result},
+    "README.md": {
+        "opening": opening,
+        "methods": method_count,
+        "live": live_methods,
+        "result": measured_tables.result,
+        "sampled": sampled_limit,
+    },
     "mkdocs.yml": {"methods": nav},
-    "docs/concepts.md": {"guessers": guessers},
     "docs/methods/index.md": {"methods": methods_table, "tasks": measured_tables.tasks_section},
     "docs/losslessness.md": {"rules": rules_table},
     "docs/page.md": {"legend": legend, "charts": charts},
     "docs/benchmarks.md": {
         "bench": measured_tables.bench_section,
         "pairs": measured_tables.pairs_section,
+        "warm": measured_tables.warm_section,
     },
+    "docs/faq.md": {"sampled": sampled_answer},
+    "docs/limits.md": {"worst": measured_tables.worst},
+    "docs/methods/ouroboros.md": {"java": java_runs},
     "docs/field.md": {"unnamed": unnamed},
     "docs/transformers.md": {"lossless": lossless_modes},
     "docs/training.md": {"drafts": drafts_section},
@@ -540,19 +610,17 @@ def documents(root: Path = ROOT) -> dict[str, str]:
             text = filled(text, part, make())
         texts[name] = text
     for method in describe():
-        texts |= _page(root, method)
+        name = f"docs/methods/{method['id']}.md"
+        page = root / name
+        if name not in texts:
+            first = STUB.format(**method, command=COMMAND)
+            texts[name] = page.read_text(encoding="utf-8") if page.exists() else first
+        texts |= _page(name, texts[name], method)
     return texts
 
 
-def _page(root: Path, method: dict[str, Any]) -> dict[str, str]:
+def _page(name: str, text: str, method: dict[str, Any]) -> dict[str, str]:
     """Return a method's page, and the picture of the tree that its text has a notation of."""
-    name = f"docs/methods/{method['id']}.md"
-    page = root / name
-    text = (
-        page.read_text(encoding="utf-8")
-        if page.exists()
-        else STUB.format(**method, command=COMMAND)
-    )
     text = filled(text, "facts", facts_of(method))
     text = filled(text, "settings", settings_of(method))
     files = {name: text}

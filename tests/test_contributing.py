@@ -31,22 +31,19 @@ PROSE = re.sub(r"^```.*?^```$", "", GUIDE, flags=re.MULTILINE | re.DOTALL)
 EXAMPLES = GUIDE.split("## How to add a rule in one file\n")[1]
 PYTHON = ".venv/bin/python"
 NAMED = re.compile(r"`(.+?)`")
-WIDTH: dict[str, Any] = {"default": 3, "min": 1, "max": 16}
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
-    "echo": {"num_tokens": WIDTH | {"help": "Tokens copied from each position."}},
-    "several": {
-        "gamma": WIDTH | {"help": "Tokens of each draft."},
-        "candidates": {
-            **WIDTH,
-            "default": 2,
-            "max": 8,
-            "help": "Drafts per step; one where greedy.",
-        },
+    "echo": {
+        "num_tokens": {
+            "default": 3,
+            "min": 1,
+            "max": 16,
+            "help": "Tokens copied from each position.",
+        }
     },
 }
-"""The guide's methods by id, and their settings by name."""
+"""The guide's method by id, and its settings by name."""
 
-NAMES = {"echo": "Echo", "several": "Several drafts"}
+NAMES = {"echo": "Echo"}
 PAGE = """
 import json
 from ouroboros_core import methods
@@ -54,7 +51,7 @@ from visualize.kit.settings_view import declaration
 from visualize.watch.families import families
 offered = [[one["name"], one["id"]] for family in families() for one in family["methods"]]
 settings = {}
-for method in ("echo", "several"):
+for method in ("echo",):
     for one in declaration(methods.get(method))["settings"]:
         shown = [one[part] for part in ("label", "low", "high", "value", "help")]
         settings[f"{method}.{one['name']}"] = shown
@@ -186,11 +183,7 @@ def test_ruff_has_nothing_to_say(copy: Copy) -> None:
         assert answer.returncode == 0, answer.stdout
 
 
-LABELS = {
-    "num_tokens": "Tokens copied (num_tokens)",
-    "gamma": "Draft length (gamma)",
-    "candidates": "Candidates",
-}
+LABELS = {"num_tokens": "Tokens copied (num_tokens)"}
 
 
 def test_the_page_lists_them_and_has_a_slider_for_each_setting(copy: Copy) -> None:
@@ -240,10 +233,9 @@ def test_the_documents_are_right_once_they_are_generated_anew(copy: Copy) -> Non
     """Nothing was measured of the methods: the benchmark's table has dashes. Their pages are begun
     and stand in the navigation. The bound of the documents' length is of this repository alone."""
     assert copy.answer("scripts.documents").returncode == 0
-    names = ("docs/concepts.md", "mkdocs.yml", "docs/methods/index.md", "docs/benchmarks.md")
+    names = ("mkdocs.yml", "docs/methods/index.md", "docs/benchmarks.md")
     said = {name: (copy.folder / name).read_text(encoding="utf-8") for name in names}
     for method, name in NAMES.items():
-        assert f"[`{method}`](methods/{method}.md)" in said["docs/concepts.md"]
         assert f"| [`{method}`]({method}.md): {name}" in said["docs/methods/index.md"]
         assert f"- {name}: methods/{method}.md\n" in said["mkdocs.yml"]
         assert f"| `{method}` | – | – | – |" in said["docs/benchmarks.md"]

@@ -3,7 +3,6 @@ those of the documentation. Its table of methods is held by `tests/test_docs.py`
 
 from __future__ import annotations
 
-import csv
 import re
 import shlex
 import tomllib
@@ -20,7 +19,6 @@ from packaging.specifiers import SpecifierSet
 
 import ouroboros_core
 from ouroboros_core.cli import build_parser
-from ouroboros_core.locations import assets
 from tests import ROOT, tiny
 from tests.commands import missing_targets
 
@@ -45,17 +43,6 @@ def test_what_the_readme_links_to_and_shows_is_there() -> None:
             titles = re.findall(r"^#+ (.+)$", (ROOT / path).read_text("utf-8"), re.MULTILINE)
             assert anchor in {slugify(title, "-") for title in titles}, link
     assert README.count("](assets/screenshots/") == 7
-
-
-def test_its_intervals_for_qwen_are_those_of_the_file() -> None:
-    """The oracle is the CSV file of the benchmark."""
-    with (assets() / "benchmark-qwen.csv").open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["group"] == "overall"]
-    for method in ("ouroboros", "speculative"):
-        (row,) = (row for row in rows if row["method"] == method)
-        speedup, *bounds = (float(row[name]) for name in ("speedup", "ci95_low", "ci95_high"))
-        words = f"{speedup:.2f} ({' to '.join(f'{bound:.2f}' for bound in bounds)})"
-        assert words in " ".join(README.split())
 
 
 def test_it_is_short() -> None:

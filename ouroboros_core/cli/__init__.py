@@ -50,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
     for module in pkgutil.iter_modules(__path__):
         if module.name not in HELPERS:
             command = importlib.import_module(f"{__name__}.{module.name}")
-            summary = (command.__doc__ or "").split("\n", maxsplit=1)[0]
+            summary = " ".join((command.__doc__ or "").split("\n\n")[0].split())
             sub = commands.add_parser(
                 module.name.replace("_", "-"), help=summary, description=summary, allow_abbrev=False
             )

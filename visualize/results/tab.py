@@ -1,4 +1,4 @@
-"""Results: the ten fastest of the benchmark, its tables as files, and what the papers publish."""
+"""Results: the fastest of the benchmark, its tables as files, and what the papers publish."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ResultsPanel:
             )
         self.speedups = PlotView(
             _figure(data.overs[0], OVERALL),
-            label="Speedup of the ten fastest",
+            label="Speedup of the fastest",
             height=figures.height(figures.few(data.bars(data.overs[0]))),
             elem_id="chart-speedups",
         )
@@ -89,7 +89,7 @@ class ResultsPanel:
 
 
 def _figure(over: str, group: str) -> dict[str, Any]:
-    """Return the value of the chart: the ten fastest on a group of prompts."""
+    """Return the value of the chart: the fastest on a group of prompts."""
     data = benchmark()
     assert data is not None
     bars = figures.few(data.bars(Over(over), group))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import json
 import os
@@ -11,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +37,29 @@ from tests import ROOT
 from tests.commands import Answer, Ask, finished, load_once, words
 from tests.folders import save
 from tests.traces import typed_trace
+
+
+def parsers(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    """Yield each command and subcommand with its summary."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for listed in action._choices_actions:
+                yield f"{name} {listed.dest}".strip(), str(listed.help)
+            for word, command in action.choices.items():
+                yield from parsers(f"{name} {word}".strip(), command)
+
+
+def test_the_help_of_a_command_is_a_whole_sentence() -> None:
+    """The oracle is the first paragraph of the file of a command: it ends in a full stop."""
+    summaries = dict(parsers("", build_parser()))
+    assert len(summaries) > 15
+    for name, summary in summaries.items():
+        if " " in name:  # a subcommand has a phrase
+            assert not re.search(r"(\b(and|or|of|the|a|an|to|for|in|on|with|that)|,)$", summary)
+            continue
+        text = importlib.import_module(f"ouroboros_core.cli.{name.replace('-', '_')}").__doc__
+        assert text and " ".join(text.split("\n\n")[0].split()) == summary
+        assert summary.endswith("."), f"{name}: {summary}"
 
 
 def process(*arguments: str) -> Answer:
