@@ -105,6 +105,11 @@ def download(names: Sequence[str]) -> Iterator[int]:
         process.join(5)
         process.kill()
         received.close()
+    if absent := missing(*names):
+        raise WeightsUnavailable(
+            f"{absent[0]} has not arrived whole, or has no safetensors: try again, or choose a "
+            "model with model.safetensors"
+        )
 
 
 def _download(names: Sequence[str], pipe: Connection) -> None:

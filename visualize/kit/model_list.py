@@ -89,6 +89,7 @@ class ModelList:
 
     def _choose(self, name: str, chosen: str) -> list[Any]:
         """Choose a pair, or ask before it is downloaded."""
+        name = name or self.models.first
         try:
             if not (names := self.models.missing(name)):
                 return [*self._shows(name), *_panel(), ("", 0)]

@@ -92,6 +92,9 @@ def test_each_hindrance_says_what_to_do(tiny_hub: Hub) -> None:
     assert "only for those who accept its terms" in gated and f"{tiny_hub.address}/{NAME}" in gated
     assert "There is no model tiny/other" in answer(tiny_hub, "download.size(['tiny/other'])")
     assert "no name of the Hub" in answer(tiny_hub, "download.size(['a b'])")
+    (tiny_hub.root / "tiny" / "bin").mkdir()
+    (tiny_hub.root / "tiny" / "bin" / "config.json").write_text("{}", encoding="utf-8")
+    assert "has no safetensors" in answer(tiny_hub, "list(download.download(['tiny/bin']))")
     offline = answer(tiny_hub, f"download.size([{NAME!r}], 7)", HF_HUB_OFFLINE="1")
     assert "without --offline" in offline
     nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9"}
