@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -47,6 +48,7 @@ def launch(
 
     load       makes a Pair of one of the choices
     choices    the pairs that visitors may choose, the first of which is loaded at once
+    host       with an address that other machines reach, visitors may name no other models
     public     for strangers: see `visualize.server.limits`
     max_queue  runs that may wait
 
@@ -55,7 +57,8 @@ def launch(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     write_log()
     limits = PUBLIC if public else Limits()
-    runner = Runner(Models(load, choices, own=limits.own_models), limits, max_queue)
+    own = limits.own_models and is_loopback(host)
+    runner = Runner(Models(load, choices, own=own), limits, max_queue)
     blocks = page.build(runner, max_queue)
     runner.models.start()
     try:
@@ -69,6 +72,14 @@ def launch(
         blocks.block_thread()
     finally:
         blocks.close(verbose=False)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a page at this address is served to this machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _launch(blocks: Any, runner: Runner, host: str, port: int, max_queue: int) -> None:

@@ -20,12 +20,12 @@ from visualize.kit import palette
 from visualize.kit.address import Addresses, PageHeader
 from visualize.kit.events import PRIVATE, errors_on_page
 from visualize.kit.fonts import faces
+from visualize.kit.model_list import ModelList
 from visualize.kit.modules import preloaded
 from visualize.learn.tab import LearnPanel
 from visualize.proof.tab import ProofPanel
 from visualize.results.tab import ResultsPanel
 from visualize.server.limits import visitor_id
-from visualize.server.models import Models
 from visualize.server.runner import Runner
 from visualize.watch import endpoint
 from visualize.watch import opening as opening_page
@@ -100,7 +100,9 @@ def build(runner: Runner, max_queue: int) -> gr.Blocks:
     ) as page:
         with gr.Row(elem_classes="ouro-top"):
             header = PageHeader(ADDRESSES)
-            pair = choose_pair(runner.models)
+            models = ModelList(runner.models)
+        models.build_download(page)
+        pair = models.pair
         with gr.Tabs(elem_classes="ouro-places") as places:
             watch, compare, learn, play, lab = (
                 gr.Tab(label, id=tab) for tab, label in PLACES.items()
@@ -157,21 +159,6 @@ def address_tabs(
         tab.select(js=ADDRESSES.opened(name), **here)
     for event in (page.load, header.go):
         event(js=ADDRESSES.named(), outputs=list(tabs), **here)
-
-
-def choose_pair(models: Models) -> Any:
-    """Return the choice of the models for all tabs; it is hidden if there is only one."""
-    names = list(models.choices)
-    visible = models.own or len(models.choices) > 1
-    options: dict[str, Any] = {
-        "visible": visible,
-        "allow_custom_value": models.own,
-        "elem_id": "pair",
-        "min_width": 0,
-        "show_label": False,
-        "container": False,
-    }
-    return gr.Dropdown(names, value=models.first, label="Models of new runs", **options)
 
 
 def head() -> str:

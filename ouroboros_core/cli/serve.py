@@ -70,9 +70,12 @@ def run(arguments: argparse.Namespace) -> None:
     from visualize import launch
 
     checks = not launch.LENT
+    choices = offered(arguments)
+    if not arguments.pairs and not arguments.public and launch.is_loopback(arguments.host):
+        choices = [*choices, *shipped()]
     launch.launch(
         partial(_load, arguments, checks),
-        offered(arguments),
+        choices,
         host=arguments.host,
         port=arguments.port,
         public=arguments.public,
@@ -103,7 +106,23 @@ def offered(arguments: argparse.Namespace) -> Sequence[PairChoice]:
     return read_pairs(Path(arguments.pairs))
 
 
+def shipped() -> list[PairChoice]:
+    """Return the pairs of `assets/pairs` that this machine's memory can hold, but for the embedded
+    one."""
+    from psutil import virtual_memory
+
+    from ouroboros_core.loading.allowed import read_pairs
+
+    pairs = {
+        choice.name: choice
+        for file in sorted((assets() / "pairs").glob("*.json"))
+        for choice in read_pairs(file)
+        if choice.target and (choice.size or 0) < virtual_memory().total
+    }
+    return list(pairs.values())
+
+
 def _load(arguments: argparse.Namespace, checks: bool, choice: PairChoice) -> Any:
     """The pair, on this machine as the flags say."""
-    models = choice.model_dump(exclude={"name"})
+    models = choice.model_dump(exclude={"name", "size"})
     return options.load_pair(argparse.Namespace(**{**vars(arguments), **models, "checks": checks}))

@@ -14,7 +14,10 @@ JOIN = " + "
 
 
 class PairChoice(BaseModel):
-    """A pair by name; target, draft, head and corpus are arguments of `load_pair`."""
+    """A pair by name; target, draft, head and corpus are arguments of `load_pair`.
+
+    size  bytes of the models' weights, which are shown while they are not on the disk
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -23,6 +26,7 @@ class PairChoice(BaseModel):
     draft: str | None = None
     head: str | tuple[str, ...] | None = None
     corpus: str | None = None
+    size: int | None = Field(default=None, ge=1)
 
 
 def read_pairs(file: Path) -> tuple[PairChoice, ...]:

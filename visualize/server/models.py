@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.loading import download
 from ouroboros_core.loading.allowed import PairChoice, typed
 from ouroboros_core.sampling import Sampling
 from visualize.server.errors import describe
@@ -67,6 +68,12 @@ class Models:
         raise InvalidInput(
             f"{str(name)[:80]} is not offered here; choose one of: {', '.join(self.choices)}"
         )
+
+    def missing(self, name: str) -> list[str]:
+        """Return the models of a pair that must be downloaded; raises InvalidInput for a pair that
+        is not offered."""
+        choice = self.choice(name)
+        return download.missing(choice.target, choice.draft)
 
     def start(self) -> None:
         """Load the first pair in the background; with a lent GPU load all, and wait for them."""
@@ -167,7 +174,8 @@ class Models:
         size = pair.target.model.num_parameters()
         words = f"Ready: {pair.target.name}"
         if size < SMALL:
-            return f"{words}, a small model: simple answers, with mistakes."
+            millions = f"{size / 1e6:.0f}M parameters"
+            return f"{words}, a small model ({millions}): expect simple answers, with mistakes."
         return f"{words}, on {pair.environment.where}."
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 from rich.console import Console
 
@@ -359,6 +360,20 @@ def test_a_pair_with_long_names_is_served_under_their_beginning() -> None:
     (one,) = serve.offered(argparse.Namespace(**named, pairs=None))
     assert one.name == ("t" * 150 + " + " + "d" * 150)[:200]
     assert (one.target, one.draft) == (named["target"], named["draft"])
+
+
+@pytest.mark.parametrize(
+    ("memory", "names"),
+    [
+        (8 * 10**9, ["SmolLM2-360M with SmolLM2-135M"]),
+        (64 * 10**9, ["SmolLM2-360M with SmolLM2-135M", "Qwen2.5-7B with Qwen2.5-0.5B"]),
+    ],
+)
+def test_a_laptop_is_offered_the_pairs_that_its_memory_can_hold(
+    memory: int, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=memory))
+    assert [choice.name for choice in serve.shipped()] == names
 
 
 @pytest.fixture(scope="module")
