@@ -185,7 +185,8 @@ def run(engine: str, setup: str, method: str, move: Callable[[Any], Any], count:
     def mtp_layers(model: Any) -> Any:
         return move(local_mtp_layers(tiny.target("llama", "sdpa", dtype)))
 
-    tiny.drafter, tiny.mtp_layers = drafter, mtp_layers
+    tiny.drafter = drafter
+    tiny.mtp_layers = mtp_layers  # type: ignore[assignment]
     return tiny.run(models(engine, dtype, move), method, tiny.prompt(), count, sampling)
 
 
