@@ -35,6 +35,7 @@ from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.locations import assets
 from ouroboros_core.lookup.phrase_pool import PhrasePool
+from ouroboros_core.models.grammar import Grammar
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
@@ -79,7 +80,14 @@ def sampling_of(gallery: Facts, facts: Facts) -> Sampling:
 def _task(gallery: Facts, facts: Facts, count: int | None = None, observed: bool = True) -> Task:
     prompt = gallery["prompts"][facts["prompt"]]
     asked = (prompt["text"], facts["method"], settings_of(facts), sampling_of(gallery, facts))
-    return Task(*asked, count or prompt["tokens"], prompt.get("chat", True), record=observed)
+    grammars = (Grammar(kind, json.dumps(text)) for kind, text in prompt.get("grammar", {}).items())
+    return Task(
+        *asked,
+        count or prompt["tokens"],
+        prompt.get("chat", True),
+        record=observed,
+        grammar=next(grammars, None),
+    )
 
 
 def record(pair: Pair, gallery: Facts, facts: Facts, clock: PassClock | None = None) -> Trace:
@@ -219,14 +227,16 @@ def stale(gallery: Facts, name: str) -> bool:
         return True
     trace, task = read_trace(file.read_bytes()), _task(gallery, facts)
     settings = {**type(task.hyperparameters)().model_dump(), **trace.hyperparameters}
+    grammar = {task.grammar.kind: task.grammar.text} if task.grammar else {}
     return (trace.prompt.text, trace.prompt.chat, trace.max_new_tokens) != (
         task.prompt,
         task.chat,
         task.max_new_tokens,
-    ) or (trace.method, settings, trace.sampling) != (
+    ) or (trace.method, settings, trace.sampling, trace.grammar) != (
         task.method,
         task.hyperparameters.model_dump(),
         task.sampling.model_dump(),
+        grammar,
     )
 
 

@@ -125,7 +125,7 @@ def spread(name: str) -> str:
 
 def of_prompt(prompt: str, method: str) -> str | None:
     """Return the recorded run of a prompt by a method that began cold, in greedy decoding with the
-    chat template; None if there is none."""
+    chat template and without a grammar; None if there is none."""
     return _recorded().get((prompt, method))
 
 
@@ -143,7 +143,7 @@ def _recorded() -> dict[tuple[str, str], str]:
     return {
         (prompts[facts["prompt"]]["text"], facts["method"]): name
         for name, facts in runs().items()
-        if "after" not in facts and "sampling" not in prompts[facts["prompt"]]
+        if "after" not in facts and not {"sampling", "grammar"} & prompts[facts["prompt"]].keys()
     }
 
 

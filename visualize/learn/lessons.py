@@ -81,6 +81,7 @@ QUIZ = ("fibonacci-speculative", "story-speculative-8")
 """Runs whose steps a reader guesses at: the chapter's own, and one for who knows that already."""
 SISTERS = "java-speculative"
 WIDE = "bank-lookahead"
+JACOBI = "bank-jacobi"
 BEST = "java-ouroboros"
 RACE = "The same model and the same machine, both runs as they were recorded."
 DRAFTED = ("speculative", "cape", "cascade", "eagle2", "glide", "medusa", "parallel_spec")
@@ -350,9 +351,10 @@ def _phrases() -> Chapter:
     facts["pool_used"] = len({(one["key"], one["text"]) for one in pool["entries"] if one["used"]})
     provenance = paid.tree.provenance[paid.path[-1]]
     facts["learned"] = (provenance.step or 0) + 1
+    right = first_step(gallery.trace(JACOBI), lambda step: bool(step.path))
     stops: list[Stop] = [
         {"at": at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
-        {"at": at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
+        {"run": JACOBI, "at": at(right, "commit"), "spot": ".ouro-tree"},
         {"at": at(early, "commit"), "figure": "window"},
         {"at": at(early, "commit"), "figure": "window"},
         {"at": at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
