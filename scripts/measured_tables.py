@@ -200,7 +200,8 @@ def pairs_section(folder: Path | None = None) -> str:
         name: {row.method: _both(row) for row in defaults(report.read_rows(data["rows"]))}
         for name, data in benchmarks.items()
     }
-    lines = [f"| method | {' | '.join(map(title_of, benchmarks.values()))} |"]
+    titles = (f"{title_of(data)}, {sampling_of(data)}" for data in benchmarks.values())
+    lines = [f"| method | {' | '.join(titles)} |"]
     lines.append("|---" + "|---:" * len(benchmarks) + "|")
     for method in (*RESULT, report.HF_GREEDY, *MODES):
         cells = (rows.get(method, "–") for rows in speedups.values())
@@ -258,7 +259,8 @@ def conditions(data: dict[str, Any]) -> str:
     return (
         f"Version {environment['ouroboros']}{commit}, {environment.get('passes', '')} pass, "
         f"{pair_of(data)}, {settings['questions']} prompts, {settings['max_new_tokens']} new "
-        f"tokens, {environment['processor']}, {environment['threads']} threads, "
+        f"tokens, {sampling_of(data)}, {environment['processor']}, "
+        f"{environment['threads']} threads, "
         f"{environment['dtype']}, torch {environment['torch']}, transformers "
         f"{environment['transformers']}"
     )
@@ -269,3 +271,14 @@ def unmeasured(measured: Iterable[str]) -> list[str]:
     rows = {name.partition("[")[0] for name in measured}
     names = [name for name in methods.available() if not name.startswith("hf_")]
     return [name for name in names if name not in rows]
+
+
+def sampled_speedups(method: str) -> dict[str, float]:
+    """Return a method's speedup over plain decoding in sampling, by acceptance rule."""
+    return {
+        data["settings"]["sampling"]["acceptance"]: next(
+            row.speedup for row in defaults(report.read_rows(data["rows"])) if row.method == method
+        )
+        for name, data in _benchmarks().items()
+        if name.startswith("benchmark-sampled")
+    }

@@ -113,7 +113,7 @@ def test_the_page_says_what_speculation_earns_with_the_numbers_of_the_documentat
 
 def test_the_documents_are_short() -> None:
     texts = ((ROOT / "README.md").read_text("utf-8"), *TEXTS.values())
-    assert sum(len(text.split()) for text in texts) <= 33_500
+    assert sum(len(text.split()) for text in texts) <= 34_000
 
 
 def test_every_screenshot_is_shown_by_a_document() -> None:
@@ -169,14 +169,16 @@ def recorded_medians() -> dict[str, float]:
     return {name: statistics.median(run["speedups"]) for name, run in runs.items()}
 
 
-def test_sampled_runs_are_as_slow_as_the_documents_say() -> None:
-    """The oracle is the speedups of the recorded rounds."""
-    kinds = ("match", "rejection", "block", "spectr")
-    ratios = [1 / recorded_medians()[f"sampled-{kind}"] for kind in kinds]
-    for name in ("README.md", "docs/faq.md"):
-        words = " ".join(read(name).split())
-        times = f"take {min(ratios):.2f} to {max(ratios):.2f} times as long as plain decoding"
-        assert times in words
+def test_sampling_gains_what_the_documents_say() -> None:
+    """The oracle is the rows of the benchmarks' files."""
+    reached = []
+    for rule in ("match", "rejection"):
+        file = ROOT / "assets" / f"benchmark-sampled-{rule}.json"
+        rows = json.loads(file.read_text(encoding="utf-8"))["rows"]
+        overall = [row for row in rows if (row["method"], row["group"]) == ("union", "overall")]
+        reached.append(f"{overall[0]['speedup']:.2f} times")
+    text = f"{reached[0]} by `match` and {reached[1]} by `rejection`"
+    assert text in " ".join(read("docs/faq.md").split())
 
 
 def test_the_recorded_runs_are_as_fast_as_the_documents_say() -> None:
@@ -310,7 +312,7 @@ def test_every_benchmark_is_a_column_and_a_file_with_all_its_rows(tmp_path: Path
     data |= {"rows": part, "settings": data["settings"] | {"target": "big", "draft": "small"}}
     (tmp_path / "benchmark-big.json").write_text(json.dumps(data), encoding="utf-8")
     section = measured_tables.pairs_section(tmp_path)
-    assert "| big, bfloat16, Intel Xeon |" in section and "big with small" in section
+    assert "| big, bfloat16, Intel Xeon, greedy |" in section and "big with small" in section
     (union,) = (row for row in part if (row["method"], row["group"]) == ("union", "overall"))
     speedups = f"{union['speedup']:.2f} / {union['speedup_hf']:.2f}"
     assert f"| `union` | {speedups} | {speedups} |" in section

@@ -36,9 +36,23 @@ def test_the_recorded_rows_have_the_seconds_and_speedups_of_the_gallery() -> Non
     json.dumps(view, allow_nan=False)
 
 
+def one_length() -> compare_view.Comparison:
+    """The recorded run with a draft length of 4, beside plain decoding."""
+    whole = compare_view.recorded()
+    lane = next(n for n, row in enumerate(whole.rows, 1) if row.coordinates == (4,))
+    grid = Grid("speculative", (Axis("gamma", (4,)),))
+    return replace(
+        whole,
+        plan=replace(whole.plan, grid=grid, others=()),
+        runs={(0, 0, 0): whole.runs[0, 0, 0], (0, 0, 1): whole.runs[0, 0, lane]},
+        repeats={1: whole.repeats[lane]},
+    )
+
+
 def test_where_one_draft_length_is_measured_the_others_are_predicted_from_its_run() -> None:
     """The oracle is the prediction of the run; several measured ones need none."""
-    comparison, view = compare_view.recorded(), compare_view.recorded_view()
+    comparison = one_length()
+    view = compare_view.begun(comparison, "recorded")
     (row,) = comparison.rows
     lengths = DraftLengths(*comparison.shown(1)[0])
     hollow = [line for line in view["figure"]["data"] if line["name"] == "predicted"]
@@ -57,7 +71,7 @@ def test_where_one_draft_length_is_measured_the_others_are_predicted_from_its_ru
 
 def test_a_comparison_of_the_automatic_draft_length_alone_has_a_chart() -> None:
     """Predicted lengths stand in order, and the word after them, as on the axis of the form."""
-    comparison = compare_view.recorded()
+    comparison = one_length()
     (row,) = comparison.rows
     figure = figures.trade_off(
         [replace(row, coordinates=(AUTO,))],
@@ -72,7 +86,7 @@ def test_a_comparison_of_the_automatic_draft_length_alone_has_a_chart() -> None:
 
 def test_a_row_of_settings_names_its_method() -> None:
     view = compare_view.recorded_view()
-    assert view["names"][1] == "Speculative decoding, draft length 4"
+    assert view["names"][1] == "Speculative decoding, draft length 1"
 
 
 def test_a_modelled_clock_has_a_time_for_each_step() -> None:
