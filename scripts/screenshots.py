@@ -20,12 +20,14 @@ from PIL import Image
 
 from ouroboros_core.locations import assets
 from ouroboros_core.trace import metrics
+from ouroboros_core.trace.trace import Step
 from tests.browser import chromium, server
 from tests.visitor import open_tab
 from visualize.drafts import figures as record_figures
 from visualize.gallery import runs as gallery
 from visualize.results import figures as result_figures
 from visualize.results.data import Benchmark, Family, Over
+from visualize.run.tour import longest_step
 from visualize.watch.tab import RECORDED
 
 DESK, PHONE = (1440, 900), (390, 844)
@@ -34,8 +36,6 @@ WHOLE = ("watch", "compare", "results", "runs", "learn")
 """Pictures of the whole page."""
 FRAME, FRAMES, COLOURS, LAST_MS = (1120, 700), 32, 256, 4000
 """The animation: size of a frame, number of frames and colours, milliseconds of the last frame."""
-FEWEST = 5
-"""Least accepted guesses of the step that is shown."""
 EXACT = 96
 """Colours of the animation that stay unchanged."""
 MOST_BYTES = 3_000_000
@@ -141,19 +141,29 @@ def _fit(picture: bytes, path: Path) -> None:
 
 
 def _watch(page: Any, shoot: Callable[..., None]) -> None:
-    """Show the end of a late step with guesses, and the card of a token."""
+    """Show the step on which the page rests, and the card of the correction on which the models
+    differ most."""
     trace = gallery.trace(RECORDED)
-    last = max(n for n, step in enumerate(trace.steps) if len(step.path) >= FEWEST)
     reached = [0, *itertools.accumulate(len(step.tokens) for step in trace.steps)]
-    step = max(range(len(trace.steps)), key=lambda n: len(trace.steps[n].path))
-    token = reached[step] + len(trace.steps[step].path) - 1
+    corrections = [step for step in trace.steps if step.kind == "correction"]
+    disputed = max(corrections, key=_disagreement)
     arrived = metrics.seconds_to_token(trace)
-    page.evaluate(SEEK, arrived[reached[last]] + 1e-3)
+    page.evaluate(SEEK, arrived[reached[longest_step(trace)]] + 1e-3)
     shoot("watch")
+    token = reached[disputed.index] + len(disputed.path)
     page.evaluate(SEEK, arrived[token] + 1e-3)
     page.locator("#token-view .ouro-token").nth(token).click()
     shoot("card")
     page.keyboard.press("Escape")
+
+
+def _disagreement(step: Step) -> float:
+    """Return how far the models' probabilities differ where a step was corrected, 0 if the draft
+    model has none there."""
+    judged = step.judged[-1]
+    return sum(
+        abs(p - q) for p, q in zip(judged.target, judged.draft or judged.target, strict=True)
+    )
 
 
 def _in_its_typeface(page: Any) -> None:

@@ -14,6 +14,7 @@ from ouroboros_core.trace import metrics
 from ouroboros_core.what_if.draft_length import DraftLengths
 from visualize.compare import figures
 from visualize.compare import view as compare_view
+from visualize.compare.comparison import Comparison
 from visualize.compare.components import values
 from visualize.gallery import runs as gallery
 
@@ -36,7 +37,7 @@ def test_the_recorded_rows_have_the_seconds_and_speedups_of_the_gallery() -> Non
     json.dumps(view, allow_nan=False)
 
 
-def one_length() -> compare_view.Comparison:
+def one_length() -> Comparison:
     """The recorded run with a draft length of 4, beside plain decoding."""
     whole = compare_view.recorded()
     lane = next(n for n, row in enumerate(whole.rows, 1) if row.coordinates == (4,))
