@@ -42,7 +42,13 @@ def build_parser() -> argparse.ArgumentParser:
         description="Exact speculative decoding, seen token by token.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print version and commit")
+    parser.add_argument(
+        "--version",
+        action=_Version,
+        nargs=0,
+        default=argparse.SUPPRESS,
+        help="print version and commit",
+    )
     parser.add_argument(
         "--debug", action="store_true", help="show where an unexpected error comes from"
     )
