@@ -93,8 +93,8 @@ def _below() -> str:
         f"Tokens per second, with the time to read the prompt; {environment['threads']} threads, "
         f"at most {settings['max_new_tokens']} new tokens, version {environment['ouroboros']}. In "
         f"brackets: plain decoding over transformers, and the method over plain decoding with its "
-        f"95% interval. {equal:,} of {texts:,} texts of the "
-        "other methods equal plain decoding's."
+        f"95% interval. Greedy and by `match`, {equal:,} of {texts:,} texts of all methods equal "
+        "plain decoding's."
     )
 
 

@@ -172,9 +172,11 @@ def test_two_numbers_of_a_processor_tell_the_seconds_of_its_runs_roughly() -> No
     """The larger of reading and computing is too little where both take long, a head's part of the
     output matrix is counted whole, and drawing tokens at random is not in it at all.
     docs/what-if.md has the errors."""
-    runs = [recorded.price_run(name) for name in recorded.names()]
+    there = "Intel(R) Xeon(R) Processor (amx_bf16)"
+    names = (n for n in recorded.names() if gallery.trace(n).environment.processor == there)
+    runs = [recorded.price_run(name) for name in names]
     errors = [run.sheet_error for run in runs if run.sheet_error is not None]
-    assert len(errors) > 30 and median(map(abs, errors)) < 0.2
+    assert len(errors) > 20 and median(map(abs, errors)) < 0.2
     assert all(-0.6 < error < 0.4 for error in errors)
 
 
