@@ -12,6 +12,7 @@ import pytest
 
 from ouroboros_core.sweeps.grid import Axis, Grid
 from tests.visitor import view_alone
+from tests.visualize.compare.test_view import one_length
 from visualize.compare import view as compare_view
 from visualize.compare.comparison import Comparison, Plan
 from visualize.compare.components import COMPARE_VIEW, facts
@@ -104,7 +105,7 @@ def test_a_chip_hides_its_row_and_the_slider_moves_b(page: Any) -> None:
 
 
 def test_the_form_asks_for_what_is_shown_and_the_slider_names_its_row(page: Any) -> None:
-    """The oracle is the recorded comparison, of which no slider moves the only setting."""
+    """The oracle is the view; where one value was measured, no slider moves it."""
     assert page.locator(".ouro-compare-tokens").input_value() == "96"
     lane = dict(page.eval_on_selector_all(".ouro-compare-row", PAIR))["B"]
     assert page.locator(".ouro-compare-slide").inner_text().split() == [
@@ -112,7 +113,9 @@ def test_the_form_asks_for_what_is_shown_and_the_slider_names_its_row(page: Any)
         "is",
         *filled()["names"][lane].split(),
     ]
-    page.evaluate("value => show(value)", compare_view.recorded_view())
+    page.evaluate(
+        "value => show(value)", {**compare_view.begun(one_length(), "recorded"), "done": True}
+    )
     assert not page.locator(".ouro-compare-slide").is_visible()
 
 
