@@ -71,7 +71,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     checks = not launch.LENT
     choices = offered(arguments)
-    if not arguments.pairs and not arguments.public and launch.is_loopback(arguments.host):
+    own_machine = launch.is_loopback(arguments.host) and not (arguments.public or launch.LENT)
+    if own_machine and not arguments.pairs:
         choices = [*choices, *shipped()]
     launch.launch(
         partial(_load, arguments, checks),
