@@ -58,7 +58,7 @@ SUBJECTS = {
 SMALL, SHARP = (300, 390), 2
 """Width and height of a small picture, and its dots per pixel."""
 STYLES = {
-    "watch": ".ouro-text { height: 194px !important }",
+    "watch": ".ouro-text { height: 310px !important }",
     "card": ".ouro-card { width: 300px !important; border-radius: 0 !important }",
 }
 """Rules that make elements smaller for a small picture."""
