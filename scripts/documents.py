@@ -141,9 +141,12 @@ def opening() -> str:
 def sampled_answer() -> str:
     """Return what the default method gains in sampling (docs/faq.md)."""
     gains = measured_tables.sampled_speedups(methods.DEFAULT)
-    each = " and ".join(f"{speedup:.2f} times by `{rule}`" for rule, speedup in gains.items())
+    by_rule = " and ".join(f"{speedup:.2f} times by `{rule}`" for rule, speedup in gains.items())
     name = methods.DEFAULT
-    return f"In the benchmark at temperature 0.8, `{name}` speeds plain decoding up {each}.\n"
+    return (
+        f"In the benchmark at temperature 0.8, the speedup of `{name}` over plain decoding is "
+        f"{by_rule}.\n"
+    )
 
 
 def java_runs() -> str:

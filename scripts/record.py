@@ -162,7 +162,7 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Trac
     )
     measurement = protocol.last(measuring)
     if not measurement.enough:
-        plain_passes = (f"{1e3 * plain_pass(one):.1f} ms a pass" for one in measurement.every)
+        plain_passes = (f"{1e3 * plain_pass(round_):.1f} ms a pass" for round_ in measurement.every)
         around = (
             "/".join(f"{1e3 * side['target'].of(1):.1f}" for side in timings) for timings in sides
         )
@@ -177,9 +177,9 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Trac
     if "acceptance" not in facts and plain.tokens != trace.tokens:
         where = metrics.first_difference(plain.tokens, trace.tokens)
         raise RuntimeError(f"the text is not that of plain decoding from token {where} on")
-    rounds = sorted(measurement.rounds, key=lambda one: one.speedup(METHOD))
+    rounds = sorted(measurement.rounds, key=lambda round_: round_.speedup(METHOD))
     middle = rounds[len(rounds) // 2]
-    number = next(n for n, one in enumerate(measurement.every) if one is middle)
+    number = next(n for n, round_ in enumerate(measurement.every) if round_ is middle)
     trace = timed_as(observed, middle.traces[METHOD])
     return rounds, trace, between(*sides[number]), host_seconds[number]
 
@@ -213,9 +213,11 @@ def _steady(rounds: Sequence[Round], sides: Sequence[tuple[Timed, Timed]]) -> li
     singles = (side["target"].of(1) for timings in sides for side in timings)
     least = min([*singles, *map(plain_pass, rounds)])
     return [
-        one
-        for one, (before, after) in zip(rounds, sides, strict=True)
-        if not one.busy and plain_pass(one) <= SLOWER * least and kept_pace(one, before, after)
+        round_
+        for round_, (before, after) in zip(rounds, sides, strict=True)
+        if not round_.busy
+        and plain_pass(round_) <= SLOWER * least
+        and kept_pace(round_, before, after)
     ]
 
 
@@ -294,11 +296,11 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
         raise RuntimeError(f"the plain text is not that of {plain}: record that anew")
     seconds = [_micro(step.seconds) for step in middle.plain.steps]
     _write(name, trace)
-    speedups = Speedup(tuple(one.speedup(METHOD) for one in rounds))
+    speedups = Speedup(tuple(round_.speedup(METHOD) for round_ in rounds))
     _keep(
         name,
         {
-            "speedups": [round(one, 4) for one in speedups.each],
+            "speedups": [round(speedup, 4) for speedup in speedups.each],
             "plain": seconds,
             "costs": {
                 model: [cost.rows, cost.seconds, *([cost.behind] if model == "draft" else [])]

@@ -47,7 +47,7 @@ def _absent(name: str) -> bool:
     repository, _, file = name.partition(":")
     needed = [[file]] if file else [[CONFIG], WEIGHTS]
     try:
-        return not all(any(_is_cached(repository, one) for one in files) for files in needed)
+        return not all(any(_is_cached(repository, name) for name in names) for names in needed)
     except HFValidationError:  # `size` says so
         return True
 
@@ -155,10 +155,10 @@ def _files(name: str) -> dict[str, int]:
     repository, _, file = name.partition(":")
     facts = HfApi().model_info(repository, timeout=TIMEOUT, files_metadata=True)
     return {
-        one.rfilename: one.size or 0
-        for one in facts.siblings or ()
-        if (one.rfilename == file if file else _is_read(one.rfilename))
-        and not _is_cached(repository, one.rfilename)
+        sibling.rfilename: sibling.size or 0
+        for sibling in facts.siblings or ()
+        if (sibling.rfilename == file if file else _is_read(sibling.rfilename))
+        and not _is_cached(repository, sibling.rfilename)
     }
 
 

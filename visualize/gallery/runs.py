@@ -27,8 +27,8 @@ EMBEDDED = "embedded"
 @cache
 def plan() -> dict[str, Any]:
     """Return the plan of the recordings: pairs, prompts and runs by name."""
-    found: dict[str, Any] = _read("gallery.json")
-    return found
+    recordings: dict[str, Any] = _read("gallery.json")
+    return recordings
 
 
 @cache
@@ -50,8 +50,8 @@ def recorded_prompts() -> set[str]:
 def measured() -> dict[str, Any]:
     """By run: the speedups of all repeats, and what plain decoding and passes took beside the
     median one."""
-    found: dict[str, Any] = _read("measured.json")
-    return found
+    measurements: dict[str, Any] = _read("measured.json")
+    return measurements
 
 
 def _read(name: str) -> Any:
@@ -71,7 +71,7 @@ def trace(name: str) -> Trace:
 def _plain(name: str) -> str | None:
     """The plain run of a run's prompt."""
     wanted = runs()[name]["prompt"], PLAIN
-    return next((one for one, of in runs().items() if (of["prompt"], of["method"]) == wanted), None)
+    return next((run for run, of in runs().items() if (of["prompt"], of["method"]) == wanted), None)
 
 
 @cache
@@ -113,8 +113,8 @@ def speedups(name: str) -> Sequence[float]:
 
 def speedup(name: str) -> Speedup | None:
     """The same with their median and spread; None for a plain run."""
-    found = speedups(name)
-    return Speedup(tuple(found)) if found else None
+    measured_speedups = speedups(name)
+    return Speedup(tuple(measured_speedups)) if measured_speedups else None
 
 
 def spread(name: str) -> str:

@@ -95,10 +95,10 @@ class ModelList:
                 return [*self._shows(name), *_panel(), ("", 0)]
             size = download.size(names, self.models.choice(name).size)
             question = f"{name} is not on this disk. Download {download.in_words(size)}?"
-            shown, wanted = _panel(question, can_download=True), (name, size)
+            panel, wanted = _panel(question, can_download=True), (name, size)
         except OuroborosError as error:
-            shown, wanted = _panel(str(error)), ("", 0)
-        return [*self._shows(chosen), *shown, wanted]
+            panel, wanted = _panel(str(error)), ("", 0)
+        return [*self._shows(chosen), *panel, wanted]
 
     def _download(self, wanted: tuple[str, int], chosen: str) -> Iterator[list[Any]]:
         """Download the pair that was asked for, and choose it."""
@@ -111,8 +111,8 @@ class ModelList:
                 so_far = f"{download.in_words(arrived)} of {download.in_words(size)}"
                 words = f"Downloading {name}: {so_far}. Meanwhile, {chosen} writes."
                 bar = f'<progress aria-label="Download" value="{arrived}" max="{size}"></progress>'
-                shown = _panel(words, bar, can_stop=True)
-                yield [*self._shows(chosen, free=False), *shown]
+                panel = _panel(words, bar, can_stop=True)
+                yield [*self._shows(chosen, free=False), *panel]
         except OuroborosError as error:
             yield [*self._shows(chosen), *_panel(str(error))]
         else:

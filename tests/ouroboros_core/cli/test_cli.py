@@ -442,15 +442,30 @@ def test_bytes_of_another_encoding_in_a_prompt_are_refused_with_the_reason(ourob
 
 
 def test_the_version_names_the_commit_of_a_checkout(tmp_path: Path) -> None:
-    """The oracle is git. A copy outside a checkout has no commit."""
-    head = ["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"]
-    asked = subprocess.run(head, capture_output=True, encoding="utf-8", check=False)
-    if asked.returncode:
-        pytest.skip("no checkout")
-    commit = asked.stdout.strip()
-    said = process("--version").stdout.split()
-    assert [said[0], said[1].rstrip("+")] == [VERSION, commit]
-    shutil.copy(ROOT / "ouroboros_core" / "version.py", tmp_path)
-    alone = [sys.executable, "-c", "import version; print(repr(version.commit()))"]
-    found = subprocess.run(alone, cwd=tmp_path, capture_output=True, encoding="utf-8", check=True)
-    assert found.stdout.strip() == "''"
+    """The oracle is git: a checkout of its own, as it was committed, changed, and as a copy that
+    git does not know."""
+    assert process("--version").stdout.split()[0] == VERSION
+
+    def git(*arguments: str) -> str:
+        named = ("-c", "user.name=a", "-c", "user.email=a@example.org", *arguments)
+        return run("git", "-C", str(tmp_path), *named)
+
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=True
+        )
+        return done.stdout.strip()
+
+    def commit() -> str:
+        return run(sys.executable, "-c", "import version; print(version.commit())")
+
+    file = tmp_path / "version.py"
+    shutil.copy(ROOT / "ouroboros_core" / "version.py", file)
+    git("init", "--quiet")
+    assert commit() == ""
+    git("add", "version.py")
+    git("commit", "--quiet", "--message", "one file")
+    head = git("rev-parse", "--short=8", "HEAD")
+    assert commit() == head
+    file.write_text(file.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
+    assert commit() == f"{head}+"
