@@ -13,10 +13,8 @@ from tests import ROOT
 from tests.commands import finished, words
 
 GROUND = {
-    *words(
-        "arrays bounds interfaces sources tree rules sampling settings errors environment locations"
-    ),
-    *words("progress messages version"),
+    *words("arrays bounds interfaces sources tree rules sampling settings errors environment"),
+    *words("locations progress messages version"),
 }
 STEP = {"methods.parts.base"}
 """The interface between a method and the controller around it."""

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from markdown.extensions.toc import slugify
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
@@ -35,17 +34,8 @@ def test_the_commands_of_the_readme_are_understood() -> None:
     assert missing_targets(targets) == []
 
 
-def test_what_the_readme_links_to_and_shows_is_there() -> None:
-    for link in re.findall(r"\]\(((?!http)[^)]+)\)", README):
-        path, _, anchor = link.partition("#")
-        assert (ROOT / path).exists(), link
-        if anchor:
-            titles = re.findall(r"^#+ (.+)$", (ROOT / path).read_text("utf-8"), re.MULTILINE)
-            assert anchor in {slugify(title, "-") for title in titles}, link
-    assert README.count("](assets/screenshots/") == 7
-
-
 def test_it_is_short() -> None:
+    assert README.count("](assets/screenshots/") == 7
     assert len(README.splitlines()) <= 110
     assert README.count("|---|") - README.count("| | |") <= 3, "one table of numbers"
 

@@ -20,15 +20,10 @@ DRAFT, ONE, PER_ROW = 0.1, 1.0, 0.05
 
 def timed(trace: Trace) -> Trace:
     """Give each step the seconds of its passes."""
-    steps = (
-        replace(
-            step,
-            seconds=Seconds(
-                draft=DRAFT * step.draft_passes, verify=ONE + PER_ROW * (step.width - 1)
-            ),
-        )
-        for step in trace.steps
-    )
+    steps = []
+    for step in trace.steps:
+        draft, verify = DRAFT * step.draft_passes, ONE + PER_ROW * (step.width - 1)
+        steps.append(replace(step, seconds=Seconds(draft=draft, verify=verify)))
     return replace(trace, steps=tuple(steps))
 
 
