@@ -1,8 +1,6 @@
 """The command line in this process: what it prints and its exit code, without the seconds in which
 a new process imports torch and loads a pair."""
 
-from __future__ import annotations
-
 import io
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Who may import whom, and what no file may do."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

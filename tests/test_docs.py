@@ -1,8 +1,6 @@
 """The documentation says what the program does: generated parts are fresh, commands are understood,
 links lead somewhere, and the site asks no other machine for anything."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib.util

@@ -1,8 +1,6 @@
 """The README is short, and what it says is so: commands exist, pictures are there, numbers are
 those of the documentation. Its table of methods is held by `tests/test_docs.py`."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import tomllib

@@ -1,8 +1,6 @@
 """What a newcomer gets: an environment with the wheel and nothing else serves the page. By
 `tests/test_readme.py` the requirements name the same packages; `make fresh` serves them alone."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

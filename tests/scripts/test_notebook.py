@@ -1,8 +1,6 @@
 """The notebook for teaching: it is stored without outputs, runs to its end without a network, and
 becomes a page that fetches nothing."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Jobs for tests: runs with tiny models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 

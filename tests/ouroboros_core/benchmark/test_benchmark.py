@@ -1,7 +1,5 @@
 """The benchmark: what it reads, what it counts, and that an interrupted one loses nothing."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

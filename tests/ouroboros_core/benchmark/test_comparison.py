@@ -1,8 +1,6 @@
 """`compare` and `sweep`, the calls for notebooks: what they measure, in which order, and what they
 show of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

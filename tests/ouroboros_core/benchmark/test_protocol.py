@@ -1,8 +1,6 @@
 """The protocol of every measured speedup: who runs when, what counts, when it ends. On runs whose
 seconds are set by hand, with a clock that is moved by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 """`ouroboros doctor` says what there is and finds what is broken; its script for a GPU runs without
 one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

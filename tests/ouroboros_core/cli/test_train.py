@@ -1,8 +1,6 @@
 """The flags of `train` come from settings classes; the oracle is the table of the flags, defaults
 and bounds that version 2.0.0 wrote by hand."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

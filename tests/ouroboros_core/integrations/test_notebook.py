@@ -1,7 +1,5 @@
 """A run in a notebook: the oracle is the trace, read back out of the HTML as a browser reads it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

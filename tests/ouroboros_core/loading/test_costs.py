@@ -1,8 +1,6 @@
 """What passes cost is timed once, kept, and timed again where the machine was busy; with models
 whose passes take what a test says."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models that are downloaded from the Hub: a real huggingface_hub, and a hub on this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,8 +1,6 @@
 """Drafts whose vocabulary is not quite their target's: the text is the target's own, and the draft
 proposes what means the same to both."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The corpus index against scanning all documents; and files of it, good and bad."""
 
-from __future__ import annotations
-
 import itertools
 import mmap
 import random

@@ -1,7 +1,5 @@
 """Interpolated n-grams: the oracle counts every window of the text and of the documents."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

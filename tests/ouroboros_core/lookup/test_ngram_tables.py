@@ -1,7 +1,5 @@
 """The n-gram tables against searches by brute force over random texts, token after token."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence

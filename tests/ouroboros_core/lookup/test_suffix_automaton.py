@@ -1,8 +1,6 @@
 """The suffix automaton against brute force: the longest suffix that ended earlier, and the most
 recent position where it did."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Suffix counts against brute force: every suffix length, every position, in quadratic time."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """The sweep: what it varies, that an interrupted one loses nothing, and that the best setting is
 the one that is named best."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

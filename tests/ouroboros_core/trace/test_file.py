@@ -1,8 +1,6 @@
 """Traces from strangers: whatever the file, it is refused with a sentence or everything the page
 computes from it works."""
 
-from __future__ import annotations
-
 import copy
 import csv
 import io

@@ -1,7 +1,5 @@
 """The numbers of a run: counted by hand, and sums that must agree."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace

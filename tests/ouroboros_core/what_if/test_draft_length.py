@@ -1,7 +1,5 @@
 """Predicted draft lengths: against real runs of tiny models, and against every outcome by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

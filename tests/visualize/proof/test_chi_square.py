@@ -1,7 +1,5 @@
 """The chi-square test, against closed forms and the printed table."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The words about a run's costs, pool and merging: each number is recomputed from the trace."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

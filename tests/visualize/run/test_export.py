@@ -1,7 +1,5 @@
 """The table of a run's tokens, for other programs."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The charts of a run: each number in them is recomputed by hand, and a chart is declared once."""
 
-from __future__ import annotations
-
 import json
 import sys
 

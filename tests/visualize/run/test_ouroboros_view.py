@@ -1,7 +1,5 @@
 """The view of a run as a part of other people's apps."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The checks of a request for a run."""
 
-from __future__ import annotations
-
 import pytest
 
 from ouroboros_core.errors import InvalidInput

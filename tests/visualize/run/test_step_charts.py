@@ -1,8 +1,6 @@
 """The text of a run, its two charts and its tree, which move together; in a saved replay, from
 disk. The oracle is the trace."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

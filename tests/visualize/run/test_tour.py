@@ -1,7 +1,5 @@
 """The tour of a recorded run: its pace and its words; the oracle is the trace by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from ouroboros_core.trace.summary import Summary

@@ -1,7 +1,5 @@
 """The views of a run: the oracle is the trace that they are made of."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

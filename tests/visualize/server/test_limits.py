@@ -1,8 +1,6 @@
 """What may be asked for: budgets, lists of pairs, length in characters, memory, the size of a
 request."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """Jobs of all visitors: their queue, their budgets, and what is pickled of them."""
 
-from __future__ import annotations
-
 import json
 import logging
 import pickle

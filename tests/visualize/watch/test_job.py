@@ -1,7 +1,5 @@
 """Runs: what is shown of them, what is timed, and how speedups are measured, with tiny models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
