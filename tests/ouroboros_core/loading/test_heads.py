@@ -19,12 +19,7 @@ from transformers import PreTrainedModel
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.loop import decode
-from ouroboros_core.errors import (
-    InvalidInput,
-    OuroborosError,
-    VocabularyMismatch,
-    WeightsUnavailable,
-)
+from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.loading.heads import load_head
 from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.models.causal_lm import CausalLM
@@ -189,9 +184,8 @@ class Eagle3(nn.Module):
         if not hasattr(self, "d2t"):
             return own
         columns = torch.arange(own.shape[-1]) + self.d2t
-        return (
-            torch.full((len(x), tiny.VOCABULARY), -torch.inf).double().index_copy(-1, columns, own)
-        )
+        nothing = torch.full((len(x), tiny.VOCABULARY), -torch.inf).double()
+        return nothing.index_copy(-1, columns, own)
 
 
 @cache
@@ -406,7 +400,7 @@ def test_of_a_pickle_only_tensors_are_made(tmp_path: Path) -> None:
 
 
 AUX = "eagle_aux_hidden_state_layer_ids"
-REFUSED: dict[str, tuple[int, dict[str, Any], str, type[OuroborosError], str]] = {
+REFUSED: dict[str, tuple[int, dict[str, Any], str, type[Exception], str]] = {
     "width": (1, {"hidden_size": 24}, "-", VocabularyMismatch, "of width 24, but target has 32"),
     "vocabulary": (1, {"vocab_size": 40}, "-", VocabularyMismatch, "size 40, but target has 31"),
     "no size": (1, {"intermediate_size": None}, "-", InvalidInput, "intermediate_size, got None"),
@@ -434,9 +428,8 @@ def test_what_does_not_fit_is_refused_with_the_reason(case: str, tmp_path: Path)
 def test_what_is_no_head_at_all_says_what_is_there_and_what_is_expected(tmp_path: Path) -> None:
     wrapper = CausalLM(tiny.target("llama"), "small")
     (tmp_path / "notes.txt").write_text("nothing", encoding="utf-8")
-    with pytest.raises(
-        WeightsUnavailable, match=r"Found: notes\.txt; a head is what `train eagle`"
-    ):
+    found = r"Found: notes\.txt; a head is what `train eagle`"
+    with pytest.raises(WeightsUnavailable, match=found):
         load_head(str(tmp_path), wrapper)
     with pytest.raises(InvalidInput, match="there is no model folder"):
         load_head(str(tmp_path / "nowhere"), wrapper)
