@@ -18,6 +18,7 @@ from ouroboros_core.cli import main
 from ouroboros_core.errors import UnsupportedModel
 from ouroboros_core.trace.file import read_trace
 from tests import families, tiny
+from tests.commands import words
 
 LETTERS = (string.ascii_letters + string.digits)[: families.VOCABULARY]
 WINDOWS = (None, 9, 24, 40)
@@ -25,6 +26,7 @@ PROMPT = torch.randint(
     1, families.VOCABULARY, (130,), generator=torch.Generator().manual_seed(3)
 ).tolist()
 FOLLOWING = 40
+LOOP: Any = ouroboros_core.generate
 
 
 def tiny_models(family: str) -> Iterator[PreTrainedModel]:
@@ -51,13 +53,8 @@ def first_wrong(model: PreTrainedModel, text: list[int], start: int) -> int | No
 def by_custom_generate(model: PreTrainedModel, method: str) -> list[int]:
     ids = torch.tensor([PROMPT])
     options: dict[str, Any] = {"do_sample": False, "max_new_tokens": FOLLOWING, "pad_token_id": 0}
-    text: list[int] = model.generate(
-        ids,
-        attention_mask=torch.ones_like(ids),
-        custom_generate=ouroboros_core.generate,
-        method=method,
-        **options,
-    )[0].tolist()
+    options |= {"attention_mask": torch.ones_like(ids), "method": method}
+    text: list[int] = model.generate(ids, custom_generate=LOOP, **options)[0].tolist()
     return text
 
 
@@ -79,20 +76,7 @@ def check(model: PreTrainedModel) -> str:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "family",
-    [
-        "llama",
-        "qwen3",
-        "mistral",
-        "gemma3_text",
-        "gpt2",
-        "phi",
-        "olmo3",
-        "moshi",
-        "mixtral",
-        "deepseek_v3",
-        "gpt_oss",
-        "opt",
-    ],
+    words("llama qwen3 mistral gemma3_text gpt2 phi olmo3 moshi mixtral deepseek_v3 gpt_oss opt"),
 )
 def test_a_dozen_families_write_their_own_text_whatever_window_their_configuration_names(
     family: str,

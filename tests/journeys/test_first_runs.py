@@ -25,6 +25,7 @@ from tests.visitor import (
     open_file,
     open_tab,
     preset,
+    saved,
     set_count,
     switch,
     tile,
@@ -93,11 +94,14 @@ def notice(page: Any) -> Any:
     return page.locator("#token-view .ouro-notice")
 
 
-def saved(page: Any) -> Any:
-    """The file of the run that is shown, as it was downloaded."""
-    with page.expect_download() as download:
-        page.locator('#save-view [data-kind="json"]').click()
-    return Path(download.value.path()).read_bytes()
+def status(page: Any) -> str:
+    return str(page.locator("#token-view .ouro-status").inner_text())
+
+
+def wait_for_tokens(page: Any, count: str, inside: str = "#token-view") -> None:
+    """Wait until a run has so many tokens."""
+    there = f"document.querySelectorAll('{inside} .ouro-token').length"
+    page.wait_for_function(f"{there} {count}", timeout=LONG)
 
 
 def drawn(page: Any, name: str) -> str:
@@ -133,20 +137,11 @@ def test_an_empty_answer_says_why_and_one_click_mends_it(page: Any) -> None:
     generate(page)
     assert [token["text"] for token in tokens(page)] == ["<|im_end|>"]
     assert "end" in tokens(page)[0], "no part of the answer"
-    assert (
-        page.locator("#token-view .ouro-status")
-        .inner_text()
-        .startswith("1 token in 1 step; the last one, <|im_end|>, is")
-    )
-    assert (
-        notice(page)
-        .inner_text()
-        .startswith("The answer is empty. The model got the prompt as it stands")
-    )
+    assert status(page).startswith("1 token in 1 step; the last one, <|im_end|>, is")
+    why = "The answer is empty. The model got the prompt as it stands"
+    assert notice(page).inner_text().startswith(why)
     notice(page).get_by_role("button", name="Run it with the chat template").click()
-    page.wait_for_function(
-        "document.querySelectorAll('#token-view .ouro-token').length > 1", timeout=LONG
-    )
+    wait_for_tokens(page, "> 1")
     page.wait_for_selector(DONE, timeout=LONG)
     assert len(tokens(page)) == 16
     assert page.locator("#token-view .ouro-prompt").inner_text().strip() == QUESTION
@@ -161,7 +156,7 @@ def test_from_the_click_on_the_old_run_is_marked_and_one_button_is_generate_or_s
     stop = page.locator("#stop")
     run = page.locator("#token-view .ouro-run")
     badge = run.locator(".ouro-badge")
-    before, status = badge.inner_text(), run.locator(".ouro-status").inner_text()
+    words = badge.inner_text(), status(page)
     assert go.is_visible() and not stop.is_visible()
     where = go.bounding_box()
     held: list[Any] = []
@@ -181,29 +176,23 @@ def test_from_the_click_on_the_old_run_is_marked_and_one_button_is_generate_or_s
     assert stop.bounding_box()["x"] == where["x"], "in the same place"
     assert badge.inner_text() == "the run before"
     assert run.get_attribute("data-old") == ""
-    assert (
-        float(
-            page.evaluate(
-                "getComputedStyle(document.querySelector('#token-view .ouro-board')).opacity"
-            )
-        )
-        < 0.6
-    )
+    opacity = "getComputedStyle(document.querySelector('#token-view .ouro-board')).opacity"
+    assert float(page.evaluate(opacity)) < 0.6
     while not held:
         page.wait_for_timeout(20)
     holding = False
     for route in held:
         route.continue_()
     page.get_by_text("has room for 8192").wait_for(timeout=LONG)
+    assert page.locator(".toast-body").count() == 0, "it stands where the fault is"
     go.wait_for()
     assert not stop.is_visible(), "also after a refusal"
-    assert (badge.inner_text(), run.locator(".ouro-status").inner_text()) == (before, status), (
-        "nothing took its place"
-    )
+    assert (badge.inner_text(), status(page)) == words, "nothing took its place"
     assert run.get_attribute("data-old") is None
     assert chart(page, "speedup").locator(".js-line").count() > 0
     field = page.locator("#prompt textarea")
     field.fill("")
+    page.locator(".ouro-fault").wait_for(state="hidden")
     go.click()
     page.get_by_text("the prompt is empty; write at least one character").wait_for()
     assert page.evaluate("document.activeElement === document.querySelector('#prompt textarea')")
@@ -226,8 +215,7 @@ def test_the_second_click_of_a_double_click_is_no_wish_to_stop(page: Any) -> Non
     """Stop stands where Generate stood: the run goes on up to where it waits for Stop."""
     ask(page, LONG_ANSWER, 256)
     page.evaluate("['generate', 'stop'].forEach(id => document.getElementById(id).click())")
-    there = f"document.querySelectorAll('{UNDER_WAY} .ouro-token').length"
-    page.wait_for_function(f"{there} > 32", timeout=LONG)
+    wait_for_tokens(page, "> 32", UNDER_WAY)
     page.click("#stop")
     page.get_by_text("Stopped after").first.wait_for()
 
@@ -237,8 +225,7 @@ def test_a_run_that_is_stopped_or_still_timed_shows_all_that_is_known_of_it(page
     preset(page, "fixed", "speculative")
     ask(page, LONG_ANSWER, 256)
     page.click("#generate")
-    there = f"document.querySelectorAll('{UNDER_WAY} .ouro-token').length"
-    page.wait_for_function(f"{there} > 12", timeout=LONG)
+    wait_for_tokens(page, "> 12", UNDER_WAY)
     page.click("#stop")
     page.get_by_text("Stopped after").first.wait_for()
     page.locator("#generate").wait_for()
@@ -246,11 +233,8 @@ def test_a_run_that_is_stopped_or_still_timed_shows_all_that_is_known_of_it(page
     assert (trace.ending, baseline) == ("cancelled", None)
     written, steps = len(tokens(page)), len(trace.steps)
     assert 12 < written == metrics.new_tokens(trace) < 256
-    status = page.locator("#token-view .ouro-status").inner_text()
-    assert (
-        status
-        == f"Stopped after {written} tokens in {steps} steps. There is no plain run to compare with."
-    )
+    stopped = f"Stopped after {written} tokens in {steps} steps."
+    assert status(page) == f"{stopped} There is no plain run to compare with."
     assert tile(page, "Tokens per pass") == f"{metrics.mean_acceptance_length(trace):.2f}"
     assert tile(page, "Speedup") == "–"
     assert "A step takes" in page.locator("#token-view .ouro-numbers").text_content()
@@ -277,8 +261,8 @@ def test_a_timing_gives_way_to_the_next_run_of_anybody(browser: Any, tmp_path: P
         for page in visit(browser, url):
             ask(page, "Count from one to ten in words.", 8)
             page.click("#generate")
-            status = page.locator("#token-view .ouro-status")
-            status.filter(has_text="Measuring again, 2 of 3 …").wait_for(timeout=LONG)
+            again = page.locator("#token-view .ouro-status", has_text="Measuring again, 2 of 3 …")
+            again.wait_for(timeout=LONG)
             assert page.locator("#generate").is_visible()
             shown = page.locator(".ouro-tile", has_text="Speedup")
             assert shown.locator(".ouro-tile-spread").inner_text() == "1 round"
@@ -291,12 +275,10 @@ def test_a_timing_gives_way_to_the_next_run_of_anybody(browser: Any, tmp_path: P
                 other.click("#generate")
                 other.wait_for_selector(complete, timeout=LONG)
                 assert len(tokens(other)) == 8 and other.locator("#generate").is_visible()
-            assert status.inner_text().endswith("Measuring again, 2 of 3 …"), "it goes on"
+            assert status(page).endswith("Measuring again, 2 of 3 …"), "it goes on"
             ask(page, "Name the days of the week.", 16)
             page.click("#generate")
-            page.wait_for_function(
-                "document.querySelectorAll('#token-view .ouro-token').length === 16", timeout=LONG
-            )
+            wait_for_tokens(page, "=== 16")
             page.wait_for_selector(complete, timeout=LONG)
 
 
@@ -314,13 +296,8 @@ def test_a_speedup_measured_on_a_busy_machine_is_marked_and_one_click_measures_i
             assert "measured on a busy machine; count passes instead" in box.inner_text()
             assert box.get_attribute("data-doubtful") == ""
             assert "busy machine" in page.locator("#token-view .ouro-numbers").text_content()
-            assert (
-                notice(page)
-                .inner_text()
-                .startswith(
-                    "The speedup was measured on a busy machine: passes of plain decoding took"
-                )
-            )
+            busy = "The speedup was measured on a busy machine: passes of plain decoding took"
+            assert notice(page).inner_text().startswith(busy)
             again = notice(page).get_by_role("button", name="Measure again")
             stop = "document.querySelector('#stop').checkVisibility()"
             assert again.evaluate(f"button => {{ button.click(); return {stop}; }}")
@@ -349,10 +326,8 @@ def test_a_saved_run_keeps_the_plain_run_it_was_compared_with(page: Any, tmp_pat
     page.locator("#token-view .ouro-badge", has_text="recorded with").wait_for()
     assert {label: tile(page, label) for label in shown} == shown
     assert chart(page, "speedup").locator(".js-line").count() > 0
-    file.write_text(
-        json.dumps(json.loads(file.read_text(encoding="utf-8")) | {"baseline": {"method": 3}}),
-        encoding="utf-8",
-    )
+    data = json.loads(file.read_bytes()) | {"baseline": {"method": 3}}
+    file.write_text(json.dumps(data), encoding="utf-8")
     open_tab(page, "Recorded runs")
     open_file(page, file)
     page.get_by_text("run.json: baseline: this is not a trace").wait_for()

@@ -18,6 +18,7 @@ from tests.journeys.test_first_paint import SHIFTS
 from tests.visitor import (
     fade,
     faultless,
+    has,
     open_file,
     open_settings,
     open_tab,
@@ -53,9 +54,8 @@ def broken() -> Trace:
 def replay(broken: Trace, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a saved replay."""
     file = tmp_path_factory.mktemp("replay") / "replay.html"
-    file.write_text(
-        static_site.replay_html(broken, gallery.baseline("fibonacci-speculative")), encoding="utf-8"
-    )
+    page = static_site.replay_html(broken, gallery.baseline("fibonacci-speculative"))
+    file.write_text(page, encoding="utf-8")
     return file.as_uri()
 
 
@@ -94,10 +94,7 @@ def open_run(page: Any, url: str, trace: Trace, folder: Path) -> None:
     file = folder / "run.json"
     file.write_text(trace.to_json(), encoding="utf-8")
     open_file(page, file)
-    page.wait_for_function(
-        "n => document.querySelectorAll('#token-view .ouro-token').length === n",
-        arg=len(trace.tokens),
-    )
+    has(page.locator("#token-view .ouro-token"), len(trace.tokens))
     page.locator("#token-view .ouro-text").wait_for()
 
 
@@ -130,17 +127,14 @@ def test_the_kept_text_has_its_own_lines_whatever_was_rejected(
     assert reader.evaluate(LINES) == wanted
     drawn = rejected.evaluate_all("nodes => nodes.map((n) => [n.textContent, n.dataset.text])")
     assert {tuple(one) for one in drawn} == set(zip(SIGNS, BREAKS, strict=True))
-    reader.evaluate(
-        "getSelection().selectAllChildren(document.querySelector('.ouro-run .ouro-text'))"
-    )
+    text = "document.querySelector('.ouro-run .ouro-text')"
+    reader.evaluate(f"getSelection().selectAllChildren({text})")
     reader.keyboard.press("Control+c")
-    assert reader.evaluate("navigator.clipboard.readText()").rstrip("\n") == answer.rstrip("\n"), (
-        "what is copied is the text, without the question that is folded above it"
-    )
+    copied = reader.evaluate("navigator.clipboard.readText()").rstrip("\n")
+    assert copied == answer.rstrip("\n"), "without the question that is folded above the text"
     point_at(reader, rejected.first)
-    assert (
-        reader.locator(".ouro-card .ouro-quote").first.inner_text() == rejected.first.text_content()
-    )
+    quote = reader.locator(".ouro-card .ouro-quote").first.inner_text()
+    assert quote == rejected.first.text_content()
     reader.keyboard.press("Escape")
     reader.get_by_role("button", name="show guesses").first.click()
     assert rejected.nth(1).is_visible()
@@ -168,41 +162,29 @@ def test_a_card_stands_beside_its_token_inside_the_window_and_closing_it_keeps_t
     the upper and the lower edge."""
     resize(reader, size)
     open_replay(reader, replay)
-    card, tree, count = (
-        reader.locator(f".ouro-{name}").first for name in ("card", "tree-note", "count")
-    )
+    names = ("card", "tree-note", "count")
+    card, tree, count = (reader.locator(f".ouro-{name}").first for name in names)
     before = reader.evaluate(VISIBLE)
     all_tokens = reader.locator(".ouro-run .ouro-text :is(.ouro-token, .ouro-rejected)")
     number = all_tokens.count()
-    for which, block in [
-        (0, "start"),
-        (0, "end"),
-        (number // 2, "end"),
-        (number // 2, "start"),
-        (number - 1, "end"),
-        (9, "center"),
-    ]:
+    middle = [(number // 2, block) for block in ("end", "start")]
+    for which, block in [(0, "start"), (0, "end"), *middle, (number - 1, "end"), (9, "center")]:
         token = all_tokens.nth(which)
         token.evaluate("(node, block) => node.scrollIntoView({block})", block)
         token.evaluate("node => node.click()")
         found = reader.evaluate(CARD)
-        assert found["apart"] and found["inside"] and found["whole"] and found["token"], (
-            which,
-            block,
-            found,
-        )
+        beside = [found[name] for name in ("apart", "inside", "whole", "token")]
+        assert all(beside), (which, block, found)
         assert found["high"] > 100, "there is something to be read"
         assert reader.evaluate(VISIBLE) == before, "the text stays as it is"
         step = int(str(token.get_attribute("data-step")))
         assert count.inner_text().startswith(f"step {step + 1} of"), "the click goes there"
-        assert tree.inner_text().startswith(f"Step {step + 1}:"), (
-            "the tree is that of the token's step"
-        )
-        close = [
+        assert tree.inner_text().startswith(f"Step {step + 1}:"), "the tree is that of its step"
+        close = (
             lambda: reader.keyboard.press("Escape"),
             lambda: reader.locator("h1").evaluate("n => n.click()"),
-        ]
-        close.append(lambda: reader.get_by_role("button", name="Close (Escape)").click())
+            lambda: reader.get_by_role("button", name="Close (Escape)").click(),
+        )
         close[which % 3]()
         assert card.is_hidden() and reader.locator("[data-open]").count() == 0
         assert reader.evaluate(VISIBLE) == before
@@ -216,9 +198,8 @@ def test_on_a_phone_the_card_is_a_sheet_from_below(reader: Any, replay: str) -> 
     box = reader.locator(".ouro-card").bounding_box()
     assert (box["x"], box["width"], box["y"] + box["height"]) == (0, *PHONE)
     close = reader.get_by_role("button", name="Close (Escape)")
-    assert min(close.bounding_box()[side] for side in ("width", "height")) >= 44, (
-        "a finger can press it"
-    )
+    sides = [close.bounding_box()[side] for side in ("width", "height")]
+    assert min(sides) >= 44, "a finger can press it"
     close.click()
     assert reader.locator(".ouro-card").is_hidden()
 
@@ -442,20 +423,16 @@ def test_in_forced_colours_controls_are_seen_and_what_is_chosen_can_be_told(
     open_settings(page)
     for tab in ("Watch", "Learn"):
         open_tab(page, tab)
-        there = {
-            "Watch": "#token-view .ouro-step-button",
-            "Learn": "#learn-view .ouro-step-button",
-        }
+        view = {"Watch": "#token-view", "Learn": "#learn-view"}[tab]
         if tab == "Learn":  # the stop after the race, which has no timeline
             page.locator(".ouro-learn-next").click()
-        page.locator(there[tab]).first.wait_for()
+        page.locator(f"{view} .ouro-step-button").first.wait_for()
         fade(page)
         found = page.evaluate(FORCED)
         assert found["bare"] == [] and set(found["own"]) <= {"auto"}, (tab, found)
         assert found["counts"][0] > 10
-        assert (
-            found["chosen"] and found["others"] and not set(found["chosen"]) & set(found["others"])
-        ), (tab, found)
+        chosen, others = {*found["chosen"]}, {*found["others"]}
+        assert chosen and others and not chosen & others, (tab, found)
         if tab == "Watch":
             assert found["counts"][1] >= 4 and found["counts"][2] >= 1, "switches and sliders"
             assert len(found["chosen"]) >= 2, "the tab and the toggle"

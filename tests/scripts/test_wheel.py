@@ -14,25 +14,15 @@ import transformers
 
 from scripts import fresh
 from tests import ROOT
-from tests.commands import finished
+from tests.commands import Answer, finished, sources
 from tests.folders import save
 
 pytestmark = pytest.mark.slow
 
 LARGEST = 50_000_000
 """Bytes of the wheel; PyPI takes twice as many."""
-SHIPPED = {
-    "ouroboros_core": "ouroboros_core",
-    "visualize": "visualize",
-    "assets": "ouroboros_core/assets",
-}
-
-
-def sources(*folders: str) -> list[str]:
-    """What is in git or could be: all but what is ignored."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"]
-    found = finished([*command, *folders], check=True)
-    return [name for name in found.stdout.split("\0") if (ROOT / name).is_file()]
+PACKAGES = {"ouroboros_core", "visualize"}
+SHIPPED = {**{name: name for name in PACKAGES}, "assets": "ouroboros_core/assets"}
 
 
 def build(checkout: Path, out: Path) -> tuple[Path, Path]:
@@ -52,9 +42,7 @@ def wheel(built: tuple[Path, Path]) -> Path:
     return built[1]
 
 
-def test_the_wheel_holds_every_file_of_packages_and_assets_and_is_small(
-    wheel: Path,
-) -> None:
+def test_the_wheel_holds_every_file_of_packages_and_assets_and_is_small(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     wanted = {
         name.replace(folder, inside, 1)
@@ -64,10 +52,7 @@ def test_the_wheel_holds_every_file_of_packages_and_assets_and_is_small(
     }
     assert wanted - names == set()
     top = {name.split("/")[0] for name in names}
-    assert {name for name in top if not name.endswith(".dist-info")} == {
-        "ouroboros_core",
-        "visualize",
-    }
+    assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES
     assert wheel.stat().st_size < LARGEST
 
 
@@ -98,17 +83,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def ask(
-    program: Path, *arguments: str, folder: Path, line: str = ""
-) -> subprocess.CompletedProcess[str]:
+def ask(program: Path, *arguments: str, folder: Path, line: str = "") -> Answer:
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return finished([str(program), *arguments], cwd=folder, env=bare, input=line, timeout=600)
 
 
 def test_the_command_works_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
-    where = ask(
-        installed / "python", "-c", "import ouroboros_core as o; print(o.__file__)", folder=tmp_path
-    )
+    code = "import ouroboros_core as o; print(o.__file__)"
+    where = ask(installed / "python", "-c", code, folder=tmp_path)
     assert Path(where.stdout.strip()).is_relative_to(installed.parent), where
     listed = ask(installed / "ouroboros", "methods", folder=tmp_path)
     assert listed.returncode == 0 and "ouroboros: " in listed.stdout, listed.stderr
@@ -118,11 +100,8 @@ def test_the_command_works_in_an_empty_folder(installed: Path, tmp_path: Path) -
 
 @pytest.mark.embedded
 def test_text_is_written_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
-    said = ask(
-        *(installed / "ouroboros", "generate", "--prompt", "Count to five."),
-        *("--max-new-tokens", "8"),
-        folder=tmp_path,
-    )
+    asked = ("generate", "--prompt", "Count to five.", "--max-new-tokens", "8")
+    said = ask(installed / "ouroboros", *asked, folder=tmp_path)
     assert said.returncode == 0 and said.stdout.strip(), said.stderr
     assert list(tmp_path.iterdir()) == []
 

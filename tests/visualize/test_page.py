@@ -2,8 +2,8 @@
 sees."""
 
 import json
-import subprocess
 import sys
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -14,9 +14,10 @@ from ouroboros_core.trace.file import read_trace
 from ouroboros_core.training.folder import agreement_of
 from tests import ROOT
 from tests.browser import server
-from tests.endless_runs import LONG_ANSWER
+from tests.commands import finished
 from tests.visitor import (
     DONE,
+    answer,
     ask,
     bars,
     chart,
@@ -24,6 +25,7 @@ from tests.visitor import (
     client,
     example,
     generate,
+    has,
     open_settings,
     open_tab,
     preset,
@@ -82,10 +84,8 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
     steps = [int(t["step"]) for t in shown]
     assert steps == sorted(steps)
     assert {t["source"] for t in shown} == {"draft", "suffix", "target"}, "the three origins"
-    assert all(
-        t.get("kind") in ("correction", "bonus", None) for t in shown if t["source"] == "target"
-    )
-    assert all("kind" not in t for t in shown if t["source"] != "target")
+    kinds = {(t["source"] == "target", t.get("kind")) for t in shown}
+    assert kinds <= {(False, None), *((True, kind) for kind in ("correction", "bonus", None))}
     for step in set(steps):
         sources = [t["source"] for t in shown if int(t["step"]) == step]
         assert sources.count("target") <= 1
@@ -93,9 +93,7 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
         ranks = [("draft", "suffix", "target").index(s) for s in sources]
         assert ranks == sorted(ranks), "draft, then suffix, then the target's own"
     settings = methods.get("ouroboros").Hyperparameters.fixed()
-    trace = client(url).predict(
-        EXAMPLES[0].prompt, "ouroboros", settings, compare=False, api_name="/generate"
-    )["trace"]
+    trace = answer(url, EXAMPLES[0].prompt, "ouroboros", knobs=settings)["trace"]
     emitted = [t for s in read_trace(json.dumps(trace)).steps for t in s.tokens]
     assert [int(t["id"]) for t in shown] == emitted, "what is shown is what was written"
     assert "".join(t["text"] for t in shown) == "".join(trace["texts"])
@@ -104,26 +102,22 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
         i.get_attribute("data-look"): int(i.locator("b").inner_text())
         for i in page.locator(".ouro-legend .ouro-key").all()
     }
-    assert legend == {
-        look: sum(t["look"] == look for t in shown) for look in {t["look"] for t in shown}
-    }
+    assert legend == Counter(t["look"] for t in shown)
     assert tile(page, "Identical") == "yes"
     assert float(tile(page, "Tokens per second")) > 0
     assert tile(page, "Speedup").endswith("×")
     assert float(tile(page, "Tokens per pass")) == pytest.approx(128 / (max(steps) + 1), abs=0.01)
     assert page.locator(".ouro-badge").inner_text() == "live"
-    backgrounds = page.eval_on_selector_all(
+    drawn: list[tuple[str, str, str]] = page.eval_on_selector_all(
         "#token-view .ouro-token",
-        "nodes => nodes.map(n => [n.dataset.look, getComputedStyle(n).backgroundColor])",
+        """nodes => nodes.map((node) => {
+          const style = getComputedStyle(node);
+          return [node.dataset.look, style.backgroundColor, style.textDecorationStyle];
+        })""",
     )
-    assert len({colour for _, colour in backgrounds}) == len({look for look, _ in backgrounds}) >= 3
-    underlines = page.eval_on_selector_all(
-        "#token-view .ouro-token",
-        "nodes => nodes.map(n => [n.dataset.look, getComputedStyle(n).textDecorationStyle])",
-    )
-    assert dict(underlines) == {
-        look: LOOKS[look].underline for look in {t["look"] for t in shown}
-    }, "a sign besides colour"
+    assert len({colour for _, colour, _ in drawn}) == len(legend) >= 3
+    underlines = {look: underline for look, _, underline in drawn}
+    assert underlines == {look: LOOKS[look].underline for look in legend}, "a sign besides colour"
     for name, mark in (("acceptance", ".bars path"), ("time", ".js-line"), ("speedup", ".js-line")):
         chart(page, name).locator(mark).first.wait_for(state="attached")
     no_choices = "document.querySelector('.ouro-pick [data-chart=choices]').hidden"
@@ -138,10 +132,8 @@ def test_what_a_method_chooses_is_drawn_and_one_click_fixes_it(page: Any, url: s
     ask(page, "Count from one to ten in words.", 32)
     generate(page)
     drawn = bars(page, "choices")
-    trace = client(url).predict(
-        "Count from one to ten in words.", max_new_tokens=32, compare=False, api_name="/generate"
-    )
-    steps = read_trace(json.dumps(trace["trace"])).steps
+    value = answer(url, "Count from one to ten in words.", max_new_tokens=32)
+    steps = read_trace(json.dumps(value["trace"])).steps
     assert drawn[0] == [len(step.tree) - 1 for step in steps]
     assert "tokens expected" in page.evaluate(
         "document.querySelector('#chart-choices .ouro-plot').data[0].customdata[0]"
@@ -169,27 +161,6 @@ def test_hover_and_keyboard_show_step_position_and_id(page: Any) -> None:
     assert card.is_hidden()
 
 
-def test_a_run_can_be_stopped_half_way_and_the_next_one_is_whole(page: Any) -> None:
-    ask(page, LONG_ANSWER, 256)
-    switch(page, "chat")
-    page.click("#generate")
-    page.wait_for_function(
-        "document.querySelector('.ouro-badge').textContent === 'live' && "
-        "document.querySelectorAll('.ouro-token').length > 5",
-        timeout=60_000,
-    )
-    page.click("#stop")
-    page.get_by_text("Stopped after").first.wait_for()
-    stopped = len(tokens(page))
-    page.wait_for_timeout(1500)
-    assert 0 < len(tokens(page)) == stopped < 256
-    assert page.locator(".ouro-run").get_attribute("data-done") == "true"
-    ask(page, "What is two and two?", 16)
-    generate(page)
-    assert 0 < len(tokens(page)) <= 16
-    assert tile(page, "Identical") == "yes"
-
-
 def test_hostile_prompt_and_output_are_text(page: Any) -> None:
     """The raw prompt repeats the string, so that the model goes on repeating it: input and output
     are both hostile."""
@@ -207,7 +178,7 @@ def test_hostile_prompt_and_output_are_text(page: Any) -> None:
     assert page.locator("#token-view img, #token-view script").count() == 0
 
 
-def test_settings_follow_the_method_and_bad_values_are_refused(page: Any) -> None:
+def test_settings_follow_the_method(page: Any) -> None:
     preset(page, "fixed", "union")
     choose(page, "Speculative decoding")
     group = page.locator(".ouro-method-settings")
@@ -217,22 +188,11 @@ def test_settings_follow_the_method_and_bad_values_are_refused(page: Any) -> Non
     choose(page, "Union of all sources")
     group.filter(has_text="Window size").wait_for(state="attached")
     assert not pressed(page, "auto", "union"), "kept for each method"
-    page.locator("#prompt textarea").fill("a " * 9000)
-    page.click("#generate")
-    page.get_by_text("has room for 8192").wait_for()
-    assert page.locator(".toast-body").count() == 0, "it stands where the fault is"
-    page.locator("#prompt textarea").fill("")
-    page.locator(".ouro-fault").wait_for(state="hidden")
-    page.locator("#prompt textarea").blur()
-    page.click("#generate")
-    page.get_by_text("the prompt is empty; write at least one character").wait_for()
-    assert page.evaluate("document.activeElement.closest('#prompt') !== null")
 
 
 def test_an_expected_text_is_copied_and_each_copy_says_from_where(page: Any, url: str) -> None:
     prompt = "Count from one to ten in words."
-    asked = {"max_new_tokens": 32, "method": "autoregressive", "compare": False}
-    written = client(url).predict(prompt, **asked, api_name="/generate")["text"]
+    written = answer(url, prompt, "autoregressive", max_new_tokens=32)["text"]
     choose(page, "SAM-Decoding")
     open_settings(page)
     page.locator("#prediction-sam textarea").fill(written)
@@ -249,9 +209,8 @@ def test_an_expected_text_is_copied_and_each_copy_says_from_where(page: Any, url
     choose(page, "Prompt lookup")
     page.locator("#prediction-sam").wait_for(state="detached")
     generate(page)
-    assert "".join(token["text"] for token in tokens(page)) == written, (
-        "a method without the field ignores what is in it"
-    )
+    again = "".join(token["text"] for token in tokens(page))
+    assert again == written, "a method without the field ignores what is in it"
 
 
 def test_the_endpoint_generate_needs_a_prompt_only_and_ends_in_the_trace(url: str) -> None:
@@ -304,14 +263,7 @@ def test_the_guard_of_these_tests_refuses_what_leaves_this_machine() -> None:
     script = ROOT / ".pytest_cache" / "leave.py"
     script.parent.mkdir(exist_ok=True)
     script.write_text(code, encoding="utf-8")
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.loopback", str(script)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        encoding="utf-8",
-    )
+    result = finished([sys.executable, "-m", "tests.loopback", str(script)])
     assert result.returncode != 0
     assert "refused: a connection to" in result.stderr
 
@@ -334,20 +286,12 @@ def test_the_tab_drafts_tells_how_they_were_made(page: Any) -> None:
     """A chart of agreement and one of loss for each recorded run, without any model."""
     open_tab(page, "Drafts and models")
     page.get_by_text("How the drafts were made").wait_for()
-    assert {record["kind"] for record in records().values()} == {
-        "draft",
-        "eagle",
-        "glide",
-        "medusa",
-        "parallel",
-    }
+    kinds = {record["kind"] for record in records().values()}
+    assert kinds == {"draft", "eagle", "glide", "medusa", "parallel"}
     for name, record in records().items():
-        page.locator(f"#agreement-{name}").scroll_into_view_if_needed()
-        page.wait_for_selector(f"#agreement-{name} .scatterlayer .trace", state="attached")
-        lines = page.locator(f"#agreement-{name} .scatterlayer .trace").count()
-        assert lines == len(agreement_of(record["curve"][-1]))
-        page.locator(f"#loss-{name}").scroll_into_view_if_needed()
-        page.wait_for_selector(f"#loss-{name} .scatterlayer .trace", state="attached")
+        for figure, lines in (("agreement", len(agreement_of(record["curve"][-1]))), ("loss", 1)):
+            page.locator(f"#{figure}-{name}").scroll_into_view_if_needed()
+            has(page.locator(f"#{figure}-{name} .scatterlayer .trace"), lines)
     rows = page.locator("#shapes tbody tr")
     assert rows.count() >= 5
     assert "c" in page.locator("#shapes thead").inner_text()

@@ -4,11 +4,9 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,23 +18,13 @@ from ouroboros_core.benchmark.cluster import Opened, Worker, check_alike
 from ouroboros_core.benchmark.store import Measurement, Store
 from ouroboros_core.errors import InvalidInput
 from tests.browser import free_port
-from tests.commands import Ask, running
-from tests.folders import save
-from tests.ouroboros_core.benchmark.test_benchmark import (
-    facts,
-    make_settings,
-    options,
-    run_of,
-    write_prompts,
-)
+from tests.commands import Ask, running, wait_until
+from tests.ouroboros_core.benchmark import test_benchmark as bench
 
 QUESTIONS = 24
 
 
-@pytest.fixture(scope="module")
-def pair_on_disk(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    folder = tmp_path_factory.mktemp("pair")
-    return save(folder / "target"), save(folder / "draft")
+folders = bench.folders
 
 
 @pytest.fixture(scope="module")
@@ -63,16 +51,6 @@ def environment() -> dict[str, str]:
     return {**os.environ, **ray, "OMP_NUM_THREADS": "1"}
 
 
-def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str]) -> Any:
-    """Return the first true value of a condition within five minutes, while a process lives."""
-    for _ in range(6000):
-        if value := condition():
-            return value
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    raise AssertionError("the condition did not come true in five minutes")
-
-
 def busy_workers(cluster: psutil.Process) -> list[psutil.Process]:
     """Return the workers that are within a task, whose title Ray sets."""
     found = []
@@ -95,25 +73,27 @@ def units(path: Path) -> int:
 def test_where_one_of_two_workers_is_killed_the_other_one_does_the_rest(
     cluster: tuple[str, psutil.Process],
     ouroboros: Ask,
-    pair_on_disk: tuple[str, str],
+    folders: tuple[str, str],
     tmp_path: Path,
 ) -> None:
     """The oracle is a measurement in one process: its counts, its texts, and each run once."""
     address, process = cluster
-    prompts = str(write_prompts(tmp_path / "p.jsonl", QUESTIONS))
-    common = options(pair_on_disk, "--prompts", prompts, "--methods", "prompt_lookup[num_tokens=3]")
+    prompts = str(bench.write_prompts(tmp_path / "p.jsonl", QUESTIONS))
+    common = bench.options(
+        folders, "--prompts", prompts, "--methods", "prompt_lookup[num_tokens=3]"
+    )
     path, alone = tmp_path / "b.json", tmp_path / "a.json"
     command = [*COMMAND, *common, "--json", str(path), "--cluster", address]
-    with running(command, env=environment()) as bench:
-        wait_until(lambda: busy_workers(process), bench)[0].kill()
+    with running(command, env=environment()) as measuring:
+        wait_until(lambda: busy_workers(process), measuring)[0].kill()
         done = units(path)
-        out, err = bench.communicate(timeout=400)
-    assert bench.returncode == 0, err
+        out, err = measuring.communicate(timeout=400)
+    assert measuring.returncode == 0, err
     assert done < QUESTIONS - 1, "killed in the middle"
     assert "prompt_lookup" in out
     single = ouroboros(*common, "--json", str(alone))
     assert single.returncode == 0, single.stderr
-    assert facts(path) == facts(alone)
+    assert bench.facts(path) == bench.facts(alone)
     data = json.loads(path.read_text(encoding="utf-8"))
     keys = [(run["method"], run["question"]) for run in data["runs"]]
     assert len(keys) == len(set(keys)) == 2 * QUESTIONS
@@ -135,16 +115,16 @@ def points(path: Path) -> list[dict[str, Any]]:
 def test_a_sweep_that_lost_all_workers_is_resumed(
     cluster: tuple[str, psutil.Process],
     ouroboros: Ask,
-    pair_on_disk: tuple[str, str],
+    folders: tuple[str, str],
     tmp_path: Path,
 ) -> None:
     """The oracle is a sweep in one process."""
     address, process = cluster
     path, alone = tmp_path / "b.json", tmp_path / "a.json"
-    common = ["sweep", "--target", pair_on_disk[0], "--draft", pair_on_disk[1]]
+    common = ["sweep", "--target", folders[0], "--draft", folders[1]]
     common += ["--dtype", "float32", "--device", "cpu", "--max-new-tokens", "24"]
     common += ["--method", "speculative", "--grid", "gamma=1,4", "--repeats", "1", "--prompts"]
-    common += [str(write_prompts(tmp_path / "p.jsonl", QUESTIONS))]
+    common += [str(bench.write_prompts(tmp_path / "p.jsonl", QUESTIONS))]
     command = [*COMMAND, *common, "--json", str(path), "--cluster", address]
     with running(command, env=environment()) as first:
         wait_until(lambda: units(path) > 1, first)
@@ -164,7 +144,7 @@ def test_a_sweep_that_lost_all_workers_is_resumed(
 
 
 def opened(host: str, processor: str) -> Opened[Measurement]:
-    settings = make_settings(environment={"dtype": "float32", "processor": processor})
+    settings = bench.make_settings(environment={"dtype": "float32", "processor": processor})
     return Opened(host, settings, 1, [], [], [])
 
 
@@ -185,7 +165,7 @@ class Counting:
     total = 3
 
     def __init__(self) -> None:
-        self.store = Store(make_settings())
+        self.store = Store(bench.make_settings())
 
     @property
     def tasks(self) -> list[int]:
@@ -195,7 +175,7 @@ class Counting:
         if number == 1:
             self.store.leave_out(1, 0, "it is too long")
         else:
-            self.store.add((0, number), [run_of("autoregressive", number, 1.0)])
+            self.store.add((0, number), [bench.run_of("autoregressive", number, 1.0)])
             yield number
 
 
@@ -219,20 +199,20 @@ def test_a_worker_returns_the_results_of_a_task_alone() -> None:
 )
 def test_what_a_cluster_cannot_do_is_refused(
     ouroboros: Ask,
-    pair_on_disk: tuple[str, str],
+    folders: tuple[str, str],
     arguments: list[str],
     message: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    result = ouroboros(*options(pair_on_disk, *arguments, "--cluster", "auto"))
+    result = ouroboros(*bench.options(folders, *arguments, "--cluster", "auto"))
     assert (result.returncode, message in result.stderr) == (2, True), result.stderr
 
 
 @pytest.mark.parametrize("name", ["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"])
 def test_processes_of_a_launcher_do_not_write_one_file(
-    ouroboros: Ask, pair_on_disk: tuple[str, str], name: str, monkeypatch: pytest.MonkeyPatch
+    ouroboros: Ask, folders: tuple[str, str], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, "2")
-    result = ouroboros(*options(pair_on_disk, "--methods", "ngram"))
+    result = ouroboros(*bench.options(folders, "--methods", "ngram"))
     assert result.returncode == 2 and "share the work with --cluster auto" in result.stderr

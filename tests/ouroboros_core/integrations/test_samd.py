@@ -126,10 +126,7 @@ def built(config: SamdConfig = CONFIG, *given: Any, sam: Corpus | None = None) -
         (lambda: built(CONFIG, torch.float16), "the model is in torch.float64, but dtype is torch"),
         (lambda: built(CONFIG, None, "cuda"), "the model is on cpu, but device is cuda"),
         (lambda: built(sam=Corpus.build([[99]])), "beyond the vocabulary"),
-        (
-            lambda: built().generate(IDS.repeat(2, 1)),
-            r"have the shape \[1, tokens\], got \[2, 12\]",
-        ),
+        (lambda: built().generate(IDS.repeat(2, 1)), r"the shape \[1, tokens\], got \[2, 12\]"),
         (lambda: built().generate(IDS, 1 - torch.eye(1, 12)), "attention_mask hides some"),
     ],
 )

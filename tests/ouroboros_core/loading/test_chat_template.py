@@ -303,9 +303,7 @@ def test_end_tokens_that_a_tokenizer_adds_behind_a_raw_prompt_are_taken_off() ->
     assert replace(pair, tokenizer=added).encode("hello", chat=False)[-1] == begin
 
 
-def test_a_corpus_holds_the_control_tokens_of_its_texts_as_text(
-    tmp_path: Path,
-) -> None:
+def test_a_corpus_holds_the_control_tokens_of_its_texts_as_text(tmp_path: Path) -> None:
     words, target, out = family("chatml"), str(tmp_path / "target"), tmp_path / "texts.npz"
     words.save_pretrained(target)
     files = [tmp_path / name for name in ("notes.txt", "talks.jsonl")]

@@ -127,18 +127,6 @@ def test_the_text_is_that_of_transformers_alone_everywhere(
     check_equal(embedded_pair, method, sampling, TEXTS, 64)
 
 
-@pytest.mark.parametrize("method", ["speculative", "ouroboros", "lookahead"])
-def test_greedy_text_is_that_of_generate(embedded_pair: Pair, method: str) -> None:
-    task = Task(TEXTS[6], method, methods.get(method).Hyperparameters(), max_new_tokens=48)
-    trace = Generation(embedded_pair, task).run()
-    ids = torch.tensor([trace.prompt.tokens])
-    options: dict[str, Any] = {"do_sample": False, "max_new_tokens": 48}
-    options["attention_mask"] = torch.ones_like(ids)
-    expected = embedded_pair.target.model.generate(ids, **options)
-    assert trace.tokens == tuple(expected[0, ids.shape[1] :].tolist())
-    assert trace.text == embedded_pair.tokenizer.decode(list(trace.tokens))
-
-
 @pytest.fixture(scope="module")
 def fast_pair() -> Pair:
     """The pair as the page loads it."""
@@ -170,15 +158,6 @@ def test_phrases_from_every_source_are_accepted_and_make_drafting_cheaper(fast_p
     run_ouroboros(fast_pair, pool)
     suffixes, warm_passes = run_ouroboros(fast_pair, pool)
     assert suffixes[Learned.HISTORY] > 0 and warm_passes < cold_passes
-
-
-def test_the_papers_example_shows_all_three_origins(fast_pair: Pair) -> None:
-    kind = methods.get("ouroboros")
-    settings = kind.Hyperparameters(**kind.Hyperparameters.fixed())
-    prompt = "Write a Java program to implement a heap\nclass Heap {"
-    trace = Generation(fast_pair, Task(prompt, kind.id, settings, chat=False)).run()
-    assert {Source.DRAFT, Source.SUFFIX, Source.TARGET} <= {*metrics.token_sources(trace)}
-    assert any(step.kind == "correction" for step in trace.steps)
 
 
 def test_in_half_precision_a_difference_from_plain_decoding_is_a_tie(fast_pair: Pair) -> None:

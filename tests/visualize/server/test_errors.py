@@ -2,17 +2,18 @@
 next click works."""
 
 import json
-import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.browser import server, wait_until_ready
-from tests.visitor import client
+from tests.calls import Page, follow
+from tests.visitor import answer, client
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
@@ -51,19 +52,13 @@ def url(log: Path) -> Iterator[str]:
         yield address
 
 
-def generate(url: str, method: str = "union", **more: Any) -> Any:
-    asked = {"max_new_tokens": 12, "compare": False, **more}
-    return client(url).predict(
-        f"Write down {SECRET} three times.", method, **asked, api_name="/generate"
-    )
+def generate(url: str, method: str = "union") -> Any:
+    return answer(url, f"Write down {SECRET} three times.", method, max_new_tokens=12)
 
 
 def lines(log: Path) -> list[dict[str, Any]]:
-    return [
-        json.loads(line)
-        for line in log.read_text(encoding="utf-8").splitlines()
-        if line.startswith("{")
-    ]
+    written = log.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in written if line.startswith("{")]
 
 
 def test_an_exception_in_a_method_and_a_full_memory_are_said_and_the_next_run_works(
@@ -72,17 +67,12 @@ def test_an_exception_in_a_method_and_a_full_memory_are_said_and_the_next_run_wo
     """The words of the exception are a visitor's."""
     earlier = len(lines(log))
     before = generate(url)["text"]
-    with pytest.raises(
-        Exception,
-        match=r"went wrong \(KeyError\); your next click works as before.* fault [0-9a-f]{8}",
-    ):
-        generate(url, "speculative")
-    assert generate(url)["text"] == before
-    with pytest.raises(
-        Exception, match="did not fit into the memory of this machine; it was given back"
-    ):
-        generate(url, "ouroboros")
-    assert generate(url)["text"] == before
+    wrong = r"went wrong \(KeyError\); your next click works as before.* fault [0-9a-f]{8}"
+    full = "did not fit into the memory of this machine; it was given back"
+    for method, message in (("speculative", wrong), ("ouroboros", full)):
+        with pytest.raises(Exception, match=message):
+            generate(url, method)
+        assert generate(url)["text"] == before
     new = lines(log)[earlier:]
     assert [line["ending"] for line in new] == ["budget", "failed", "budget", "failed", "budget"]
     assert [line.get("error") for line in new][1::2] == ["KeyError", "RuntimeError"]
@@ -93,14 +83,12 @@ def test_an_exception_in_a_method_and_a_full_memory_are_said_and_the_next_run_wo
 
 def test_a_run_writes_one_line_and_nothing_that_the_visitor_wrote(url: str, log: Path) -> None:
     earlier = len(lines(log))
-    answer = generate(url)
+    trace = generate(url)["trace"]
     with pytest.raises(Exception, match="method"):
         generate(url, SECRET)
     (line,) = lines(log)[earlier:]
     assert SECRET not in log.read_text(encoding="utf-8")
-    trace = answer["trace"]
-    assert line["tokens"] == len(trace["texts"])
-    assert line["steps"] == len(trace["steps"])
+    assert (line["tokens"], line["steps"]) == (len(trace["texts"]), len(trace["steps"]))
     assert line["prompt_tokens"] == len(trace["prompt"]["tokens"])
     assert (line["kind"], line["method"], line["ending"]) == ("run", "union", trace["ending"])
     assert line["ran_s"] > 0
@@ -127,52 +115,7 @@ def test_a_visitor_who_stops_or_hangs_up_frees_the_lane(url: str, log: Path, how
 
 def hang_up(url: str) -> None:
     """Ask, read a few values, close the connection."""
-    asked = {
-        "data": [
-            "Count to a thousand.",
-            "union",
-            {},
-            True,
-            1000,
-            0.0,
-            0,
-            1.0,
-            0,
-            False,
-            "match",
-            "",
-            False,
-            "",
-        ]
-    }
-    event = httpx.post(f"{url}/gradio_api/call/generate", json=asked).json()["event_id"]
-    with httpx.stream("GET", f"{url}/gradio_api/call/generate/{event}", timeout=60) as stream:
-        seen = 0
-        for line in stream.iter_lines():
-            seen += line.startswith("data:")
-            if seen == 3:
-                return
-    raise AssertionError("the run ended before the connection was closed")
-
-
-def test_two_visitors_at_once_are_served_in_turn_and_each_has_the_own_text(url: str) -> None:
-    """Oracle: each text alone."""
-    prompts = ["Name three birds.", "Name three rivers."]
-
-    def ask(prompt: str) -> str:
-        return str(
-            client(url).predict(prompt, max_new_tokens=24, compare=False, api_name="/generate")[
-                "text"
-            ]
-        )
-
-    alone = [ask(prompt) for prompt in prompts]
-    together: dict[str, str] = {}
-    visitors = [
-        threading.Thread(target=lambda p=prompt: together.update({p: ask(p)})) for prompt in prompts
-    ]
-    for visitor in visitors:
-        visitor.start()
-    for visitor in visitors:
-        visitor.join(120)
-    assert [together[prompt] for prompt in prompts] == alone
+    asked = {"prompt": "Count to a thousand.", "max_new_tokens": 1000, "compare": False}
+    with closing(follow(url, Page(url).join(asked), "")) as messages:
+        working = (stage for stage, _ in messages if stage == "working")
+        assert len([*islice(working, 3)]) == 3, "the run ended before the connection was closed"

@@ -12,13 +12,14 @@ import pytest
 from tests.browser import chromium, server, wait_until_ready
 from tests.folders import save
 from tests.visitor import (
+    answer,
     ask,
     choose,
-    client,
     generate,
     has,
     open_settings,
     preset,
+    saved,
     switch,
 )
 
@@ -58,9 +59,7 @@ def url(folder: Path) -> Iterator[str]:
 
 def refused(url: str, **more: Any) -> str:
     with pytest.raises(Exception) as caught:  # noqa: PT011 - gradio_client's own class
-        client(url).predict(
-            "Hello", **{"max_new_tokens": 4, "compare": False, **more}, api_name="/generate"
-        )
+        answer(url, "Hello", **{"max_new_tokens": 4, **more})
     return str(caught.value)
 
 
@@ -72,10 +71,7 @@ def run(page: Any, prompt: str) -> dict[str, Any]:
     ask(page, prompt, 48)
     switch(page, "warm")
     generate(page)
-    with page.expect_download() as download:
-        page.locator('#save-view [data-kind="json"]').click()
-    text = Path(download.value.path()).read_text(encoding="utf-8")
-    trace: dict[str, Any] = json.loads(text)
+    trace: dict[str, Any] = json.loads(saved(page))
     return trace
 
 
@@ -91,9 +87,7 @@ def test_nothing_of_one_visitor_reaches_another_a_log_or_a_file(url: str, folder
     first, second = (f"The {secret} sings: {secret} sings, {secret}" for secret in SECRETS)
     with chromium() as browser:
         pages = [
-            browser.new_context(
-                viewport={"width": 1440, "height": 1000}, reduced_motion="reduce"
-            ).new_page()
+            browser.new_page(viewport={"width": 1440, "height": 1000}, reduced_motion="reduce")
             for _ in range(3)
         ]
         for page in pages:
@@ -107,9 +101,7 @@ def test_nothing_of_one_visitor_reaches_another_a_log_or_a_file(url: str, folder
         assert SECRETS[1] not in a.content()
         traces.append(run(c, first))
         assert [SECRETS[0] in json.dumps(trace) for trace in traces] == [True, False, True, True]
-        assert remembered(traces[2]) > 0, (
-            "the first visitor's second run knows phrases of the first"
-        )
+        assert remembered(traces[2]) > 0, "the second run of a visitor knows phrases of the first"
         assert remembered(traces[3]) == 0, "the same prompt, but from another visitor"
         for page, count in ((a, 2), (b, 1), (c, 1)):
             cards = page.locator(".ouro-visit-card")
@@ -121,21 +113,16 @@ def test_nothing_of_one_visitor_reaches_another_a_log_or_a_file(url: str, folder
     assert written.count('"method": "ouroboros"') == 4
     assert all(secret not in written for secret in SECRETS)
     kept = [path for path in (folder / "files").rglob("*") if path.is_file()]
-    assert [
-        path for path in kept if any(secret.encode() in path.read_bytes() for secret in SECRETS)
-    ] == []
+    contents = b"".join(path.read_bytes() for path in kept)
+    assert not any(secret.encode() in contents for secret in SECRETS)
 
 
 def test_a_visitor_chooses_among_the_pairs_of_the_list_and_names_no_others(
     url: str, folder: Path
 ) -> None:
     def target(**more: Any) -> str:
-        answer = client(url).predict(
-            "Hello",
-            **{"chat": False, "max_new_tokens": 4, "compare": False, **more},
-            api_name="/generate",
-        )
-        return str(answer["trace"]["target"])
+        value = answer(url, "Hello", chat=False, max_new_tokens=4, **more)
+        return str(value["trace"]["target"])
 
     assert target() == target(pair="small") == "SmolLM2-135M-Instruct"
     assert target(pair="tiny") == "target"
@@ -144,27 +131,17 @@ def test_a_visitor_chooses_among_the_pairs_of_the_list_and_names_no_others(
 
 
 def test_an_answer_is_bounded_and_so_is_what_a_visitor_has_in_an_hour(url: str) -> None:
-    assert "max_new_tokens must be a whole number between 1 and 256, got 257" in refused(
-        url, max_new_tokens=257
-    )
-    client(url).predict(
-        "Once upon a time", chat=False, max_new_tokens=160, compare=False, api_name="/generate"
-    )
+    allowed = "max_new_tokens must be a whole number between 1 and 256, got 257"
+    assert allowed in refused(url, max_new_tokens=257)
+    answer(url, "Once upon a time", chat=False, max_new_tokens=160)
     assert "may have 410 tokens in an hour; you have had" in refused(url, max_new_tokens=256)
-    client(url).predict("Hi.", max_new_tokens=4, compare=False, api_name="/generate")
+    answer(url, "Hi.", max_new_tokens=4)
 
 
 def test_files_neither_come_in_nor_go_out(url: str) -> None:
     with httpx.Client(base_url=url) as visitor:
         assert visitor.post("/gradio_api/upload", files={"files": b"x"}).status_code == 403
-        for path in (
-            "/etc/passwd",
-            "app.py",
-            "requirements.txt",
-            "../../etc/passwd",
-            str(Path.home() / ".bashrc"),
-        ):
+        paths = ["/etc/passwd", "app.py", "requirements.txt", "../../etc/passwd"]
+        paths += [str(Path.home() / ".bashrc"), "assets/models/smollm2-draft/model.safetensors"]
+        for path in paths:
             assert visitor.get(f"/gradio_api/file={path}").status_code in (403, 404)
-        assert visitor.get(
-            "/gradio_api/file=assets/models/smollm2-draft/model.safetensors"
-        ).status_code in (403, 404)

@@ -10,7 +10,17 @@ import pytest
 
 from tests import ROOT, endless_runs
 from tests.browser import chromium, server, wait_until_ready
-from tests.visitor import ask, choose, client, generate, open_settings, open_tab, preset, switch
+from tests.visitor import (
+    answer,
+    ask,
+    choose,
+    generate,
+    open_settings,
+    open_tab,
+    preset,
+    saved,
+    switch,
+)
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
@@ -26,12 +36,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def url(log: Path) -> Iterator[str]:
     """One thread, because a process that has computed on several cannot be forked."""
     paths = os.pathsep.join([str(FAKE_SPACES), os.environ.get("PYTHONPATH", "")])
-    variables = {
-        "SPACES_ZERO_GPU": "true",
-        "PYTHONPATH": paths,
-        "FAKE_SPACES_LOG": str(log),
-        "OMP_NUM_THREADS": "1",
-    }
+    variables = {"SPACES_ZERO_GPU": "true", "PYTHONPATH": paths, "FAKE_SPACES_LOG": str(log)}
+    variables["OMP_NUM_THREADS"] = "1"
     flags = ("--dtype", "float32", "--device", "cpu")
     with server(*flags, program=endless_runs.PROGRAM, environment=variables) as address:
         wait_until_ready(address)
@@ -40,27 +46,22 @@ def url(log: Path) -> Iterator[str]:
 
 def test_a_run_is_carried_out_by_a_worker_and_comes_back_whole(url: str, log: Path) -> None:
     """Oracle: plain decoding, in another worker."""
-    answer = client(url).predict(
-        "Count to five.", "speculative", max_new_tokens=16, api_name="/generate"
-    )
-    plain = client(url).predict(
-        "Count to five.", "autoregressive", max_new_tokens=16, compare=False, api_name="/generate"
-    )
-    assert answer["text"] == plain["text"]
-    assert answer["identical"] is True
-    assert answer["trace"]["environment"]["passes"] == "transformers"
+    compared = answer(url, "Count to five.", "speculative", max_new_tokens=16, compare=True)
+    plain = answer(url, "Count to five.", "autoregressive", max_new_tokens=16)
+    assert compared["text"] == plain["text"]
+    assert compared["identical"] is True
+    assert compared["trace"]["environment"]["passes"] == "transformers"
     served = [line.split() for line in log.read_text(encoding="utf-8").splitlines()]
     assert len(served) == 2
     assert all(parent != worker for parent, _, worker, *_ in served)
-    assert [float(line[-1]) for line in served] == [pytest.approx(24.6), pytest.approx(18.2)], (
-        "15 seconds, and 0.1 for each token of two runs, in three rounds where they are compared"
-    )
+    # 15 seconds, and 0.1 for each token of two runs, in three rounds where they are compared
+    assert [float(line[-1]) for line in served] == pytest.approx([24.6, 18.2])
 
 
 def test_what_cannot_run_is_said_in_the_workers_own_words(url: str) -> None:
     """The stand-in itself returns no more than the name of an exception's class."""
     with pytest.raises(Exception, match="has room for 8192"):
-        client(url).predict("word " * 8190, "speculative", max_new_tokens=16, api_name="/generate")
+        answer(url, "word " * 8190, "speculative", max_new_tokens=16)
 
 
 @pytest.mark.browser
@@ -76,14 +77,9 @@ def test_phrases_a_stopped_run_and_a_comparison_cross_the_border(url: str) -> No
         traces = []
         for _ in range(2):
             generate(page)
-            with page.expect_download() as download:
-                page.locator('#save-view [data-kind="json"]').click()
-            traces.append(
-                json.dumps(json.loads(Path(download.value.path()).read_text(encoding="utf-8")))
-            )
-        assert ['"history"' in trace for trace in traces] == [False, True], (
-            "the pool came back from the first worker"
-        )
+            traces.append(saved(page))
+        known = [b'"history"' in trace for trace in traces]
+        assert known == [False, True], "the pool came back from the first worker"
         ask(page, endless_runs.LONG_ANSWER, 256)
         page.click("#generate")
         page.wait_for_function(
@@ -93,9 +89,7 @@ def test_phrases_a_stopped_run_and_a_comparison_cross_the_border(url: str) -> No
         )
         page.click("#stop")
         page.get_by_text("Stopped").first.wait_for(timeout=120_000)
-        with page.expect_download() as download:
-            page.locator('#save-view [data-kind="json"]').click()
-        stopped = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+        stopped = json.loads(saved(page))
         assert stopped["ending"] == "cancelled"
         assert 5 < len(stopped["texts"]) < 256
         open_tab(page, "Compare")

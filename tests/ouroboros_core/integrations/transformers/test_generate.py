@@ -175,18 +175,15 @@ def every_other() -> Any:
     return lambda _, ids: [n for n in range(tiny.VOCABULARY) if (n + next(calls)) % 3]
 
 
+NEGATIVE = torch.tensor([[3, 4, 9]])
+WATERMARK = SynthIDTextWatermarkingConfig(keys=[3, 5, 7], ngram_len=4)
 WITH_STATE: dict[str, Callable[[], dict[str, Any]]] = {
     "in a class": lambda: {"logits_processor": LogitsProcessorList([Diary()])},
     "in a subclass": lambda: {"logits_processor": LogitsProcessorList([Quieter(4.0)])},
     "in torch": lambda: {"logits_processor": LogitsProcessorList([Noisy()])},
     "in a closure": lambda: {"prefix_allowed_tokens_fn": every_other()},
-    "in a cache of keys": lambda: {
-        "guidance_scale": 1.7,
-        "negative_prompt_ids": torch.tensor([[3, 4, 9]]),
-    },
-    "in a watermark": lambda: {
-        "watermarking_config": SynthIDTextWatermarkingConfig(keys=[3, 5, 7], ngram_len=4)
-    },
+    "in a cache of keys": lambda: {"guidance_scale": 1.7, "negative_prompt_ids": NEGATIVE},
+    "in a watermark": lambda: {"watermarking_config": WATERMARK},
 }
 
 
@@ -270,6 +267,7 @@ class Gone(Heard):
             raise BrokenPipeError
 
 
+BROKEN = StoppingCriteriaList([BrokenCriterion()])
 WAYS_OUT: dict[str, tuple[dict[str, Any], type[BaseException] | None]] = {
     "the end": ({}, None),
     "a method that lacks a head": ({"method": "medusa"}, InvalidInput),
@@ -278,10 +276,7 @@ WAYS_OUT: dict[str, tuple[dict[str, Any], type[BaseException] | None]] = {
     "a strange argument": ({"position_ids": PROMPT}, InvalidInput),
     "stop strings": ({"stop_strings": "x"}, InvalidInput),
     "a processor": ({"logits_processor": LogitsProcessorList([Broken()])}, KeyboardInterrupt),
-    "a criterion": (
-        {"stopping_criteria": StoppingCriteriaList([BrokenCriterion()])},
-        KeyboardInterrupt,
-    ),
+    "a criterion": ({"stopping_criteria": BROKEN}, KeyboardInterrupt),
     "the streamer": ({"streamer": Gone()}, BrokenPipeError),
     "transformers": ({"no_such_argument": 1}, ValueError),
 }
