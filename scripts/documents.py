@@ -130,9 +130,9 @@ def opening() -> str:
         raise ValueError(f"the caption of README.md does not fit the run {RECORDED}")
     target, draft = (str(name).rpartition("/")[2] for name in (run.target, run.draft))
     text = (
-        f"*A recorded run: {target} writes {summary.tokens} tokens in {summary.steps} passes, "
-        f"{speedup.median:.2f} times as fast as plain decoding, with the same text. {draft} "
-        f"drafts; the method is `{run.method}` with `tree_size` "
+        f"*A recorded run on two CPU cores: {target} writes {summary.tokens} tokens in "
+        f"{summary.steps} of its passes, {speedup.median:.2f} times as fast as plain decoding, "
+        f"with the same text. {draft} guesses; `{run.method}` puts all guesses in one tree of "
         f"{run.hyperparameters['tree_size']}.*"
     )
     return f"{text}\n"

@@ -41,35 +41,37 @@ TASKS = {
 
 def result() -> str:
     """Return the README's table: tokens per second of transformers, of our plain decoding and of
-    the fastest method, for every benchmark."""
+    the fastest method, for every benchmark in bfloat16."""
     lines = [
-        "| model, number format, processor, prompts | transformers | our plain decoding | fastest "
-        "method at its defaults |",
+        "| target, choice of tokens, processor | transformers | our plain decoding | with "
+        "speculation |",
         "|---|---:|---:|---:|",
     ]
     for data in _benchmarks().values():
-        lines += _speeds(data)
+        if data["environment"]["dtype"] == "bfloat16":
+            lines += _speeds(data)
     return "\n".join([*lines, "", textwrap.fill(_below(), 140), ""])
 
 
 def _speeds(data: dict[str, Any]) -> list[str]:
     """Return the lines of a benchmark in the README's table."""
     rows = {row.method: row for row in defaults(report.read_rows(data["rows"]))}
-    plain = rows["autoregressive"]
-    best = _fastest(rows.values())
-    low, high = best.ci95
+    plain, best = rows["autoregressive"], _fastest(rows.values())
+    processor = processor_name(data["environment"]["processor"])
+    target = data["settings"]["target"].removesuffix("-Instruct")
     cells = [
-        f"{title_of(data)}, {data['settings']['questions']} prompts, {sampling_of(data)}",
+        f"{target}, {sampling_of(data)}, {processor}",
         f"{rows[report.HF_GREEDY].tokens_per_second:.1f}" if report.HF_GREEDY in rows else "–",
-        f"{plain.tokens_per_second:.1f}"
-        + (f" ({plain.speedup_hf:.2f} x)" if plain.speedup_hf else ""),
-        f"{best.tokens_per_second:.1f} `{best.method}` ({best.speedup:.2f} x, {low:.2f} to "
-        f"{high:.2f})",
+        f"{plain.tokens_per_second:.1f}",
+        f"**{best.tokens_per_second:.1f}** `{best.method}`, {best.speedup:.2f}×",
     ]
     lines = [f"| {' | '.join(cells)} |"]
     for name, row in rows.items():
         if name.startswith(llama_cpp.NAME):
-            lines.append(f"| the same by {name} | – | {row.tokens_per_second:.1f} | – |")
+            lines.append(
+                f"| the same file in {name} ({row.decode_tokens_per_second:.1f} in decoding only) "
+                f"| – | {row.tokens_per_second:.1f} | – |"
+            )
     return lines
 
 
@@ -87,14 +89,20 @@ def _below() -> str:
             ours = row.lossless and not row.method.startswith(report.PEERS)
             if ours and row.equal is not None and row.method != "autoregressive":
                 equal, texts = equal + row.equal, texts + row.questions
-    data = _benchmark()
-    settings, environment = data["settings"], data["environment"]
+    shown = [
+        data for data in _benchmarks().values() if data["environment"]["dtype"] == "bfloat16"
+    ]
+    settings, environment = shown[0]["settings"], shown[0]["environment"]
+    counts = {data["settings"]["target"]: data["settings"]["questions"] for data in shown}
+    prompts = " and ".join(
+        f"{count} prompts for {target.removesuffix('-Instruct')}"
+        for target, count in counts.items()
+    )
     return (
-        f"Tokens per second, with the time to read the prompt; {environment['threads']} threads, "
-        f"at most {settings['max_new_tokens']} new tokens, version {environment['ouroboros']}. In "
-        f"brackets: plain decoding over transformers, and the method over plain decoding with its "
-        f"95% interval. Greedy and by `match`, {equal:,} of {texts:,} texts of all methods equal "
-        "plain decoding's."
+        f"Tokens per second in bfloat16 on {environment['threads']} threads, with the time to read "
+        f"the prompt; {prompts}, {settings['max_new_tokens']} new tokens at most. The factor is "
+        f"over our plain decoding. Greedy and by `match`, {equal:,} of {texts:,} texts of all "
+        "methods equal plain decoding's."
     )
 
 

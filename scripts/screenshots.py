@@ -1,13 +1,16 @@
 """Pictures of the page for the README and the documentation: make screenshots.
 
 `python -m scripts.screenshots NAME ...` makes some of them alone: animation, benchmark, or a place.
-All show recorded runs, so that no picture depends on how fast this machine is.
+All show recorded runs, so that no picture depends on how fast this machine is. The README's
+pictures exist in light and dark.
 """
 
 from __future__ import annotations
 
+import functools
 import io
 import itertools
+import json
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -25,6 +28,7 @@ from tests.browser import chromium, server
 from tests.visitor import open_tab
 from visualize.drafts import figures as record_figures
 from visualize.gallery import runs as gallery
+from visualize.kit.plots import INK
 from visualize.results import figures as result_figures
 from visualize.results.data import Benchmark, Family, Over
 from visualize.run.tour import longest_step
@@ -32,10 +36,16 @@ from visualize.watch.tab import RECORDED
 
 DESK, PHONE = (1440, 900), (390, 844)
 """Width and height of the whole pictures, and of the page that small ones are cut from."""
+THEMES = {"light": "", "dark": "-dark"}
+"""Themes of the page, and what they add to the name of a picture of the README."""
 WHOLE = ("watch", "compare", "results", "runs", "learn")
-"""Pictures of the whole page."""
-FRAME, FRAMES, COLOURS, LAST_MS = (1120, 700), 32, 256, 4000
+"""Pictures of the whole page, in light."""
+FRAME, FRAMES, COLOURS, LAST_MS = (1120, 556), 32, 256, 4000
 """The animation: size of a frame, number of frames and colours, milliseconds of the last frame."""
+DARK_PAPER = "#0b0f19"
+"""The page's ground in dark."""
+MARGIN = 40
+"""Pixels beside the card of a run."""
 EXACT = 96
 """Colours of the animation that stay unchanged."""
 MOST_BYTES = 3_000_000
@@ -50,16 +60,21 @@ TYPEFACE = """async () => {
 SUBJECTS = {
     "watch": ("#token-view .ouro-text", "#token-view .ouro-legend"),
     "card": (".ouro-card", ".ouro-card"),
-    "compare": (".ouro-compare-rows", ".ouro-compare-row:nth-child(6)"),
-    "learn": (".ouro-learn-run .ouro-text", ".ouro-learn-run .ouro-legend"),
-    "trade-off": (".ouro-compare-below figure", ".ouro-compare-below figure"),
+    "compare": (".ouro-compare-rows", ".ouro-compare-row:nth-child(4)"),
+    "trade-off": ("#compare-view .js-plotly-plot", "#compare-view .js-plotly-plot"),
+    "learn": (".ouro-mask-tree", ".ouro-mask-matrix"),
 }
-"""Parts of phone pictures that the README shows small: first element, last."""
-SMALL, SHARP = (300, 390), 2
+"""Parts of the page that the README shows small: first element, last."""
+WIDE = ("learn",)
+"""Those that are cut from the page of a desk; the others are cut from a phone's."""
+SMALL, SHARP = (340, 300), 2
 """Width and height of a small picture, and its dots per pixel."""
+CUT = 1.5
+"""A part so many times as high as a small picture is cut rather than made smaller."""
 STYLES = {
-    "watch": ".ouro-text { height: 310px !important }",
-    "card": ".ouro-card { width: 300px !important; border-radius: 0 !important }",
+    "watch": ".ouro-text { height: 220px !important }",
+    "card": ".ouro-card { width: 340px !important; border: 0 !important; border-radius: 0 "
+    "!important }",
 }
 """Rules that make elements smaller for a small picture."""
 END = """() => {
@@ -87,26 +102,20 @@ def main(names: Sequence[str]) -> None:
     folder.mkdir(exist_ok=True)
     places = [shot for name, shot in PLACES.items() if name in names or not names]
     with server(guard=False) as url, chromium() as browser:
-        if not names or "animation" in names:
-            _animate(browser, url, folder / "watch.gif")
-        if places:
-            for width, height in (DESK, PHONE):
+        for theme, suffix in THEMES.items():
+            if not names or "animation" in names:
+                _animate(browser, f"{url}/?__theme={theme}", folder / f"watch{suffix}.gif")
+            for width, height in (DESK, PHONE) if places else ():
                 size = {"width": width, "height": height}
                 still = browser.new_context(
                     viewport=size, reduced_motion="reduce", device_scale_factor=SHARP
                 )
                 page = still.new_page()
-                page.goto(f"{url}/?__theme=light")
+                page.goto(f"{url}/?__theme={theme}")
                 page.get_by_text("Ready:").wait_for(state="attached", timeout=60_000)
                 _in_its_typeface(page)
 
-                def shoot(name: str, page: Any = page, width: int = width) -> None:
-                    page.wait_for_timeout(1200)
-                    if width == PHONE[0] and name in SUBJECTS:
-                        _small(page, name, folder)
-                    elif width == DESK[0] and name in WHOLE:
-                        page.screenshot(path=folder / f"{name}-{width}-light.png", scale="css")
-
+                shoot = functools.partial(_shoot, folder, page, width, theme)
                 for place in places:
                     place(page, shoot)
                 still.close()
@@ -114,29 +123,41 @@ def main(names: Sequence[str]) -> None:
             _benchmark(browser, folder)
 
 
-def _small(page: Any, name: str, folder: Path) -> None:
-    """Take the page from the top of one element to the bottom of another."""
+def _shoot(folder: Path, page: Any, width: int, theme: str, name: str) -> None:
+    """Take the pictures of a place that this page is meant for."""
+    page.wait_for_timeout(1200)
+    if name in SUBJECTS and (width == DESK[0]) == (name in WIDE):
+        _small(page, name, folder / f"small-{name}{THEMES[theme]}.png")
+    if width == DESK[0] and name in WHOLE and theme == "light":
+        page.screenshot(path=folder / f"{name}-{width}-light.png", scale="css")
+
+
+def _small(page: Any, name: str, path: Path) -> None:
+    """Take the page from the top of one element to the bottom of another, and as wide as both."""
     first, last = SUBJECTS[name]
     sheet = page.add_style_tag(content=STYLES.get(name, "* {}"))
     subject = page.locator(first).first
     page.evaluate(END)
     subject.evaluate(BARE)
-    box = subject.bounding_box()
-    end = page.locator(last).first.bounding_box()
+    box, end = subject.bounding_box(), page.locator(last).first.bounding_box()
+    width = max(box["x"] + box["width"], end["x"] + end["width"]) - box["x"]
     height = end["y"] + end["height"] - box["y"]
     top = box["y"] + page.evaluate("scrollY")
-    clip = {"x": box["x"], "y": top, "width": box["width"], "height": height}
-    _fit(page.screenshot(clip=clip, full_page=True), folder / f"small-{name}.png")
+    clip = {"x": box["x"], "y": top, "width": width, "height": height}
+    _fit(page.screenshot(clip=clip, full_page=True), path)
     page.evaluate(SHOWN)
     sheet.evaluate("node => node.remove()")
 
 
 def _fit(picture: bytes, path: Path) -> None:
-    """Put a picture into the middle of a small one, made smaller where it is too large."""
+    """Put a picture into the middle of a small one in the colour of its corner, made smaller where
+    it is too large, and cut where it is much too high."""
     image = Image.open(io.BytesIO(picture)).convert("RGB")
-    canvas = Image.new("RGB", (SMALL[0] * SHARP, SMALL[1] * SHARP), "white")
-    image.thumbnail(canvas.size, Image.Resampling.LANCZOS)
-    canvas.paste(image, ((canvas.width - image.width) // 2, (canvas.height - image.height) // 2))
+    canvas = Image.new("RGB", (SMALL[0] * SHARP, SMALL[1] * SHARP), image.getpixel((0, 0)))
+    most = canvas.height if image.height < CUT * canvas.height else image.height
+    image.thumbnail((canvas.width, most), Image.Resampling.LANCZOS)
+    top = max(0, canvas.height - image.height) // 2
+    canvas.paste(image, ((canvas.width - image.width) // 2, top))
     canvas.quantize(COLOURS).save(path, optimize=True)
 
 
@@ -175,10 +196,9 @@ def _in_its_typeface(page: Any) -> None:
 def _animate(browser: Any, url: str, path: Path) -> None:
     """Animate the first run at its own speed; raises ValueError if the file is larger than
     `MOST_BYTES`."""
-    width, height = DESK
-    size = {"width": width, "height": height}
+    size = {"width": FRAME[0] + 2 * MARGIN, "height": 1000}
     page = browser.new_page(viewport=size, reduced_motion="reduce")
-    page.goto(f"{url}/?__theme=light")
+    page.goto(url)
     page.wait_for_selector("#token-view .ouro-token")
     page.get_by_text("Ready:").wait_for(state="attached", timeout=60_000)
     _in_its_typeface(page)
@@ -227,11 +247,12 @@ def _in_colours(frame: Any, palette: Any) -> Any:
 
 
 def _frame(page: Any, moment: float) -> Any:
-    """Watch at a moment of the recorded run, in seconds."""
+    """The card of the run at a moment, in seconds."""
     page.evaluate(SEEK, moment)
     page.wait_for_timeout(150)
-    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    return picture.resize(FRAME, Image.Resampling.LANCZOS)
+    box = page.locator("#token-view .ouro-sentence").bounding_box()
+    clip = {"x": MARGIN, "y": box["y"] - 4, "width": FRAME[0], "height": FRAME[1]}
+    return Image.open(io.BytesIO(page.screenshot(clip=clip))).convert("RGB")
 
 
 def _compare(page: Any, shoot: Callable[..., None]) -> None:
@@ -247,7 +268,9 @@ def _learn(page: Any, shoot: Callable[..., None]) -> None:
     open_tab(page, "Learn")
     page.wait_for_selector("#learn-view .ouro-learn[data-at]")
     page.locator(".ouro-learn-chapter").nth(6).click()
-    page.locator(".ouro-learn-next").click()
+    while not page.locator(".ouro-mask-matrix").is_visible():
+        page.locator(".ouro-learn-next").click()
+        page.wait_for_timeout(300)
     shoot("learn")
 
 
@@ -282,15 +305,27 @@ def _benchmark(browser: Any, folder: Path) -> None:
     picture = _bars(browser, bars, (1000, 560), 1, title=title, margin=margin)
     (folder / "benchmark.png").write_bytes(picture)
     bars = [bar for bar in bars if bar.family is not Family.PEER]
-    margin = {"l": 8, "r": 44, "t": 8, "b": 8}
-    picture = _bars(browser, bars, SMALL, SHARP, height=SMALL[1] - 30, margin=margin)
-    _fit(picture, folder / "small-results.png")
+    margin = {"l": 8, "r": 48, "t": 8, "b": 8}
+    for theme, suffix in THEMES.items():
+        picture = _bars(browser, bars, SMALL, SHARP, theme, margin=margin, showlegend=False)
+        _fit(picture, folder / f"small-results{suffix}.png")
 
 
-def _bars(browser: Any, bars: Any, size: tuple[int, int], sharp: int, **layout: Any) -> bytes:
+def _bars(
+    browser: Any,
+    bars: Any,
+    size: tuple[int, int],
+    sharp: int,
+    theme: str = "light",
+    **layout: Any,
+) -> bytes:
     """Return a picture of a bar chart."""
-    figure = go.Figure(result_figures.speedups(bars, Over.PLAIN))
-    figure.update_layout(template="plotly_white", **layout)
+    dark = theme == "dark"
+    paper, ink = (DARK_PAPER, "white") if dark else ("white", INK)
+    drawn = json.dumps(result_figures.speedups(bars, Over.PLAIN)).replace(INK, ink)
+    figure = go.Figure(json.loads(drawn))
+    figure.update_layout(template="plotly_dark" if dark else "plotly_white", **layout)
+    figure.update_layout(paper_bgcolor=paper, plot_bgcolor=paper, height=size[1])
     figure.update_xaxes(title="speedup over plain decoding")
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "benchmark.html"
@@ -298,6 +333,7 @@ def _bars(browser: Any, bars: Any, size: tuple[int, int], sharp: int, **layout: 
         viewport = {"width": size[0], "height": size[1]}
         page = browser.new_page(viewport=viewport, device_scale_factor=sharp)
         page.goto(path.as_uri())
+        page.add_style_tag(content=f"body {{ margin: 0; background: {paper} }}")
         page.wait_for_selector(".main-svg")
         page.wait_for_timeout(500)
         picture: bytes = page.screenshot()

@@ -42,7 +42,9 @@ def test_what_the_readme_links_to_and_shows_is_there() -> None:
         if anchor:
             titles = re.findall(r"^#+ (.+)$", (ROOT / path).read_text("utf-8"), re.MULTILINE)
             assert anchor in {slugify(title, "-") for title in titles}, link
-    assert README.count("](assets/screenshots/") == 7
+    pictures = re.findall(r'src(set)?="(assets/screenshots/[\w./-]+)"', README)
+    assert len(pictures) == 2 * 7, "each in light and dark"
+    assert [name for _, name in pictures if not (ROOT / name).is_file()] == []
 
 
 def test_it_is_short() -> None:
