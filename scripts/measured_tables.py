@@ -47,9 +47,8 @@ def result() -> str:
         "speculation |",
         "|---|---:|---:|---:|",
     ]
-    for data in _benchmarks().values():
-        if data["environment"]["dtype"] == "bfloat16":
-            lines += _speeds(data)
+    for data in _in_bfloat16():
+        lines += _speeds(data)
     return "\n".join([*lines, "", textwrap.fill(_below(), 140), ""])
 
 
@@ -89,11 +88,8 @@ def _below() -> str:
             ours = row.lossless and not row.method.startswith(report.PEERS)
             if ours and row.equal is not None and row.method != "autoregressive":
                 equal, texts = equal + row.equal, texts + row.questions
-    shown = [
-        data for data in _benchmarks().values() if data["environment"]["dtype"] == "bfloat16"
-    ]
-    settings, environment = shown[0]["settings"], shown[0]["environment"]
-    counts = {data["settings"]["target"]: data["settings"]["questions"] for data in shown}
+    settings, environment = _benchmark()["settings"], _benchmark()["environment"]
+    counts = {data["settings"]["target"]: data["settings"]["questions"] for data in _in_bfloat16()}
     prompts = " and ".join(
         f"{count} prompts for {target.removesuffix('-Instruct')}"
         for target, count in counts.items()
@@ -104,6 +100,11 @@ def _below() -> str:
         f"over our plain decoding. Greedy and by `match`, {equal:,} of {texts:,} texts of all "
         "methods equal plain decoding's."
     )
+
+
+def _in_bfloat16() -> list[dict[str, Any]]:
+    """Return the benchmarks of the README's table."""
+    return [data for data in _benchmarks().values() if data["environment"]["dtype"] == "bfloat16"]
 
 
 @functools.cache
