@@ -24,6 +24,7 @@ from PIL import Image
 from ouroboros_core.locations import assets
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Step
+from scripts.documents import HERO
 from tests.browser import chromium, server
 from tests.visitor import open_tab
 from visualize.drafts import figures as record_figures
@@ -44,13 +45,15 @@ FRAME, FRAMES, COLOURS, LAST_MS = (1120, 556), 32, 256, 4000
 """The animation: size of a frame, number of frames and colours, milliseconds of the last frame."""
 DARK_PAPER = "#0b0f19"
 """The page's ground in dark."""
+NARROW_FRAME = 390, 470
+"""Size of a frame for phones, in CSS pixels."""
 MARGIN = 40
 """Pixels beside the card of a run."""
 EXACT = 96
 """Colours of the animation that stay unchanged."""
 MOST_BYTES = 3_000_000
-SEEK = f"""(seconds) => document.dispatchEvent(
-  new CustomEvent('ouro:seek', {{ detail: {{ run: 'recorded {RECORDED}', seconds }} }})
+SEEK = """([name, seconds]) => document.dispatchEvent(
+  new CustomEvent('ouro:seek', { detail: { run: `recorded ${name}`, seconds } })
 )"""
 TYPEFACE = """async () => {
   const fonts = ['16px Inter', '16px "JetBrains Mono"'];
@@ -104,7 +107,9 @@ def main(names: Sequence[str]) -> None:
     with server(guard=False) as url, chromium() as browser:
         for theme, suffix in THEMES.items():
             if not names or "animation" in names:
-                _animate(browser, f"{url}/?__theme={theme}", folder / f"watch{suffix}.gif")
+                place = f"{url}/?__theme={theme}"
+                _animate(browser, place, False, folder / f"watch{suffix}.gif")
+                _animate(browser, place, True, folder / f"watch-narrow{suffix}.gif")
             for width, height in (DESK, PHONE) if places else ():
                 size = {"width": width, "height": height}
                 still = browser.new_context(
@@ -116,8 +121,8 @@ def main(names: Sequence[str]) -> None:
                 _in_its_typeface(page)
 
                 shoot = functools.partial(_shoot, folder, page, width, theme)
-                for place in places:
-                    place(page, shoot)
+                for visited in places:
+                    visited(page, shoot)
                 still.close()
         if not names or "benchmark" in names:
             _benchmark(browser, folder)
@@ -169,10 +174,10 @@ def _watch(page: Any, shoot: Callable[..., None]) -> None:
     corrections = [step for step in trace.steps if step.kind == "correction"]
     disputed = max(corrections, key=_disagreement)
     arrived = metrics.seconds_to_token(trace)
-    page.evaluate(SEEK, arrived[reached[longest_step(trace)]] + 1e-3)
+    page.evaluate(SEEK, [RECORDED, arrived[reached[longest_step(trace)]] + 1e-3])
     shoot("watch")
     token = reached[disputed.index] + len(disputed.path)
-    page.evaluate(SEEK, arrived[token] + 1e-3)
+    page.evaluate(SEEK, [RECORDED, arrived[token] + 1e-3])
     page.locator("#token-view .ouro-token").nth(token).click()
     shoot("card")
     page.keyboard.press("Escape")
@@ -193,20 +198,27 @@ def _in_its_typeface(page: Any) -> None:
     page.wait_for_timeout(500)
 
 
-def _animate(browser: Any, url: str, path: Path) -> None:
-    """Animate the first run at its own speed; raises ValueError if the file is larger than
-    `MOST_BYTES`."""
-    size = {"width": FRAME[0] + 2 * MARGIN, "height": 1000}
-    page = browser.new_page(viewport=size, reduced_motion="reduce")
+def _animate(browser: Any, url: str, narrow: bool, path: Path) -> None:
+    """Animate a run at its own speed, as a desk or a phone shows it; raises ValueError if the file
+    is larger than `MOST_BYTES`."""
+    width, height = PHONE if narrow else (FRAME[0] + 2 * MARGIN, 1000)
+    page = browser.new_page(
+        viewport={"width": width, "height": height},
+        reduced_motion="reduce",
+        device_scale_factor=SHARP if narrow else 1,
+    )
     page.goto(url)
     page.wait_for_selector("#token-view .ouro-token")
     page.get_by_text("Ready:").wait_for(state="attached", timeout=60_000)
+    page.get_by_role("radio", name="Ouroboros").click()
+    page.locator(".ouro-title", has_text="Ouroboros").wait_for()
+    page.locator("#token-view").evaluate(BARE)
     _in_its_typeface(page)
-    trace = gallery.trace(RECORDED)
+    trace = gallery.trace(HERO)
     first, last = metrics.seconds_to_token(trace)[0], metrics.total_seconds(trace)
     pause = (last - first) / (FRAMES - 1)
     moments = [first + pause * n for n in range(FRAMES)]
-    drawn = [_frame(page, moment) for moment in moments]
+    drawn = [_frame(page, moment, narrow) for moment in moments]
     page.close()
     palette = _palette(drawn)
     drawn = [_in_colours(frame, palette) for frame in drawn]
@@ -223,7 +235,7 @@ def _palette(frames: Sequence[Any]) -> Any:
     """Return the colours of a run: the most frequent ones unchanged, so that the tints of two
     sources stay apart, and blended ones."""
     sample = frames[:: -(len(frames) // 4)]
-    width, height = FRAME
+    width, height = frames[0].size
     strip: Any = Image.new("RGB", (width, height * len(sample)))
     for row, frame in enumerate(sample):
         strip.paste(frame, (0, height * row))
@@ -246,13 +258,14 @@ def _in_colours(frame: Any, palette: Any) -> Any:
     return image
 
 
-def _frame(page: Any, moment: float) -> Any:
+def _frame(page: Any, moment: float, narrow: bool) -> Any:
     """The card of the run at a moment, in seconds."""
-    page.evaluate(SEEK, moment)
+    page.evaluate(SEEK, [HERO, moment])
     page.wait_for_timeout(150)
     box = page.locator("#token-view .ouro-sentence").bounding_box()
-    clip = {"x": MARGIN, "y": box["y"] - 4, "width": FRAME[0], "height": FRAME[1]}
-    return Image.open(io.BytesIO(page.screenshot(clip=clip))).convert("RGB")
+    x, (width, height) = (0, NARROW_FRAME) if narrow else (MARGIN, FRAME)
+    clip = {"x": x, "y": box["y"] - 4, "width": width, "height": height}
+    return Image.open(io.BytesIO(page.screenshot(clip=clip, full_page=narrow))).convert("RGB")
 
 
 def _compare(page: Any, shoot: Callable[..., None]) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 from PIL import Image
 
 from ouroboros_core.locations import assets
+from scripts.documents import HERO
 from scripts.screenshots import FRAME, MOST_BYTES
 from visualize.gallery import runs as gallery
-from visualize.watch.tab import RECORDED
 
 PICTURE = assets() / "screenshots" / "watch.gif"
 
@@ -25,7 +25,7 @@ def test_the_animated_picture_is_small_and_plays_at_the_speed_of_the_run() -> No
         for frame in range(picture.n_frames - 1):
             picture.seek(frame)
             shown.append(picture.info["duration"] / 1000)
-    steps = gallery.trace(RECORDED).steps
+    steps = gallery.trace(HERO).steps
     played = sum(sum(step.seconds.phases) for step in steps[1:])
     assert abs(sum(shown) - played) < 0.25 * played
 
