@@ -262,13 +262,7 @@ def _results(page: Any, shoot: Callable[..., None]) -> None:
     shoot("results")
 
 
-PLACES = {
-    "watch": _watch,
-    "compare": _compare,
-    "results": _results,
-    "runs": _runs,
-    "learn": _learn,
-}
+PLACES = {"watch": _watch, "compare": _compare, "results": _results, "runs": _runs, "learn": _learn}
 
 
 def _benchmark(browser: Any, folder: Path) -> None:

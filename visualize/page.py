@@ -31,13 +31,7 @@ from visualize.watch import endpoint
 from visualize.watch import opening as opening_page
 from visualize.watch.tab import RECORDED, WatchPanel
 
-PLACES = {
-    WATCH: "Watch",
-    "compare": "Compare",
-    "learn": "Learn",
-    "play": "Play",
-    "lab": "Lab",
-}
+PLACES = {WATCH: "Watch", "compare": "Compare", "learn": "Learn", "play": "Play", "lab": "Lab"}
 """The labels of the places by their ids, which their addresses name, in their order."""
 LAB = {
     "results": "Results",

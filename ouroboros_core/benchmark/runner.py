@@ -117,11 +117,7 @@ class Runner:
     """Runs the remaining units of a benchmark."""
 
     def __init__(
-        self,
-        pair: Pair,
-        entrants: Sequence[Entrant],
-        questions: Sequence[Question],
-        store: Store,
+        self, pair: Pair, entrants: Sequence[Entrant], questions: Sequence[Question], store: Store
     ) -> None:
         assert any(entrant.label == BASELINE for entrant in entrants), "the baseline always runs"
         assert isinstance(store.settings, Settings)

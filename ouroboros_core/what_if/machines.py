@@ -288,10 +288,7 @@ def quote(
 
 
 def sizes(
-    trace: Trace,
-    target: str,
-    draft: str | None = None,
-    changed: Mapping[str, Any] | None = None,
+    trace: Trace, target: str, draft: str | None = None, changed: Mapping[str, Any] | None = None
 ) -> tuple[ModelSize, ModelSize | None]:
     """Return the sizes of the target, with some numbers `changed`, and of the drafter.
 

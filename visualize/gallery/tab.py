@@ -59,11 +59,7 @@ class TracesPanel:
         try:
             trace, baseline = read_run(text)
         except OuroborosError as error:
-            return [
-                gr.skip(),
-                _told(f"{name}: {error}"),
-                *(gr.skip() for _ in self.watch.outputs),
-            ]
+            return [gr.skip(), _told(f"{name}: {error}"), *(gr.skip() for _ in self.watch.outputs)]
         return self._shown(session, trace, baseline, f"{name} is shown in Watch.")
 
     def _shown(

@@ -14,12 +14,7 @@ from ouroboros_core.messages import say
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from visualize.kit import labels
-from visualize.kit.events import (
-    PRIVATE,
-    errors_on_page,
-    pressable_from,
-    pressable_until_the_end,
-)
+from visualize.kit.events import PRIVATE, errors_on_page, pressable_from, pressable_until_the_end
 from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
 from visualize.proof import tally as proof
 from visualize.proof.components import DiceView, ProofView

@@ -37,10 +37,7 @@ class Over(StrEnum):
     HF = HF_GREEDY
 
 
-WORDS = {
-    Over.HF: "transformers' greedy generation",
-    Over.PLAIN: "our plain decoding",
-}
+WORDS = {Over.HF: "transformers' greedy generation", Over.PLAIN: "our plain decoding"}
 """The reference in the middle of a sentence."""
 
 

@@ -13,12 +13,7 @@ from visualize.run.view import legend
 TOKEN_VIEW = markup("run/token_view", "select", "step", "run_again")
 DETAILS_VIEW = markup("run/details_view")
 LINK_VIEW = markup("run/link_view", "open_link")
-SAVING = {
-    "json": "JSON",
-    "html": "replay (HTML)",
-    "csv": "table (CSV)",
-    "link": "link",
-}
+SAVING = {"json": "JSON", "html": "replay (HTML)", "csv": "table (CSV)", "link": "link"}
 """The kinds of file that a run can be saved as, and a link, with the labels of their buttons."""
 
 

@@ -238,21 +238,11 @@ class WatchPanel:
         with errors_on_page():
             run = visit.read(field(event, "run", dict))
             return self.show(
-                session,
-                run.trace,
-                run.baseline,
-                speedup=run.speedup,
-                badge=views.LIVE,
-                key=run.key,
+                session, run.trace, run.baseline, speedup=run.speedup, badge=views.LIVE, key=run.key
             )
 
     def _generate(
-        self,
-        request: gr.Request,
-        event: gr.EventData,
-        session: Session,
-        pair: str,
-        gathered: Any,
+        self, request: gr.Request, event: gr.EventData, session: Session, pair: str, gathered: Any
     ) -> Iterator[Any]:
         """Run the task of the inputs; or repeat the last run, if the view asked for that."""
         try:

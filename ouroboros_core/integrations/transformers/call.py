@@ -17,9 +17,7 @@ from transformers import (
     TopKLogitsWarper,
     TopPLogitsWarper,
 )
-from transformers.generation import (
-    GenerationMode,
-)
+from transformers.generation import GenerationMode
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.check import check_kind

@@ -24,9 +24,7 @@ from transformers import (
     PreTrainedTokenizerBase,
     StoppingCriteriaList,
 )
-from transformers.generation import (
-    CandidateGenerator,
-)
+from transformers.generation import CandidateGenerator
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
