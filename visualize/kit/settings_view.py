@@ -14,7 +14,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.base import Method
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.settings import AUTO, Setting
+from ouroboros_core.settings import Setting
 from visualize.kit import labels
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import markup
@@ -22,7 +22,6 @@ from visualize.kit.setting_input import CHAT_TEMPLATE
 from visualize.run.permalink import FEWEST, MOST
 from visualize.run.view import NEW_TOKENS
 
-SETTINGS_VIEW = markup("kit/settings_view")
 TEXT = 40
 """Characters of a setting that is a text."""
 RUN = (
@@ -80,6 +79,8 @@ class RunSettings(JsonHTML):
     and values are replaced, and the others stay.
     """
 
+    VIEW = markup("kit/settings_view")
+
     def __init__(
         self, kinds: Sequence[type[Method]], method: str, most_tokens: int, **options: Any
     ) -> None:
@@ -90,7 +91,7 @@ class RunSettings(JsonHTML):
         value = {"method": method, "of": {}, "run": {}}
         declared = [declaration(kind) for kind in kinds]
         run = run_settings(most_tokens)
-        super().__init__(value, SETTINGS_VIEW, methods=declared, run=run, padding=False, **options)
+        super().__init__(value, methods=declared, run=run, padding=False, **options)
 
 
 def run_settings(most_tokens: int) -> list[dict[str, Any]]:
@@ -147,12 +148,6 @@ def _declared(setting: Setting) -> dict[str, Any]:
     low = step if setting.low_is_open else setting.low
     range_ = {"low": low, "high": setting.high, "step": step}
     return declared | range_ | ({"auto": True} if setting.fixed is not None else {})
-
-
-def first_value(setting: Setting) -> Any:
-    """Return a setting's first value: the default, or for an automatic setting its value without
-    'auto'."""
-    return setting.fixed if setting.default == AUTO else setting.default
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from visualize.gallery import runs as gallery
 from visualize.kit import plots
 from visualize.kit.events import PRIVATE, at_the_end, errors_on_page, field, sent
 from visualize.kit.inputs import RunInputs, learns
-from visualize.kit.markup import MOTTO
-from visualize.kit.plot_view import PlotView
+from visualize.kit.json_html import JsonHTML
+from visualize.kit.markup import MOTTO, markup
+from visualize.kit.plot_view import PLOTLY, PlotView
 from visualize.kit.setting_input import NOTHING_YET
 from visualize.kit.settings_view import merged
 from visualize.run import figures, permalink, saving
@@ -37,7 +38,6 @@ from visualize.watch.job import RunJob
 from visualize.watch.session import Order, Session
 from visualize.watch.visit import VisitRun
 from visualize.what_if import view as what_if_view
-from visualize.what_if.components import WhatIfView
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
@@ -54,6 +54,16 @@ CHAT, FIXED = "chat", "fixed"
 with fixed amounts, where the automatic choice has proposed next to nothing."""
 ENDED = "() => { document.dispatchEvent(new CustomEvent('ouro:ended')); }"
 """Reports to the page's scripts that a run is over, whichever way."""
+
+
+class WhatIfView(JsonHTML):
+    """A run on another machine. Triggers `ask_what_if` with {machine, target, draft, batch,
+    numbers} when it is visible and shows another run or another choice.
+
+    Value: {seq, models, said, notes, rows, time, batch} or {seq, models, problem}, see
+    `visualize.what_if.view`."""
+
+    VIEW = markup("what_if/what_if_view", "ask_what_if")
 
 
 class WatchPanel:
@@ -84,17 +94,25 @@ class WatchPanel:
                 # may hold only some keys, and the steps from its `from` on.
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
                 self.saving = SaveView((*saving.TYPES, "link"), elem_id="save-view")
-                self.visit = visit.VisitView(elem_id="visit")
+                self.visit = visit.VisitView(looks=views.legend(), padding=False, elem_id="visit")
                 named = [{"id": chart.id, "label": chart.label} for chart in MORE_CHARTS]
                 named.append({"id": WHAT_IF, "label": "Another machine"})
-                self.details = DetailsView(named, has_charts(trace), elem_id="details")
+                self.details = DetailsView(
+                    {"has": has_charts(trace)}, charts=named, padding=False, elem_id="details"
+                )
                 with gr.Row(elem_classes="ouro-charts"):
                     values = _chart_values(0, shown["run"], drawn)
                     self.charts = {
                         chart.id: self._chart(chart, value)
                         for chart, value in zip(MORE_CHARTS, values, strict=True)
                     }
-                    self.what_if = WhatIfView(what_if_view.choices(), elem_id=f"chart-{WHAT_IF}")
+                    self.what_if = WhatIfView(
+                        choices=what_if_view.choices(),
+                        plotly=PLOTLY,
+                        looks=views.legend(),
+                        padding=False,
+                        elem_id=f"chart-{WHAT_IF}",
+                    )
         self._wire()
 
     @staticmethod
