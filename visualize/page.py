@@ -19,9 +19,8 @@ from visualize.gallery.tab import WATCH, TracesPanel
 from visualize.kit import palette
 from visualize.kit.address import Addresses, PageHeader
 from visualize.kit.events import PRIVATE, errors_on_page
-from visualize.kit.fonts import faces
 from visualize.kit.model_list import ModelList
-from visualize.kit.modules import preloaded
+from visualize.kit.modules import faces, preloaded
 from visualize.learn.tab import LearnPanel
 from visualize.proof.tab import ProofPanel
 from visualize.results.tab import ResultsPanel

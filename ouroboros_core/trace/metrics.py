@@ -100,16 +100,6 @@ def token_sources(trace: Trace) -> list[Source]:
     return sources
 
 
-def accepted_by_source(trace: Trace) -> Counter[Source]:
-    """Emitted tokens by who proposed them."""
-    return Counter(token_sources(trace))
-
-
-def proposed_by_source(trace: Trace) -> Counter[Source]:
-    """Proposed nodes by who proposed them."""
-    return Counter(p.source for step in trace.steps for p in step.tree.provenance[1:])
-
-
 def accepted_by_learned(trace: Trace, source: Source = Source.SUFFIX) -> Counter[Learned]:
     """Accepted tokens of one source by where their phrase was learned."""
     origins = (step.tree.provenance[node] for step in trace.steps for node in step.path)

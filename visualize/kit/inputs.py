@@ -20,8 +20,7 @@ from visualize.kit.address import changed, restored
 from visualize.kit.events import PRIVATE, errors_on_page
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import markup
-from visualize.kit.setting_input import NOTHING_YET
-from visualize.kit.settings_view import RunSettings, merged, run_choice
+from visualize.kit.settings_view import NOTHING_YET, RunSettings, merged, run_choice
 from visualize.run import permalink
 from visualize.run.components import LinkView
 from visualize.run.permalink import Inputs

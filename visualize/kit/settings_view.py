@@ -18,10 +18,16 @@ from ouroboros_core.settings import Setting
 from visualize.kit import labels
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import markup
-from visualize.kit.setting_input import CHAT_TEMPLATE
 from visualize.run.permalink import FEWEST, MOST
 from visualize.run.view import NEW_TOKENS
 
+NOTHING_YET = "Nothing has run yet."
+"""Where a run would be."""
+CHAT_TEMPLATE = (
+    "Put the model's chat template around the prompt; without it the model goes on with the text "
+    "as it stands."
+)
+"""The action of the box beside a prompt."""
 TEXT = 40
 """Characters of a setting that is a text."""
 RUN = (

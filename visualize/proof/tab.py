@@ -17,7 +17,7 @@ from visualize.kit import labels
 from visualize.kit.events import PRIVATE, errors_on_page, pressable_from, pressable_until_the_end
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import markup
-from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
+from visualize.kit.settings_view import CHAT_TEMPLATE
 from visualize.proof import tally as proof
 from visualize.proof.job import Counted, ProofJob
 from visualize.run.request import RunRequest
@@ -88,9 +88,14 @@ class ProofPanel:
         self.length = gr.Slider(
             1, LONGEST, value=1, step=1, label="Tokens", info="Counted as one text."
         )
-        self.temperature = sampling_component(Sampling.settings()["temperature"])
-        self.temperature.value, self.temperature.minimum = 0.7, 0.1
-        self.temperature.info = "Higher is more random."
+        self.temperature = gr.Slider(
+            0.1,
+            Sampling.settings()["temperature"].high,
+            value=0.7,
+            step=0.05,
+            label=labels.label("temperature"),
+            info="Higher is more random.",
+        )
         with gr.Accordion("More", open=False):
             self.chat = gr.Checkbox(False, label="Chat template", info=CHAT_TEMPLATE)
             self.first = gr.Number(

@@ -22,8 +22,7 @@ from visualize.kit.inputs import RunInputs, learns
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import MOTTO, markup
 from visualize.kit.plot_view import PLOTLY, PlotView
-from visualize.kit.setting_input import NOTHING_YET
-from visualize.kit.settings_view import merged
+from visualize.kit.settings_view import NOTHING_YET, merged
 from visualize.run import figures, permalink, saving
 from visualize.run import view as views
 from visualize.run.components import DetailsView, SaveView, TokenView
