@@ -205,26 +205,9 @@ def _add_endpoint(runner: Runner) -> None:
         difference (where, and whether rounding explains it); and trace, one JSON object with
         `steps`.
         """
-        values = {
-            "prompt": prompt,
-            "method": method,
-            "knobs": knobs,
-            "chat": chat,
-            "max_new_tokens": max_new_tokens,
-            "prediction": prediction,
-            "record": record,
-            "compare": compare,
-            "pair": pair,
-        }
-        sampling = {
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "seed": seed,
-            "acceptance": acceptance,
-        }
+        asked = {**locals()}
         with errors_on_page():
-            yield from endpoint.answers(runner, values, sampling, visitor_id(request))
+            yield from endpoint.answers(runner, asked, visitor_id(request))
 
     # One computes at a time all the same: see `Runner.submit`.
     gr.api(generate, api_name="generate", concurrency_limit=None)

@@ -16,7 +16,7 @@ from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.loading import download
 from ouroboros_core.loading.allowed import PairChoice, typed
 from ouroboros_core.sampling import Sampling
-from visualize.server.errors import describe
+from visualize.server.log import describe
 from visualize.server.zero_gpu import ZERO
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from visualize.run.tour import tour
 from visualize.run.view import View
 from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
-from visualize.watch import timing, visit, warm_start
+from visualize.watch import timing, visit
 from visualize.watch.job import RunJob
 from visualize.watch.session import Order, Session
 from visualize.watch.visit import VisitRun
@@ -337,7 +337,7 @@ class WatchPanel:
 
     def _save_memory(self, session: Session, pair: str, gathered: Any) -> dict[str, Any]:
         try:
-            shown = warm_start.saved(session, *self._task_and_models(gathered, pair))
+            shown = session.memory_file(*self._task_and_models(gathered, pair))
         except OuroborosError as error:
             shown = {"said": str(error)}
         return {"seq": time.time_ns(), **shown}
@@ -350,7 +350,7 @@ class WatchPanel:
         try:
             name, text = field(event, "name", str)[:100], field(event, "text", str)
             inputs = self._task_and_models(gathered, pair)
-            message = f"{name}: {warm_start.loaded(session, *inputs, text)}"
+            message = f"{name}: {session.open_memory(*inputs, text)}"
             warm = merged(methods.get(inputs[0].method), {}, {"warm": True})
         except OuroborosError as error:
             message = str(error)

@@ -12,8 +12,8 @@ from ouroboros_core.trace.summary import Summary
 from visualize.kit.events import unchanged
 from visualize.run import view as views
 from visualize.run.view import View
-from visualize.server.errors import describe
 from visualize.server.jobs import Update, Waiting
+from visualize.server.log import describe
 from visualize.watch.job import Finished, RunUpdate, Written
 from visualize.watch.session import Order, Session
 
