@@ -145,8 +145,7 @@ def footer() -> str:
 def address_tabs(
     page: gr.Blocks, header: PageHeader, tabs: Sequence[Any], each: Mapping[str, Any]
 ) -> None:
-    """Open the tab that the address names, and write the open tab into the address; all of it in
-    the browser."""
+    """Open the tab of the address, and write an open tab into it, in the browser."""
     here: dict[str, Any] = {"fn": None, **PRIVATE}
     for name, tab in each.items():
         tab.select(js=ADDRESSES.opened(name), **here)

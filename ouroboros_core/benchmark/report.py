@@ -78,8 +78,7 @@ class Repeats:
 
     @property
     def ci95(self) -> tuple[float, float]:
-        """95% interval of the median speedup, by resampling the questions of its repeat with a
-        fixed seed; the speedup lies within it."""
+        """95% interval around the median speedup, from resampling questions with a fixed seed."""
         by_question: dict[int | str, list[TimedRun]] = {}
         for run in self.middle:
             by_question.setdefault(run.question, []).append(run)
@@ -243,8 +242,7 @@ def rows(measurements: Sequence[Measurement]) -> list[Row]:
 
 
 def _in_order(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """The baseline first, the peers last, the others in the order of the first unit, which was not
-    mixed."""
+    """Return the baseline first and the peers last, the others as in the first unit."""
     return sorted(
         measurements, key=lambda run: (run.method != BASELINE, run.method.startswith(PEERS))
     )
@@ -403,8 +401,7 @@ def shown(number: float | None) -> str:
 
 
 def loops(table: Sequence[Row]) -> str:
-    """How many texts run into a repetition loop, by group, in a sentence or two; empty where an
-    earlier version measured, which cut none."""
+    """Say how many texts of each group run into a loop; '' for an old file, which cut none."""
     plain = baselines(table)
     total = plain.get(OVERALL)
     if total is None or total.cut is None:
@@ -451,8 +448,7 @@ def equality(row: Compared) -> str:
 
 
 def explanations(measurements: Sequence[Measurement]) -> list[str]:
-    """In words, every difference that rounding does not explain and, of each method, the widest
-    tie."""
+    """Explain every difference that rounding does not explain, and each widest tie."""
     lines = []
     differing = [run for run in measurements if run.difference is not None]
     for method in dict.fromkeys(run.method for run in differing):

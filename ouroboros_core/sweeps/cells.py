@@ -255,8 +255,7 @@ def about_spread(rows: Sequence[CellRow], asked: int) -> str:
 
 
 def to_csv(rows: Sequence[CellRow], axes: Sequence[Axis]) -> str:
-    """The rows as CSV: a column for each axis, then the numbers; the interval and the spread of the
-    repeats are two columns each."""
+    """Return the rows as CSV: the axes, the numbers, interval and spread in two columns each."""
     several = ("cell", "coordinates", "ci95", "repeats")
     numbers = [f.name for f in fields(CellRow) if f.name not in several]
     out = io.StringIO()

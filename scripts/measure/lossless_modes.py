@@ -63,8 +63,7 @@ def tokenizer(letters: str, *, in_order: bool) -> Any:
 
 
 class Gemma4AssistantTable(torch.nn.Module):
-    """A stand-in for the assistant of Gemma 4, which transformers 5.23 cannot construct: it says
-    the same logits everywhere."""
+    """Gemma 4's assistant, which transformers 5.23 cannot construct: constant logits."""
 
     def __init__(self, logits: Sequence[float]) -> None:
         super().__init__()

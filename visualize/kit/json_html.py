@@ -72,8 +72,7 @@ class JsonHTML(gr.HTML):
         super().__init__(value=value, **options, **settings)
 
     def postprocess(self, value: Any) -> Any:
-        """Return JSON text: Gradio streams differences of nested lists, and applies them wrongly if
-        a list gets shorter."""
+        """Return JSON text: Gradio streams differences of lists, and errs if one shortens."""
         return None if value is None else json.dumps(value)
 
     def preprocess(self, payload: Any) -> Any:

@@ -114,8 +114,7 @@ def run_settings(most_tokens: int) -> list[dict[str, Any]]:
 
 
 def declaration(kind: type[Method]) -> dict[str, Any]:
-    """Return the view's data of a method. A preset has the values of all settings that differ from
-    the defaults."""
+    """Return a method for the view; a preset has the values that differ from defaults."""
     settings = kind.Hyperparameters.settings()
     fixed = kind.Hyperparameters.fixed()
     presets: list[dict[str, Any]] = [
@@ -158,8 +157,7 @@ def _declared(setting: Setting) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RunChoice:
-    """A visitor's choice, unchecked: method, its settings, the predicted output, and the values of
-    every run."""
+    """A visitor's unchecked choice: method, its settings, prediction, values of every run."""
 
     method: str
     settings: dict[str, Any]
@@ -193,7 +191,6 @@ def run_choice(value: Any) -> RunChoice:
 def merged(
     kind: type[Method], settings: Mapping[str, Any], run: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a value of the component that replaces the method, its settings and the named values
-    of every run, and keeps the others."""
+    """Return a value that replaces method, settings and named run values, and no others."""
     of = {kind.id: {"values": dict(settings)}}
     return {"merge": True, "method": kind.id, "of": of, "run": dict(run)}

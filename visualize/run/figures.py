@@ -63,8 +63,7 @@ def acceptance_length(steps: Sequence[Step]) -> Figure:
 
 
 def tokens_against_time(trace: Trace | None, baseline: Trace | None) -> Figure:
-    """Tokens against seconds, prefill included, of a run and of plain decoding; without a trace, of
-    a run that has no step yet."""
+    """Draw tokens over seconds of a run, which may have no step, and of plain decoding."""
     figure = go.Figure()
     runs = ((trace, "this run", INK, "solid"), (baseline, "plain decoding", PLAIN, "dot"))
     for run, label, colour, dash in runs:
@@ -100,16 +99,14 @@ def _staircase(trace: Trace) -> tuple[list[float], list[int]]:
 
 
 def _steady(figure: go.Figure, bottom: int) -> None:
-    """Give a chart that is drawn again during its run margins in pixels: Plotly measures no label
-    then."""
+    """Fix the margins of a chart that grows during its run: Plotly measures no label then."""
     small = {"font": {"size": 12}}
     axis = {"fixedrange": True, "automargin": False, "ticklabeloverflow": "allow", "title": small}
     figure.update_layout(margin={"l": 54, "b": bottom}, xaxis=axis, yaxis=axis)
 
 
 def choices(steps: Sequence[Step]) -> Figure:
-    """The nodes that each step checked, of all offered ones, and its draft passes; on hovering the
-    expectation and its reason."""
+    """Draw the checked nodes and draft passes of each step, with expectation and reason."""
     chosen = [step for step in steps if step.choice is not None]
     if not chosen:
         return empty("Settings were fixed: there was nothing to choose.")
@@ -212,8 +209,7 @@ PHASES = {
     "learn": ("lookup", "#A8A29E"),
     "host": ("the rest", "#57534E"),
 }
-"""Phases of a step, as they are timed, with their names and colours, which are neutral: the others
-belong to the sources of tokens."""
+"""Timed phases of a step: names, and colours, neutral beside those of the sources."""
 
 
 def time_breakdown(trace: Trace, baseline: Trace | None) -> Figure:
@@ -440,8 +436,7 @@ MORE_CHARTS = [
         applies=lambda trace: any(step.pool_size for step in trace.steps),
     ),
 ]
-"""The other charts of a run, in the order of their buttons. A chart that is added here is on the
-page."""
+"""The other charts of a run, in the order of their buttons; the page shows all."""
 
 
 def first_charts(summary: Summary) -> dict[str, Figure]:

@@ -70,8 +70,7 @@ class Models:
         )
 
     def missing(self, name: str) -> list[str]:
-        """Return the models of a pair that must be downloaded; raises InvalidInput for a pair that
-        is not offered."""
+        """Return the models of a pair to download; raises InvalidInput if it is not offered."""
         choice = self.choice(name)
         return download.missing(choice.target, choice.draft)
 

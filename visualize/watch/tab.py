@@ -293,8 +293,7 @@ class WatchPanel:
 
     @staticmethod
     def _rest(drawn: dict[str, Any] | None, session: Session) -> list[Any]:
-        """Return the ids of the run's charts, and the charts that are drawn at its end; nothing if
-        another run has begun."""
+        """Return the run's charts that are drawn at its end; nothing in another run."""
         if session.begun is not None:
             return [gr.skip() for _ in range(1 + len(MORE_CHARTS))]
         charts = [(drawn or {}).get(chart.id, gr.skip()) for chart in MORE_CHARTS]

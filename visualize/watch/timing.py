@@ -77,6 +77,5 @@ def _chart_views(update: RunUpdate) -> dict[str, Any]:
 
 
 def _changing(view: View, drawn: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the outputs that change while a run is under way, in the order of
-    `WatchPanel._wire`."""
+    """Return the outputs that change during a run, as `WatchPanel._wire` has them."""
     return view, drawn or unchanged()
