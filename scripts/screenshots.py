@@ -167,8 +167,7 @@ def _fit(picture: bytes, path: Path) -> None:
 
 
 def _watch(page: Any, shoot: Callable[..., None]) -> None:
-    """Show the step on which the page rests, and the card of the correction on which the models
-    differ most."""
+    """Show the step on which the page rests, and the card of the most disputed token."""
     trace = gallery.trace(RECORDED)
     reached = [0, *itertools.accumulate(len(step.tokens) for step in trace.steps)]
     corrections = [step for step in trace.steps if step.kind == "correction"]
@@ -184,8 +183,7 @@ def _watch(page: Any, shoot: Callable[..., None]) -> None:
 
 
 def _disagreement(step: Step) -> float:
-    """Return how far the models' probabilities differ where a step was corrected, 0 if the draft
-    model has none there."""
+    """Return how far the models differ where a step was corrected, 0 without a draft's."""
     judged = step.judged[-1]
     return sum(
         abs(p - q) for p, q in zip(judged.target, judged.draft or judged.target, strict=True)
@@ -246,8 +244,7 @@ def _palette(frames: Sequence[Any]) -> Any:
 
 
 def _in_colours(frame: Any, palette: Any) -> Any:
-    """Return a frame in the nearest colours of a palette [colours, 3]; Pillow's search is quicker,
-    but confuses near tints."""
+    """Return a frame in the nearest colours; Pillow's quicker search confuses tints."""
     pixels = np.asarray(frame, dtype=np.int64)
     packed: Any = pixels @ np.array([65536, 256, 1])
     unique, index = np.unique(packed, return_inverse=True)
@@ -298,18 +295,11 @@ def _results(page: Any, shoot: Callable[..., None]) -> None:
     shoot("results")
 
 
-PLACES = {
-    "watch": _watch,
-    "compare": _compare,
-    "results": _results,
-    "runs": _runs,
-    "learn": _learn,
-}
+PLACES = {"watch": _watch, "compare": _compare, "results": _results, "runs": _runs, "learn": _learn}
 
 
 def _benchmark(browser: Any, folder: Path) -> None:
-    """The figure of docs/benchmarks.md, from the file of `make bench`, and a small one for the
-    README."""
+    """Draw the figure of docs/benchmarks.md, and a small one for the README."""
     benchmark = Benchmark.read(assets() / "benchmark.json")
     bars = result_figures.few(benchmark.bars(Over.PLAIN))
     machine = f"{benchmark.target} on {benchmark.where}, {benchmark.questions} prompts"

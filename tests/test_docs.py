@@ -20,7 +20,7 @@ from markdown.extensions.toc import slugify
 
 import ouroboros_core
 from ouroboros_core import methods
-from ouroboros_core.benchmark import draft_shapes, peers, prompts, report
+from ouroboros_core.benchmark import peers, prompts, report
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
 from ouroboros_core.integrations.tree_svg import parse, picture
@@ -28,6 +28,7 @@ from ouroboros_core.messages import say
 from scripts import documents, measured_tables, mkdocs_hooks
 from tests import ROOT
 from tests.commands import finished, missing_targets
+from visualize.drafts.tab import read_shapes
 from visualize.learn import lessons
 
 DOCS = ROOT / "docs"
@@ -322,7 +323,7 @@ def test_every_benchmark_is_a_column_and_a_file_with_all_its_rows(tmp_path: Path
 
 
 def test_the_drafts_are_small_and_several_shapes_were_measured() -> None:
-    assert len(draft_shapes.read(ROOT / "assets" / "models" / "shapes.json")) >= 5
+    assert len(read_shapes(ROOT / "assets" / "models" / "shapes.json")) >= 5
     sizes = [
         file.stat().st_size for file in (ROOT / "assets" / "models").rglob("*") if file.is_file()
     ]

@@ -67,15 +67,13 @@ def pass_of(model: LanguageModel, rows: int, length: int) -> Timer:
 
 
 def pass_seconds(models: Sequence[tuple[LanguageModel, int]], repeats: int = 24) -> list[float]:
-    """Return the median seconds of a pass of each (model, rows), alternating between them, after
-    the same context of SHORT tokens."""
+    """Return the median seconds of each (model, rows), in turn, after SHORT tokens."""
     timers = [pass_of(model, rows, SHORT) for model, rows in models]
     return [statistics.median(seconds) for seconds in in_turn(timers, repeats, float("inf"))]
 
 
 def level_of(head: Drafter, rows: int, length: int) -> Timer:
-    """Return a timer of a head's pass over `rows` siblings below the root, or for one row of the
-    pass that reads the last token."""
+    """Time a head's pass over `rows` siblings; one row is the pass over the last token."""
     context = _text(length, head.vocabulary)
     root, tree = TreeBuilder(context[-1]).build(), siblings_of(rows, context[-1], head.vocabulary)
 
@@ -138,8 +136,7 @@ def length_for(target: LanguageModel, draft: LanguageModel | None) -> int:
 
 
 def _behind(first: Timer, timed: Timer) -> Timer:
-    """Return a timer that runs `first` before `timed`, for the same state of the processor's
-    caches as in a step."""
+    """Run `first` before `timed`, so that the processor's caches are as in a step."""
 
     def second() -> float:
         first()

@@ -315,8 +315,7 @@ def run_raw(pair: Pair, prompt: str, method: str, tokens: int) -> Trace:
 
 
 def compared(pair: Pair, plain: Trace, method: str, name: str) -> Finding:
-    """Greedy text by a method beside a run of plain decoding; a difference that rounding explains
-    is a note, any other is broken."""
+    """Compare a method's greedy text with plain decoding; a rounding tie is a note."""
     trace = run_raw(pair, plain.prompt.text, method, plain.max_new_tokens)
     difference = divergence(target_of(pair, trace), trace, plain)
     passes = f"{len(trace.tokens)} tokens by {method} in {len(trace.steps)} passes"

@@ -31,8 +31,7 @@ BASELINE = "autoregressive"
 
 
 def left_out(pair: Pair) -> str:
-    """A sentence on the checkpoint's own generation settings, which a benchmark leaves out; empty
-    where it has none."""
+    """Say which generation settings of the checkpoint a benchmark leaves out; '' if none."""
     if not pair.generation_config:
         return ""
     words = metrics.in_words(pair.generation_config)
@@ -106,8 +105,7 @@ class Outcome:
         return self.steps[0]
 
     def before(self, count: int) -> Outcome:
-        """The run as far as its first `count` tokens. The step that reaches that far counts whole,
-        as the last one of every text does."""
+        """The run up to `count` tokens; the step that reaches them counts whole."""
         steps: list[Spent] = []
         for step in self.steps:
             left = count - sum(earlier.tokens for earlier in steps)
@@ -123,8 +121,7 @@ class Entrant(Protocol):
     label: str
     """The name of its rows."""
     setting: str
-    """Its difference from other entrants with the same label, among which the best counts; empty
-    if it is the only one."""
+    """What tells it from entrants of the same label, of which the best counts; or empty."""
     repeats_plain_text: bool
     """Whether its text must equal the baseline's."""
     lossless: bool
@@ -154,8 +151,7 @@ def split(text: str) -> list[str]:
 
 
 def parse(text: str, sampling: Sampling) -> list[Spec]:
-    """Return the methods of a list with the baseline first; raises InvalidInput for an unknown
-    method or setting."""
+    """Return the methods of a list, the baseline first; raises InvalidInput."""
     specs = [read_spec(item, sampling) for item in split(text)]
     if BASELINE not in {spec.text for spec in specs}:
         specs.insert(0, read_spec(BASELINE, sampling))

@@ -84,8 +84,7 @@ def costs(pair: Pair, rows: Sequence[int], repeats: int) -> Iterator[Finding]:
 def speeds(
     pair: Pair, prompts: Sequence[str], tokens: int, ids: Sequence[str], others: Sequence[str]
 ) -> Iterator[Finding]:
-    """Tokens per second, without prefill, by method and by transformers' own ways, in alternation,
-    warmed up."""
+    """Tokens per second without prefill, of methods and transformers in turn, warmed up."""
     sampling = Sampling()
     named = ",".join(ids)
     entrants: list[Entrant] = [MethodEntrant(pair, spec) for spec in parse(named, sampling)]

@@ -83,8 +83,7 @@ class Measured:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """Return the rounds on an idle machine; in the end all rounds, if fewer than two were
-        idle."""
+        """Return the idle rounds; at the end all, if fewer than two were idle."""
         few = len(self.steady) < (1 if self.more else min(2, self.wanted))
         return self.every if few else self.steady[: self.wanted]
 

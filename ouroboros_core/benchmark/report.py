@@ -1,7 +1,8 @@
 """From measurements to a table: one row per method and group, every number with its formula.
 
 Group `overall` pools all questions. A repeat of the questions is a round of the speedup, see
-`ouroboros_core.benchmark.repeats`.
+`ouroboros_core.trace.speedup`: its speedup is the ratio of all tokens per second, and the repeat
+with the median speedup gives the numbers of a table.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from dataclasses import dataclass, fields, replace
 from statistics import median
 from typing import Any, Protocol
 
+import numpy as np
 from pydantic import TypeAdapter
 
 from ouroboros_core.benchmark import llama_cpp
 from ouroboros_core.benchmark.entrants import BASELINE, split
 from ouroboros_core.benchmark.prompts import GROUPS
-from ouroboros_core.benchmark.repeats import Repeats, TimedRun
 from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.messages import counted
 from ouroboros_core.trace import metrics
-from ouroboros_core.trace.speedup import TimedRound, Timing
+from ouroboros_core.trace.speedup import Speedup, TimedRound, Timing
 
 OVERALL = "overall"
 PEER = "hf-"
@@ -34,6 +35,71 @@ WARM = "warm=true"
 """The setting of a method that keeps its memory from prompt to prompt."""
 ABSENT = "–"
 """In a table, for a number that was not measured or does not apply."""
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class TimedRun:
+    """A run on one prompt or turn of a question, and plain decoding's in the same repeat."""
+
+    repeat: int
+    question: int | str
+    timed: TimedRound
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """The repeats of one method: the runs of every repeat that has run all questions so far."""
+
+    each: tuple[tuple[TimedRun, ...], ...]
+
+    @classmethod
+    def of(cls, runs: Iterable[TimedRun]) -> Repeats:
+        """Leave out a repeat under way, which has fewer runs than another one."""
+        by_repeat: dict[int, list[TimedRun]] = {}
+        for run in runs:
+            by_repeat.setdefault(run.repeat, []).append(run)
+        most = max(map(len, by_repeat.values()), default=0)
+        return cls(tuple(tuple(runs) for runs in by_repeat.values() if len(runs) == most))
+
+    @property
+    def speedup(self) -> Speedup:
+        return Speedup(tuple(_total(runs).speedup for runs in self.each) or (0.0,))
+
+    @property
+    def middle(self) -> tuple[TimedRun, ...]:
+        """The runs of the repeat that has the median speedup; none if nothing was run."""
+        return self.each[self.speedup.middle] if self.each else ()
+
+    @property
+    def timed(self) -> TimedRound:
+        """All runs of that repeat together."""
+        return _total(self.middle)
+
+    @property
+    def ci95(self) -> tuple[float, float]:
+        """95% interval around the median speedup, from resampling questions with a fixed seed."""
+        by_question: dict[int | str, list[TimedRun]] = {}
+        for run in self.middle:
+            by_question.setdefault(run.question, []).append(run)
+        if not by_question:
+            return 0.0, 0.0
+        columns = np.array([_numbers(_total(runs)) for runs in by_question.values()])
+        count = len(columns)
+        picks = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
+        tokens, seconds, plain_tokens, plain_seconds = columns[picks].sum(1).T
+        low, high = np.percentile((tokens / seconds) / (plain_tokens / plain_seconds), [2.5, 97.5])
+        speedup = self.speedup.median
+        return min(float(low), speedup), max(float(high), speedup)
+
+
+def _total(runs: Iterable[TimedRun]) -> TimedRound:
+    return TimedRound.total(run.timed for run in runs)
+
+
+def _numbers(timed: TimedRound) -> tuple[float, ...]:
+    method, plain = timed.method, timed.plain
+    return method.tokens, method.seconds, plain.tokens, plain.seconds
 
 
 @dataclass(frozen=True)
@@ -176,8 +242,7 @@ def rows(measurements: Sequence[Measurement]) -> list[Row]:
 
 
 def _in_order(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """The baseline first, the peers last, the others in the order of the first unit, which was not
-    mixed."""
+    """Return the baseline first and the peers last, the others as in the first unit."""
     return sorted(
         measurements, key=lambda run: (run.method != BASELINE, run.method.startswith(PEERS))
     )
@@ -336,8 +401,7 @@ def shown(number: float | None) -> str:
 
 
 def loops(table: Sequence[Row]) -> str:
-    """How many texts run into a repetition loop, by group, in a sentence or two; empty where an
-    earlier version measured, which cut none."""
+    """Say how many texts of each group run into a loop; '' for an old file, which cut none."""
     plain = baselines(table)
     total = plain.get(OVERALL)
     if total is None or total.cut is None:
@@ -384,8 +448,7 @@ def equality(row: Compared) -> str:
 
 
 def explanations(measurements: Sequence[Measurement]) -> list[str]:
-    """In words, every difference that rounding does not explain and, of each method, the widest
-    tie."""
+    """Explain every difference that rounding does not explain, and each widest tie."""
     lines = []
     differing = [run for run in measurements if run.difference is not None]
     for method in dict.fromkeys(run.method for run in differing):

@@ -47,8 +47,7 @@ class MemoryPeak:
         self._cuda = device == "cuda"
 
     def reset(self) -> None:
-        """Reset the peak. Only Linux supports this for a process; elsewhere the peak covers the
-        whole run."""
+        """Reset the peak; outside Linux a process's peak covers the whole run."""
         if self._cuda:
             import torch
 
@@ -108,8 +107,7 @@ def stretch(outcome: Outcome, plain: Sequence[int], limit: int) -> Stretch:
 
 
 def _mixed(entrants: Sequence[Entrant], number: int) -> list[Entrant]:
-    """The entrants in the order of the unit with that number, always the same; that of the first is
-    their own, in which tables have them."""
+    """Return the entrants in the fixed order of a unit; that of the first is their own."""
     return random.Random(number).sample(entrants, len(entrants)) if number else [*entrants]
 
 
@@ -117,11 +115,7 @@ class Runner:
     """Runs the remaining units of a benchmark."""
 
     def __init__(
-        self,
-        pair: Pair,
-        entrants: Sequence[Entrant],
-        questions: Sequence[Question],
-        store: Store,
+        self, pair: Pair, entrants: Sequence[Entrant], questions: Sequence[Question], store: Store
     ) -> None:
         assert any(entrant.label == BASELINE for entrant in entrants), "the baseline always runs"
         assert isinstance(store.settings, Settings)
@@ -205,8 +199,7 @@ class Runner:
                     entrant.memory = read_memory(self.store.memories[entrant.label])
 
     def run(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Unit]:
-        """Run the remaining units; each is stored before it is yielded. `progress` gets the
-        name of every run."""
+        """Run and store the remaining units; `progress` gets the name of every run."""
         for number in self.tasks:
             yield from self.run_task(number, progress)
 
@@ -231,8 +224,7 @@ class Runner:
     def _unit(
         self, number: int, repeat: int, question: Question, progress: Callable[[str], None]
     ) -> list[Measurement]:
-        """All turns that every entrant can run. Where one of them cannot, this turn and the later
-        ones are left out for all."""
+        """Run all turns that every entrant can run; others are left out for all."""
         order = _mixed(self.entrants, number)
         history: list[str] = []
         measured: list[Measurement] = []

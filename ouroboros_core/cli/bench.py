@@ -123,10 +123,7 @@ def _build(
 
 
 def _finish(
-    arguments: argparse.Namespace,
-    store: Store,
-    header: dict[str, Any],
-    complete: bool,
+    arguments: argparse.Namespace, store: Store, header: dict[str, Any], complete: bool
 ) -> None:
     """Table on standard output, and the files asked for."""
     from ouroboros_core.benchmark import report

@@ -90,8 +90,7 @@ def _lines() -> str:
 
 
 def _reader() -> Callable[[], str]:
-    """A line editor with history and completed commands; it draws on standard error, so that the
-    output can go to a file."""
+    """Return a line editor with history and completion, drawn on standard error."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import WordCompleter
     from prompt_toolkit.history import FileHistory
@@ -146,8 +145,7 @@ def _converse(session: Session, read: Callable[[], str], console: Console, notes
 
 
 def _answer(session: Session, text: str, console: Console, notes: Console) -> None:
-    """Let every method answer; the first one's answer joins the conversation as soon as it is
-    complete."""
+    """Let every method answer; the first answer joins the conversation when complete."""
     from ouroboros_core.benchmark.entrants import BASELINE
     from ouroboros_core.benchmark.protocol import Measured
     from ouroboros_core.cli import display
@@ -186,8 +184,7 @@ def _answer(session: Session, text: str, console: Console, notes: Console) -> No
 def _run(
     session: Session, generation: Generation, answer: Answer, console: Console, notes: Console
 ) -> None:
-    """Run it and show its text on standard output; if that is no terminal, steps go to the
-    notes."""
+    """Show a run on standard output; if that is no terminal, its steps go to the notes."""
     from ouroboros_core.cli import display
 
     details, ends = session.debug or session.step, generation.stop_tokens

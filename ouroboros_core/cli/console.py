@@ -31,8 +31,7 @@ PROCESSORS = {
     "nucleus": ("temperature", "top_p"),
     "topknucleus": ("temperature", "top_k", "top_p"),
 }
-"""Ways to choose the next token, by the names of romsto/Speculative-Decoding's console, and what
-each asks for."""
+"""What each way to choose a token asks for, as in romsto/Speculative-Decoding's console."""
 
 
 class Quit(Exception):
@@ -360,8 +359,7 @@ def usage(name: str) -> str:
 
 
 def _named(method: str, settings: Any) -> str:
-    """A method as it would be asked for: its id, and the settings that are not at their defaults in
-    brackets."""
+    """Return a method as it is asked for, with the settings that are not defaults."""
     defaults = methods.get(method).Hyperparameters().model_dump()
     texts = ",".join(
         f"{name}={value}"

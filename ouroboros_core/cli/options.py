@@ -117,8 +117,7 @@ def load_pair(arguments: argparse.Namespace) -> Pair:
 
 
 def announce(arguments: argparse.Namespace) -> None:
-    """Print which models `load_pair` loads, which takes a while; under torchrun the first process
-    alone does so."""
+    """Print which models `load_pair` loads; under torchrun only the first process does."""
     if os.environ.get("RANK", "0") == "0":
         names = [arguments.target or "the embedded models", arguments.draft]
         names += arguments.head or ()
@@ -170,8 +169,7 @@ def flag_values(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
-    """--method and the settings of all methods; which belong to the chosen one is checked by
-    `read_method`."""
+    """Add --method and all methods' settings; `read_method` checks which belong to it."""
     ids = ", ".join(methods.available())
     parser.add_argument(
         "--method",
@@ -292,8 +290,7 @@ def read_utf8(path: Path) -> str:
 
 
 def notes(*, quiet: bool = False) -> Console:
-    """Return standard error for notes beside a result: wrapped on a terminal, a line each in a
-    file, so that paths stay whole."""
+    """Return standard error for notes; outside a terminal lines stay whole."""
     from rich.console import Console
 
     return Console(highlight=False, stderr=True, soft_wrap=not sys.stderr.isatty(), quiet=quiet)

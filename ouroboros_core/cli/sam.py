@@ -98,8 +98,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _follow_time(corpus: Corpus) -> float:
-    """Microseconds a token to follow a text: passages of the corpus, each behind a token from
-    elsewhere."""
+    """Return microseconds a token to follow passages of the corpus."""
     rng, tokens = random.Random(0), corpus.tokens
     text: list[int] = []
     for _ in range(PASSAGES):
@@ -151,8 +150,7 @@ def _read(path: Path, field: str | None, words: ChatTemplate) -> Iterator[list[i
 
 
 def _lines(path: Path, field: str | None) -> Iterator[str]:
-    """The texts of a file of JSON lines: the named field, or all strings of a line put together in
-    their order."""
+    """Yield the texts of JSON lines: the named field, or all strings of a line."""
     content = (
         gzip.decompress(path.read_bytes()).decode()
         if path.suffix == ".gz"

@@ -54,8 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _listed() -> str | None:
-    """The list of pairs where no flag names one: OUROBOROS_PAIRS, or on Spaces the file beside
-    app.py."""
+    """The list of pairs without a flag: OUROBOROS_PAIRS, or on Spaces the file of the Space."""
     pairs_file = assets().parent / "pairs.json"
     pairs_path = str(pairs_file) if os.environ.get("SPACE_ID") and pairs_file.exists() else None
     return os.environ.get("OUROBOROS_PAIRS") or pairs_path
@@ -85,8 +84,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def offered(arguments: argparse.Namespace) -> Sequence[PairChoice]:
-    """The pairs that visitors may choose; raises InvalidInput for a list that cannot be read, or a
-    pair beside it."""
+    """Return the pairs that visitors may choose; raises InvalidInput."""
     from ouroboros_core.loading.allowed import PairChoice, read_pairs
     from visualize.server.models import EMBEDDED
 
@@ -108,8 +106,7 @@ def offered(arguments: argparse.Namespace) -> Sequence[PairChoice]:
 
 
 def shipped() -> list[PairChoice]:
-    """Return the pairs of `assets/pairs` that this machine's memory can hold, but for the embedded
-    one."""
+    """Return the pairs of `assets/pairs` that fit into memory, but for the embedded one."""
     from psutil import virtual_memory
 
     from ouroboros_core.loading.allowed import read_pairs

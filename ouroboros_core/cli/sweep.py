@@ -156,8 +156,7 @@ def _print_list(rows: list[CellRow], grid: Grid) -> None:
 
 
 def _print_grid(rows: list[CellRow], grid: Grid) -> None:
-    """Speedup and mean acceptance length of each cell; the fastest is starred, and one with wrong
-    text says so."""
+    """Print each cell's speedup and acceptance length; the fastest is starred."""
     from rich.table import Table
 
     from ouroboros_core.sweeps import cells

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from ouroboros_core.what_if.machines import Quoted
 
 NUMBERS = ("bandwidth", "layer_seconds", "target.bytes_per_parameter", "draft.layers")
-"""Some of the numbers that can be set: of the machine, or behind `target.` or `draft.`; all of them
-are named in docs/what-if.md."""
+"""Some numbers that can be set, as docs/what-if.md names them."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -26,8 +26,7 @@ from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Judged, Step, StepTree, Trace
 
 CARDS, TREES, NODES, LABEL, LIKELIEST = 400, 24, 48, 24, 4
-"""The largest numbers of tokens with a card, trees, boxes in a tree, letters in a box, and
-probabilities in a card."""
+"""Most tokens with a card, trees, boxes of a tree, letters of a box, odds of a card."""
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 NUMBER_BEFORE, NUMBER_BEHIND = re.compile(r"\d[.,:/٫٬-]?$"), re.compile(r"[.,:/٫٬-]?\d|[%٪]")
 """A text that ends so and one that begins so are one number. visualize/kit/dom.js has them too."""
@@ -54,8 +53,7 @@ class TreePicture:
 
 
 def safe(text: str) -> str:
-    """Return text as HTML, also for an attribute; control characters become pictures of
-    themselves."""
+    """Return text as HTML, also for an attribute; control characters become pictures."""
     text_with_signs = CONTROL.sub(
         lambda match: chr(0x2400 + ord(match[0])) if match[0] < " " else "�", text
     )

@@ -25,8 +25,7 @@ from ouroboros_core.models.heads.recipes import EAGLE
 from ouroboros_core.sampling import Sampler, Sampling
 
 TREE_METHODS = {"token_recycle": "token_recycling", "eagle2": "eagle2"}
-"""The reference's name of an auxiliary method -> ours. Its `eagle`, the static tree of EAGLE-1, is
-not supported."""
+"""The reference's auxiliary methods -> ours; its static tree of EAGLE-1 is missing."""
 
 
 def load_sam(path: str | Path, fingerprint: str | None = None) -> Corpus:

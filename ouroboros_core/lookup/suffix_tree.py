@@ -29,8 +29,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True)
 class RowMatch:
-    """The occurrences of a text's last `length` tokens: rows first to stop - 1 of the suffix
-    array."""
+    """Rows first to stop - 1 of the suffix array, where the last `length` tokens occur."""
 
     length: int
     first: int
@@ -116,8 +115,7 @@ class SuffixTree:
         return cls(tokens, order, Arrays(first, stop, depth, links, *key.table(*descent.edges)))
 
     def child(self, node: int, token: int) -> int | None:
-        """Return the child on the edge that begins with `token`: a node, -1 - row for a leaf, or
-        None. Takes expected constant time."""
+        """Return the child on the edge of `token`: a node, -1 - row for a leaf, or None."""
         if token > self._largest:
             return None
         key = self._key
@@ -267,8 +265,7 @@ class _Descent:
         self._rows, self._starts, self._above = rows[stays], starts_subgroup[stays], above[is_open]
 
     def _add_nodes(self, starts: Any, stops: Any, depth: int, above: Any) -> int:
-        """Add the nodes of groups, given their first and last + 1 index among the open rows, and
-        return the number of the first node."""
+        """Add nodes of groups by first and last + 1 open row; return the first's number."""
         first = self._counted[0]
         self._counted[0] += len(starts)
         self._nodes.append(

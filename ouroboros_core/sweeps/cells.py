@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from ouroboros_core.benchmark.repeats import Repeats, TimedRun
-from ouroboros_core.benchmark.report import ratio
+from ouroboros_core.benchmark.report import Repeats, TimedRun, ratio
 from ouroboros_core.messages import counted
 from ouroboros_core.sweeps.grid import show
 from ouroboros_core.trace import metrics
@@ -27,7 +26,7 @@ GAMMA = "gamma"
 @dataclass(frozen=True)
 class CellRow:
     """One cell of a sweep, from all its runs so far. Speedup and tokens per second are those of the
-    median repeat, see `ouroboros_core.benchmark.repeats`.
+    median repeat, see `ouroboros_core.benchmark.report`.
 
     cell, coordinates  index in the grid, and the value on each axis
     runs               finished
@@ -256,8 +255,7 @@ def about_spread(rows: Sequence[CellRow], asked: int) -> str:
 
 
 def to_csv(rows: Sequence[CellRow], axes: Sequence[Axis]) -> str:
-    """The rows as CSV: a column for each axis, then the numbers; the interval and the spread of the
-    repeats are two columns each."""
+    """Return the rows as CSV: the axes, the numbers, interval and spread in two columns each."""
     several = ("cell", "coordinates", "ci95", "repeats")
     numbers = [f.name for f in fields(CellRow) if f.name not in several]
     out = io.StringIO()

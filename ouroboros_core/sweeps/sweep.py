@@ -110,8 +110,7 @@ class Point:
 
 @dataclass(kw_only=True)
 class SweepSettings(Conditions):
-    """Settings that decide the numbers of a sweep; a resumed one must have the same. `grid` has the
-    axes as they are written."""
+    """Settings that decide a sweep's numbers; `grid` has the axes as they are written."""
 
     method: str
     grid: list[str]
@@ -141,8 +140,7 @@ def estimate(
 
 
 def plain_runs(grid: Grid) -> int:
-    """Runs of plain decoding that the cells of a grid are compared with, for each question and
-    repeat."""
+    """Return the plain runs beside a grid, for each question and repeat."""
     return len({_plain(cell) for cell in grid.cells})
 
 
@@ -257,8 +255,7 @@ class Sweep:
 
     @property
     def points(self) -> list[Point]:
-        """Return the points so far, including earlier runs of the program, of the questions that
-        every cell can run."""
+        """Return all points so far of the questions that every cell can run."""
         return self.store.fair
 
     @property
@@ -271,8 +268,7 @@ class Sweep:
         )
 
     def _left(self) -> list[tuple[int, int, Question, list[Cell]]]:
-        """Number, repeat, question and the cells not yet done there, rotated so that none always
-        comes first."""
+        """Return number, repeat, question and remaining cells, in a rotated order."""
         finished, cells, left_visits = {*self.store.units}, self.grid.cells, []
         barred = {skipped.question for skipped in self.store.left_out}
         for number, repeat, question in self._visits:
@@ -305,8 +301,7 @@ class Sweep:
     def run_task(
         self, number: int, progress: Callable[[str], None] = lambda _: None
     ) -> Iterator[Run]:
-        """Run the cells that are left of one visit: plain decoding and the cells, on one question
-        in one repeat."""
+        """Run what is left of one visit: plain decoding and cells on one question."""
         visits = (visit[1:] for visit in self._left() if visit[0] == number)
         repeat, question, cells = next(visits, (0, None, []))
         plain: dict[str, Trace] = {}
@@ -331,8 +326,7 @@ class Sweep:
             yield point, trace, plain[_plain(cell)]
 
     def _generate(self, key: Hashable, pair: Pair, task: Task) -> Trace:
-        """One run. Before the first run of its kind a few tokens are generated, so that first calls
-        are not timed."""
+        """Run a task; the first of its kind warms up with a few tokens."""
         if key not in self._warm:
             count = min(WARM_UP_TOKENS, task.max_new_tokens)
             short = replace(task, max_new_tokens=count)

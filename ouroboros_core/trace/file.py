@@ -33,8 +33,7 @@ BASELINE = "baseline"
 
 
 def read_trace(text: str | bytes) -> Trace:
-    """The trace in a JSON text; raises InvalidInput for anything that is none, or is beyond the
-    bounds below."""
+    """Return the trace in a JSON text within the bounds below; raises InvalidInput."""
     return _read(_parse(text))
 
 
@@ -177,13 +176,11 @@ def _sentences(schema: Any) -> Any:
 
 
 MAX_ALL_NODES = 131_072
-"""Of all trees together: more than a file of the greatest size that `Trace.to_json` wrote can
-hold."""
+"""Nodes of all trees: more than the largest file of `Trace.to_json` holds."""
 MAX_DEPTH = 256
 """Of a tree; the deepest that the settings of our methods allow have some 70."""
 MAX_SHOWN = 2**25
-"""Characters of all nodes and listed tokens together, each with its piece: a file may name one long
-piece a million times."""
+"""Characters of all nodes and listed tokens: a file may name a long piece often."""
 MAX_SETTINGS = 64
 MAX_SETTING = 1_000
 """Characters of the name of a setting, and of its text."""

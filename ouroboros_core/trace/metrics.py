@@ -17,14 +17,11 @@ if TYPE_CHECKING:
     from ouroboros_core.trace.trace import Step, Trace
 
 BUSY = 1.25
-"""If passes over one row take this many times as long as passes over proposals, the machine was
-busy."""
+"""The machine was busy if one row takes this many times as long as a proposal."""
 BEYOND = 1.05
-"""A speedup above this multiple of the mean acceptance length is more than saved passes can
-explain."""
+"""A speedup above this multiple of the mean acceptance length is no saved passes'."""
 UNSTEADY = 0.3
-"""Spread of the seconds of equal passes; on an idle machine it is 0.02 to 0.22, beside another
-program 0.4 and more."""
+"""Spread of equal passes' seconds: idle 0.02 to 0.22, beside a program 0.4 and more."""
 FEWEST_EQUAL, FEWEST_PASSES = 4, 8
 """Equal passes that have a median, and passes that have a spread."""
 
@@ -61,8 +58,7 @@ def tokens_per_second(trace: Trace) -> float:
 
 
 def mean_acceptance_length(trace: Trace) -> float:
-    """Tokens a step emits, the target's own included: emitted tokens / steps; 0 for an empty
-    run."""
+    """Emitted tokens / steps, the target's own tokens included; 0 for an empty run."""
     return new_tokens(trace) / len(trace.steps) if trace.steps else 0.0
 
 
@@ -82,8 +78,7 @@ def proposal_acceptance_rate(steps: Sequence[Step]) -> float | None:
 
 
 def draft_passes_per_draft_token(trace: Trace) -> float | None:
-    """Draft model passes / tokens it proposed; below 1 where phrases let one pass write several.
-    None without a draft."""
+    """Draft passes / drafted tokens, below 1 where one pass writes several; None without."""
     drafted = sum(
         1 for step in trace.steps for p in step.tree.provenance if p.source is Source.DRAFT
     )
@@ -91,23 +86,12 @@ def draft_passes_per_draft_token(trace: Trace) -> float | None:
 
 
 def token_sources(trace: Trace) -> list[Source]:
-    """Who proposed each emitted token: TARGET for the target's own, DRAFT for a draft model that
-    writes alone."""
+    """Who proposed each token: TARGET for its own, DRAFT for a draft that writes alone."""
     sources = []
     for step in trace.steps:
         sources += [step.tree.provenance[node].source for node in step.path]
         sources += [] if step.target_token is None else [step.writer]
     return sources
-
-
-def accepted_by_source(trace: Trace) -> Counter[Source]:
-    """Emitted tokens by who proposed them."""
-    return Counter(token_sources(trace))
-
-
-def proposed_by_source(trace: Trace) -> Counter[Source]:
-    """Proposed nodes by who proposed them."""
-    return Counter(p.source for step in trace.steps for p in step.tree.provenance[1:])
 
 
 def accepted_by_learned(trace: Trace, source: Source = Source.SUFFIX) -> Counter[Learned]:
@@ -133,8 +117,7 @@ def acceptance_by_position(trace: Trace) -> list[tuple[int, int]]:
 
 
 def seconds_to_token(trace: Trace) -> list[float]:
-    """Seconds from the start, prefill included, until each emitted token was there; tokens of one
-    step arrive together."""
+    """Seconds from the start until each token was there; a step's arrive together."""
     ends = accumulate(step.seconds.prefill + step.seconds.decode for step in trace.steps)
     return [end for end, step in zip(ends, trace.steps, strict=True) for _ in step.tokens]
 
@@ -168,14 +151,12 @@ def loop_start(tokens: Sequence[int]) -> int | None:
 
 
 def speedup(trace: Trace, baseline: Trace) -> float | None:
-    """The speedup of two runs of one round, as `ouroboros_core.trace.speedup` defines it; None if
-    one of them is empty."""
+    """The speedup of two runs of a round (`trace.speedup`); None if one is empty."""
     return TimedRound(timing(baseline), timing(trace)).speedup or None
 
 
 def plain_step_seconds(baseline: Trace) -> float:
-    """Seconds of a step of plain decoding, prefill apart: the unit in which other steps are
-    weighed; 0 for an empty run."""
+    """Seconds of a plain step without prefill, the unit of costs; 0 for an empty run."""
     return decode_seconds(baseline) / len(baseline.steps) if baseline.steps else 0.0
 
 
@@ -267,8 +248,7 @@ def skipped(trace: Trace) -> str:
 
 
 def draft_cost(trace: Trace, baseline: Trace) -> float | None:
-    """c: seconds of a draft pass / seconds of a plain step, both measured; None without draft
-    passes."""
+    """c: seconds of a draft pass / of a plain step; None without draft passes."""
     passes = sum(step.draft_passes for step in trace.steps)
     plain = plain_step_seconds(baseline)
     return (
@@ -279,15 +259,13 @@ def draft_cost(trace: Trace, baseline: Trace) -> float | None:
 
 
 def step_cost(trace: Trace, baseline: Trace) -> float | None:
-    """Seconds of a step / seconds of a plain step, prefill apart. A step pays if it yields more
-    tokens than that."""
+    """Seconds of a step / of a plain step, without prefill: tokens that pay for it."""
     plain = plain_step_seconds(baseline)
     return decode_seconds(trace) / len(trace.steps) / plain if trace.steps and plain else None
 
 
 def proposal_depth(trace: Trace) -> float:
-    """gamma: proposed tokens along the deepest branch, the mean over all steps, also over steps
-    that proposed nothing."""
+    """gamma: proposed tokens along the deepest branch, the mean over all steps."""
     return (
         sum(max(step.tree.depths) for step in trace.steps) / len(trace.steps)
         if trace.steps
@@ -319,8 +297,7 @@ def ideal_gamma(alpha: float, cost: float, max_gamma: int) -> tuple[int, float]:
 
 
 def break_even(gamma: float, cost: float) -> float | None:
-    """The acceptance rate at which a step that costs `cost` plain steps yields as many tokens; None
-    if gamma + 1 are too few."""
+    """The acceptance rate that pays for a step of `cost` plain steps; None if none does."""
     if cost > gamma + 1:
         return None
     low, high = 0.0, 1.0

@@ -21,8 +21,7 @@ from ouroboros_core.trace.trace import Trace
 from ouroboros_core.what_if.estimate import by_head, skipping, work_of
 
 TIMED, DRAFT_TIMED, STEPS = 8, 24, 24
-"""Passes of the target and of the draft over each number of rows, of which the median counts; steps
-in which both models alternate."""
+"""Timed passes of target and draft by rows, and steps in which both alternate."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,7 @@ TimePass = Callable[[], float]
 
 
 class PassClock:
-    """Adds up the seconds inside the passes of a pair's drafters; a trace has the seconds of all
-    proposing and the number of passes."""
+    """Adds up the seconds of the passes of a pair's drafters, which a trace does not have."""
 
     PASSES = "evaluate", "extend", "superpose"
 
@@ -86,8 +84,7 @@ class PassClock:
 
 
 def proposing(trace: Trace, pass_seconds: float) -> float:
-    """Return the seconds of proposing in steps with draft passes, without the passes and without
-    drawing at random."""
+    """Return the seconds of proposing without draft passes and without random draws."""
     steps = (step.seconds for step in trace.steps if step.draft_passes)
     return sum(seconds.draft - seconds.draft_sampling for seconds in steps) - pass_seconds
 

@@ -133,8 +133,7 @@ class DraftLengths:
 
     @cached_property
     def oracle(self) -> Predicted:
-        """The most that any choice of the length in every step could have reached, with perfect
-        knowledge of the right guesses."""
+        """The most that any choice of lengths could reach, knowing the right guesses."""
         return self._predicted(lambda left: range(min(LONGEST, left) + 1))
 
     def _predicted(self, choices: Choices) -> Predicted:

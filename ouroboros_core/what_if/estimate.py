@@ -375,8 +375,7 @@ def skipping(trace: Trace) -> bool:
 
 
 def sized(trace: Trace) -> str:
-    """Return a sentence for a run whose amounts were chosen for its machine; '' with fixed
-    settings."""
+    """Say if a run's amounts were chosen for its machine; '' with fixed settings."""
     if "auto" not in trace.hyperparameters.values() and not any(s.choice for s in trace.steps):
         return ""
     return (
@@ -386,8 +385,7 @@ def sized(trace: Trace) -> str:
 
 
 def too_large(machine: Machine, *models: ModelSize | None) -> str:
-    """Return a sentence if the weights do not fit the machine's memory; '' if they do, or if the
-    memory is unknown."""
+    """Say if the weights exceed the machine's memory; '' if not, or if it is unknown."""
     needed = sum(model.weight_bytes for model in models if model)
     if not machine.memory or needed <= machine.memory:
         return ""

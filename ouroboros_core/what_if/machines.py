@@ -148,8 +148,7 @@ Edited = TypeVar("Edited", Machine, ModelSize)
 
 
 def edited(size: Edited, numbers: Mapping[str, Any]) -> Edited:
-    """Return a machine or model with some numbers replaced by a user's; raise InvalidInput for an
-    unknown name and for a number out of bounds."""
+    """Return it with some numbers replaced; raises InvalidInput for a wrong one."""
     kind = type(size)
     try:
         return TypeAdapter(kind).validate_python({**vars(size), **numbers})
@@ -187,8 +186,7 @@ def own(trace: Trace) -> tuple[str | None, str | None]:
 
 
 def kept_share(trace: Trace) -> float:
-    """Return the share of its layers' parameters that a target without some layers drafts with; a
-    half if it is unknown."""
+    """Return the share of its layers that a target drafts with; a half if unknown."""
     skips = re.search(r"without (\d+) attentions? and (\d+) MLPs?", trace.draft or "")
     name = known_as(trace.target)
     if skips is None or name is None:
@@ -263,8 +261,7 @@ def seconds(value: float) -> str:
 
 
 def size_of(name: str, run_model: str | None) -> ModelSize:
-    """Return a model by its id, or the model of the run; raise InvalidInput if the shape of that is
-    unknown."""
+    """Return a model by its id or the run's; raises InvalidInput for an unknown shape."""
     if name != OWN:
         return model(name)
     if run_model is None:
@@ -288,10 +285,7 @@ def quote(
 
 
 def sizes(
-    trace: Trace,
-    target: str,
-    draft: str | None = None,
-    changed: Mapping[str, Any] | None = None,
+    trace: Trace, target: str, draft: str | None = None, changed: Mapping[str, Any] | None = None
 ) -> tuple[ModelSize, ModelSize | None]:
     """Return the sizes of the target, with some numbers `changed`, and of the drafter.
 

@@ -98,11 +98,7 @@ def read_arguments() -> argparse.Namespace:
 
 
 def seconds_by_piece(
-    pair: Pair,
-    spec: Spec,
-    questions: Sequence[Question],
-    limit: int,
-    pieces: Sequence[str],
+    pair: Pair, spec: Spec, questions: Sequence[Question], limit: int, pieces: Sequence[str]
 ) -> dict[str, list[float]]:
     """Return the modelled seconds of each question without each piece; "" is with all."""
     entrant = MethodEntrant(pair, spec)

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.visitor import chart
-from visualize.kit.fonts import FONTS
+from visualize.kit.modules import FONTS
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 

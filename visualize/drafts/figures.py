@@ -42,8 +42,7 @@ BAR = (
 
 
 def training_agreement(record: dict[str, Any]) -> dict[str, Any]:
-    """Held-out agreement with the target against the answer tokens trained on; for a head one line
-    for each token ahead."""
+    """Draw held-out agreement over answer tokens, a line for each token ahead."""
     figure, curve = go.Figure(), record["curve"]
     broken = _broken(record)
     steps = max(len(agreement_of(point)) for point in curve)
@@ -64,8 +63,7 @@ def training_agreement(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def training_loss(record: dict[str, Any]) -> dict[str, Any]:
-    """Training loss, smoothed, against the answer tokens trained on: in nats; for a head with its
-    distance to features added."""
+    """Draw the smoothed loss over answer tokens: nats; a head adds its distance to features."""
     broken = _broken(record)
     figure = go.Figure()
     figure.add_scatter(

@@ -48,8 +48,7 @@ def recorded_prompts() -> set[str]:
 
 @cache
 def measured() -> dict[str, Any]:
-    """By run: the speedups of all repeats, and what plain decoding and passes took beside the
-    median one."""
+    """Return by run its speedups, and the times of plain decoding and passes beside it."""
     measurements: dict[str, Any] = _read("measured.json")
     return measurements
 
@@ -76,8 +75,7 @@ def _plain(name: str) -> str | None:
 
 @cache
 def baseline(name: str) -> Trace | None:
-    """The plain run of the same round; None for a plain run. Its text is that of the prompt's own
-    plain run, its seconds are its own."""
+    """Return the plain run with the seconds of this round; None for a plain run."""
     plain = _plain(name)
     if plain is None or plain == name:
         return None
@@ -106,8 +104,7 @@ def paced(name: str) -> Trace:
 
 
 def speedups(name: str) -> Sequence[float]:
-    """The speedups of all repeats of a run, the least first; its trace is that of the median. Empty
-    for a plain run."""
+    """Return the speedups of all repeats, the least first; none for a plain run."""
     return tuple(sorted(measured().get(name, {}).get("speedups", ())))
 
 
@@ -148,8 +145,7 @@ def _recorded() -> dict[tuple[str, str], str]:
 
 
 def pair_of(name: str) -> dict[str, str]:
-    """The models of a run: `target` and `draft` by their Hub ids, nothing for the embedded pair;
-    and what else must be known of them."""
+    """Return `target` and `draft` by Hub id, none if embedded, and further facts."""
     plain = plan()["prompts"][runs()[name]["prompt"]]
     found: dict[str, str] = plan()["pairs"][plain.get("pair", EMBEDDED)]
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -12,13 +13,14 @@ import gradio as gr
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.trace.file import MAX_BYTES
 from visualize.gallery import runs as gallery
 from visualize.kit import plots
 from visualize.kit.address import changed, restored
-from visualize.kit.ask_view import AskView, FaultView
 from visualize.kit.events import PRIVATE, errors_on_page
-from visualize.kit.setting_input import NOTHING_YET
-from visualize.kit.settings_view import RunSettings, merged, run_choice
+from visualize.kit.json_html import JsonHTML
+from visualize.kit.markup import markup
+from visualize.kit.settings_view import NOTHING_YET, RunSettings, merged, run_choice
 from visualize.run import permalink
 from visualize.run.components import LinkView
 from visualize.run.permalink import Inputs
@@ -54,6 +56,22 @@ GATHER = "(...values) => [JSON.stringify(values)]"
 """Returns all inputs as the value of one component."""
 
 
+class AskView(JsonHTML):
+    """The keys and buttons of a prompt: Enter asks, an empty prompt is pointed out, and either
+    Generate or Stop is shown. The button names what it would change beside the shown run.
+
+    Value: the values of all inputs, which the view does not show. field: the id of the prompt's
+    box."""
+
+    VIEW = markup("kit/ask_view")
+
+
+class FaultView(JsonHTML):
+    """Why a run could not be made, beside its button. Value: {seq, words}."""
+
+    VIEW = markup("kit/fault_view")
+
+
 def gathered_values(text: Any, count: int) -> list[Any]:
     """Return the values of `count` inputs that `GATHER` sent; raises InvalidInput."""
     try:
@@ -77,7 +95,7 @@ class RunInputs:
 
     def build_prompt(self) -> None:
         """Build the prompt with its buttons, and above it the view of a link."""
-        self.link = LinkView("generate", elem_id="link-view")
+        self.link = LinkView(button="generate", elem_id="link-view")
         with gr.Row(elem_classes="ouro-prompt-row"):
             self.prompt = gr.Textbox(
                 self.first,
@@ -93,8 +111,8 @@ class RunInputs:
                 self.go = gr.Button("Generate", variant="primary", elem_id="generate", min_width=0)
                 self.stop = gr.Button("Stop", elem_id="stop", min_width=0)
         # Makes Enter in the prompt a click of Generate, and gathers the inputs.
-        self.ask = AskView("prompt", elem_id="ask-view")
-        self.fault = FaultView(elem_id="fault-view")
+        self.ask = AskView(field="prompt", elem_id="ask-view")
+        self.fault = FaultView(padding=False, elem_id="fault-view")
 
     def build_examples(self) -> None:
         """Build the chips of examples, which run at once."""
@@ -103,13 +121,19 @@ class RunInputs:
             for example in EXAMPLES
             if example.method
         }
-        self.chips = ExampleChips(EXAMPLES, settings, elem_id="example-chips")
+        chips = [asdict(e) | {"settings": settings.get(e.label)} for e in EXAMPLES]
+        self.chips = ExampleChips(examples=chips, padding=False, elem_id="example-chips")
 
     def build_method(self) -> None:
         """Build the method: the cards, the sheet of all, and the fold of the settings."""
         with gr.Row(elem_classes="ouro-method-row"):
             self.cards = MethodCards(
-                CARDS, families(), gallery.methods_by_prompt(), elem_id="method-cards"
+                {"lacking": {}},
+                cards=CARDS,
+                families=families(),
+                recorded=gallery.methods_by_prompt(),
+                padding=False,
+                elem_id="method-cards",
             )
             gr.HTML(SETTINGS, elem_classes="ouro-settings-fold", padding=False)
 
@@ -119,7 +143,7 @@ class RunInputs:
         self.settings = RunSettings(
             kinds, methods.DEFAULT, self.most_tokens, elem_id="run-settings"
         )
-        self.learned = MemoryView(elem_id="memory")
+        self.learned = MemoryView(limit=MAX_BYTES, padding=False, elem_id="memory")
 
     @property
     def components(self) -> list[Any]:

@@ -31,8 +31,7 @@ def setting(name: str) -> str:
 
 
 def named(name: str) -> str:
-    """Return a setting with its name in code, for messages and command lines: `draft length
-    (gamma)`."""
+    """Return a setting with its name in code: `draft length (gamma)`."""
     words = setting(name)
     return f"{words} ({name})" if name in SETTINGS else words
 

@@ -63,11 +63,7 @@ class ModelList:
         named = [self.pair, self.chosen]
         self.pair.input(self._choose, named, [*outputs, self.wanted], **private)
         running = self.go.click(
-            self._download,
-            [self.wanted, self.chosen],
-            outputs,
-            concurrency_limit=None,
-            **PRIVATE,
+            self._download, [self.wanted, self.chosen], outputs, concurrency_limit=None, **PRIVATE
         )
         self.stop.click(self._stopped, self.chosen, outputs, cancels=[running], **private)
         self.close.click(_panel, None, panel, **private)

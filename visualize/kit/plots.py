@@ -19,8 +19,7 @@ Figure = dict[str, Any]
 
 
 def words_only(text: str) -> str:
-    """A text of others, such as a name in a file that was opened: Plotly takes some tags for
-    markup."""
+    """Escape a text of others: Plotly takes some tags for markup."""
     return html.escape(text, quote=False)
 
 

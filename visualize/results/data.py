@@ -37,10 +37,7 @@ class Over(StrEnum):
     HF = HF_GREEDY
 
 
-WORDS = {
-    Over.HF: "transformers' greedy generation",
-    Over.PLAIN: "our plain decoding",
-}
+WORDS = {Over.HF: "transformers' greedy generation", Over.PLAIN: "our plain decoding"}
 """The reference in the middle of a sentence."""
 
 
@@ -91,8 +88,7 @@ class Benchmark:
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> Benchmark:
-        """Return the benchmark in the content of a file. Rows of an unfinished file are computed
-        from its runs."""
+        """Return the benchmark of a file; an unfinished one has its rows computed."""
         runs = TypeAdapter(list[Measurement]).validate_python(data["runs"])
         rows = report.read_rows(data["rows"]) if "rows" in data else report.rows(runs)
         settings = data["settings"]
@@ -250,8 +246,7 @@ def cut_texts(benchmark: Benchmark) -> str:
 
 
 def tables(folder: Path | None = None) -> dict[str, Benchmark]:
-    """Return the benchmarks by file name without its ending: the first, then those of other pairs
-    and other machines."""
+    """Return the benchmarks by the stems of their files, the first one first."""
     files = sorted((folder or assets()).glob("benchmark*.json"), key=lambda file: file.stem)
     return {file.stem: Benchmark.read(file) for file in files}
 

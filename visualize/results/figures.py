@@ -21,8 +21,7 @@ LOOK = {
     Family.ENGINE: ("#C084FC", "✚"),
     Family.PLAIN: (LOOKS["target"].colour, LOOKS["target"].glyph),
 }
-"""Colour and glyph of a family. Colour is never the only sign; colours of tokens keep their
-meaning."""
+"""Colour and glyph of a family; colours of tokens keep their meaning."""
 OURS = (Family.UNION, Family.HEAD, Family.DRAFT, Family.NONE)
 FEW = 10
 """Rows of the chart."""
@@ -36,8 +35,7 @@ def height(bars: Sequence[Bar]) -> int:
 
 
 def few(bars: Sequence[Bar]) -> list[Bar]:
-    """Return the bars of the chart: plain decoding, the fastest of each other program, and the
-    fastest methods with default settings."""
+    """Return plain decoding, the fastest of other programs, and the fastest by default."""
     main = [bar for bar in bars if bar.main]
     rest = {bar.family: bar for bar in reversed(main) if bar.family not in OURS}.values()
     ours = [bar for bar in main if bar.family in OURS][: FEW - len(rest)]

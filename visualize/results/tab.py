@@ -144,8 +144,7 @@ def published_table(rows: list[Published], without: list[dict[str, str]]) -> str
 
 
 def _published_row(row: Published, same: bool) -> str:
-    """Return the HTML of a row. same: whether the row above has the same name, which is not
-    repeated."""
+    """Return the HTML of a row. same: the row above has this name."""
     over = "" if row.over == "autoregressive decoding" else f" over {row.over}"
     speedup = f"{row.bound} {row.speedup:.2f}×{over}".strip()
     source = (

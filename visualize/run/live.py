@@ -22,8 +22,7 @@ Charts = dict[str, Any]
 TEXT_INTERVAL = 1 / 16
 """Seconds from one update of the text to the next, at least."""
 TEXT_PAUSE = 0.02
-"""Seconds after an update, while no clock runs: to send it, and on one's own machine to draw it,
-slows fewer steps down."""
+"""Seconds after an update, outside all clocks, to send and draw it."""
 
 
 PAUSABLE_INTERVAL = 1 / 4

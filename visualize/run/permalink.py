@@ -75,8 +75,7 @@ def of_task(task: Task, model: str = "") -> Inputs:
 
 
 def of(trace: Trace) -> Inputs | None:
-    """The inputs that a run was made of; None if the page has no such method, settings or
-    length."""
+    """Return the inputs of a run; None if the page has no such method, setting or length."""
     try:
         kind = methods.get(trace.method)
         settings = kind.Hyperparameters.parse(trace.hyperparameters).model_dump()
@@ -91,8 +90,7 @@ def of(trace: Trace) -> Inputs | None:
 
 
 def query(inputs: Inputs) -> str:
-    """`?prompt=...&method=...`, what is at its default left out; raises InvalidInput for a prompt
-    that is too long."""
+    """Return `?prompt=...` without defaults; raises InvalidInput for a long prompt."""
     if len(inputs.prompt) > LONGEST:
         raise InvalidInput(
             f"a link can hold a prompt of {LONGEST} characters, this one has {len(inputs.prompt)}: "

@@ -19,8 +19,7 @@ NEARLY = 0.8
 SLOW_STEPS = 3
 """The first steps, each of which is shown for `SLOW` seconds."""
 SLOW, APPROACH, HALT, REST_OF_RUN, REST_OF_PLAIN = 2.0, 4.0, 4.0, 4.0, 5.0
-"""Seconds of the parts: a slow step, the way to the longest step, the halt there, the way to the
-run's end and to plain decoding's end."""
+"""Seconds: a slow step, the way to the longest, the halt, the run's rest, plain's rest."""
 
 
 @dataclass

@@ -16,7 +16,7 @@ from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.loading import download
 from ouroboros_core.loading.allowed import PairChoice, typed
 from ouroboros_core.sampling import Sampling
-from visualize.server.errors import describe
+from visualize.server.log import describe
 from visualize.server.zero_gpu import ZERO
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ class Models:
         )
 
     def missing(self, name: str) -> list[str]:
-        """Return the models of a pair that must be downloaded; raises InvalidInput for a pair that
-        is not offered."""
+        """Return the models of a pair to download; raises InvalidInput if it is not offered."""
         choice = self.choice(name)
         return download.missing(choice.target, choice.draft)
 

@@ -22,8 +22,7 @@ UNUSED = re.compile(
     r"/+(gradio_api/+)?(upload|process_recording|deep_link|proxy=.*|file=/*https?:.*|stream/.*|run-history/.*)/*$",
     re.IGNORECASE,
 )
-"""Gradio's routes for uploads and for requests to other servers. The page needs none: the browser
-reads files."""
+"""Gradio's routes for uploads and other servers, which the page does not need."""
 NO_FILES = (
     "no files are taken here, and no other server is asked: the page reads files in the browser"
 )

@@ -288,8 +288,7 @@ class Live:
         )
 
     def _view(self, summary: Summary, start: int = 0) -> View:
-        """Return a complete run from a step on; with its seconds if the page shows it already, or
-        with other steps."""
+        """Return a complete run from a step on, compared with what the page shows already."""
         shown, self._shown = self._shown, summary.trace
         self._seq += 1
         view = views.run_view(

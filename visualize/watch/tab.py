@@ -19,10 +19,10 @@ from visualize.gallery import runs as gallery
 from visualize.kit import plots
 from visualize.kit.events import PRIVATE, at_the_end, errors_on_page, field, sent
 from visualize.kit.inputs import RunInputs, learns
-from visualize.kit.markup import MOTTO
-from visualize.kit.plot_view import PlotView
-from visualize.kit.setting_input import NOTHING_YET
-from visualize.kit.settings_view import merged
+from visualize.kit.json_html import JsonHTML
+from visualize.kit.markup import MOTTO, markup
+from visualize.kit.plot_view import PLOTLY, PlotView
+from visualize.kit.settings_view import NOTHING_YET, merged
 from visualize.run import figures, permalink, saving
 from visualize.run import view as views
 from visualize.run.components import DetailsView, SaveView, TokenView
@@ -32,12 +32,11 @@ from visualize.run.tour import tour
 from visualize.run.view import View
 from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
-from visualize.watch import timing, visit, warm_start
+from visualize.watch import timing, visit
 from visualize.watch.job import RunJob
 from visualize.watch.session import Order, Session
 from visualize.watch.visit import VisitRun
 from visualize.what_if import view as what_if_view
-from visualize.what_if.components import WhatIfView
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
@@ -54,6 +53,16 @@ CHAT, FIXED = "chat", "fixed"
 with fixed amounts, where the automatic choice has proposed next to nothing."""
 ENDED = "() => { document.dispatchEvent(new CustomEvent('ouro:ended')); }"
 """Reports to the page's scripts that a run is over, whichever way."""
+
+
+class WhatIfView(JsonHTML):
+    """A run on another machine. Triggers `ask_what_if` with {machine, target, draft, batch,
+    numbers} when it is visible and shows another run or another choice.
+
+    Value: {seq, models, said, notes, rows, time, batch} or {seq, models, problem}, see
+    `visualize.what_if.view`."""
+
+    VIEW = markup("what_if/what_if_view", "ask_what_if")
 
 
 class WatchPanel:
@@ -84,17 +93,25 @@ class WatchPanel:
                 # may hold only some keys, and the steps from its `from` on.
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
                 self.saving = SaveView((*saving.TYPES, "link"), elem_id="save-view")
-                self.visit = visit.VisitView(elem_id="visit")
+                self.visit = visit.VisitView(looks=views.legend(), padding=False, elem_id="visit")
                 named = [{"id": chart.id, "label": chart.label} for chart in MORE_CHARTS]
                 named.append({"id": WHAT_IF, "label": "Another machine"})
-                self.details = DetailsView(named, has_charts(trace), elem_id="details")
+                self.details = DetailsView(
+                    {"has": has_charts(trace)}, charts=named, padding=False, elem_id="details"
+                )
                 with gr.Row(elem_classes="ouro-charts"):
                     values = _chart_values(0, shown["run"], drawn)
                     self.charts = {
                         chart.id: self._chart(chart, value)
                         for chart, value in zip(MORE_CHARTS, values, strict=True)
                     }
-                    self.what_if = WhatIfView(what_if_view.choices(), elem_id=f"chart-{WHAT_IF}")
+                    self.what_if = WhatIfView(
+                        choices=what_if_view.choices(),
+                        plotly=PLOTLY,
+                        looks=views.legend(),
+                        padding=False,
+                        elem_id=f"chart-{WHAT_IF}",
+                    )
         self._wire()
 
     @staticmethod
@@ -238,21 +255,11 @@ class WatchPanel:
         with errors_on_page():
             run = visit.read(field(event, "run", dict))
             return self.show(
-                session,
-                run.trace,
-                run.baseline,
-                speedup=run.speedup,
-                badge=views.LIVE,
-                key=run.key,
+                session, run.trace, run.baseline, speedup=run.speedup, badge=views.LIVE, key=run.key
             )
 
     def _generate(
-        self,
-        request: gr.Request,
-        event: gr.EventData,
-        session: Session,
-        pair: str,
-        gathered: Any,
+        self, request: gr.Request, event: gr.EventData, session: Session, pair: str, gathered: Any
     ) -> Iterator[Any]:
         """Run the task of the inputs; or repeat the last run, if the view asked for that."""
         try:
@@ -286,8 +293,7 @@ class WatchPanel:
 
     @staticmethod
     def _rest(drawn: dict[str, Any] | None, session: Session) -> list[Any]:
-        """Return the ids of the run's charts, and the charts that are drawn at its end; nothing if
-        another run has begun."""
+        """Return the run's charts that are drawn at its end; nothing in another run."""
         if session.begun is not None:
             return [gr.skip() for _ in range(1 + len(MORE_CHARTS))]
         charts = [(drawn or {}).get(chart.id, gr.skip()) for chart in MORE_CHARTS]
@@ -330,7 +336,7 @@ class WatchPanel:
 
     def _save_memory(self, session: Session, pair: str, gathered: Any) -> dict[str, Any]:
         try:
-            shown = warm_start.saved(session, *self._task_and_models(gathered, pair))
+            shown = session.memory_file(*self._task_and_models(gathered, pair))
         except OuroborosError as error:
             shown = {"said": str(error)}
         return {"seq": time.time_ns(), **shown}
@@ -343,7 +349,7 @@ class WatchPanel:
         try:
             name, text = field(event, "name", str)[:100], field(event, "text", str)
             inputs = self._task_and_models(gathered, pair)
-            message = f"{name}: {warm_start.loaded(session, *inputs, text)}"
+            message = f"{name}: {session.open_memory(*inputs, text)}"
             warm = merged(methods.get(inputs[0].method), {}, {"warm": True})
         except OuroborosError as error:
             message = str(error)

@@ -12,8 +12,8 @@ from ouroboros_core.trace.summary import Summary
 from visualize.kit.events import unchanged
 from visualize.run import view as views
 from visualize.run.view import View
-from visualize.server.errors import describe
 from visualize.server.jobs import Update, Waiting
+from visualize.server.log import describe
 from visualize.watch.job import Finished, RunUpdate, Written
 from visualize.watch.session import Order, Session
 
@@ -77,6 +77,5 @@ def _chart_views(update: RunUpdate) -> dict[str, Any]:
 
 
 def _changing(view: View, drawn: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the outputs that change while a run is under way, in the order of
-    `WatchPanel._wire`."""
+    """Return the outputs that change during a run, as `WatchPanel._wire` has them."""
     return view, drawn or unchanged()

@@ -16,10 +16,7 @@ from transformers import (
     PreTrainedTokenizerBase,
     StoppingCriteriaList,
 )
-from transformers.generation import (
-    CandidateGenerator,
-    GenerateDecoderOnlyOutput,
-)
+from transformers.generation import CandidateGenerator, GenerateDecoderOnlyOutput
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ouroboros_core import cli
-from ouroboros_core.cli import options, skipping, train
+from ouroboros_core.cli import options, train
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.models.heads.recipes import RECIPES
 
@@ -91,7 +91,7 @@ def test_texts_and_a_search_have_the_defaults_and_bounds_of_version_2() -> None:
             {"tokens": (500_000, 1), "answer_tokens": (136, 2), "batch": (96, 4), "seed": (0, 0)},
         ),
         (
-            skipping.SkipSettings,
+            train.SkipSettings,
             ("skip",),
             {"seconds": (600, 1), "max_new_tokens": (32, 2), "seed": (0, 0)},
         ),

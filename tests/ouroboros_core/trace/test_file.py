@@ -30,7 +30,7 @@ from tests import tiny
 from tests.traces import make_trace, typed_trace
 from visualize.run import diagnosis, export, figures
 from visualize.run import view as views
-from visualize.run.first_figures import acceptance_length, tokens_against_time
+from visualize.run.figures import acceptance_length, tokens_against_time
 
 HOSTILE = "<img src=x onerror=alert(1)>${alert(1)}{{7*7}}</script><script>`=1+1`\u2028\u202e\x00'\"&amp;\r\n"
 RULES = {
@@ -82,8 +82,6 @@ def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
         diagnosis.sections(summary),
         metrics.acceptance_by_position(trace),
         metrics.draft_passes_per_draft_token(trace),
-        metrics.proposed_by_source(trace),
-        metrics.accepted_by_source(trace),
         metrics.accepted_by_learned(trace),
     ]
     if baseline is not None:

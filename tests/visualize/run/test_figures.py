@@ -18,7 +18,7 @@ from tests import ROOT
 from tests.traces import DRAFT, plain_trace, typed_trace
 from visualize.kit.plots import PLAIN
 from visualize.run import figures
-from visualize.run.first_figures import tokens_against_time
+from visualize.run.figures import tokens_against_time
 
 DECLARE = """
 import json

@@ -68,9 +68,10 @@ def test_cards_survive_a_reload_and_two_runs_of_one_prompt_can_be_compared(
     file = tmp_path / "visit.html"
     props = {"value": None, "looks": legend()}
     file.write_text(
-        f"<!doctype html><meta charset=utf-8><div id=view>{visit.VISIT_VIEW.template}</div><script>"
+        f"<!doctype html><meta charset=utf-8><div id=view>{visit.VisitView.VIEW.template}</div>"
+        "<script>"
         f"const sent = [], props = {json.dumps(props)}; let act;"
-        f"const ready = {carried(visit.VISIT_VIEW.module)}.then(({{ mount }}) => mount("
+        f"const ready = {carried(visit.VisitView.VIEW.module)}.then(({{ mount }}) => mount("
         "document.getElementById('view'), props, (_, changed) => { act = changed; },"
         "(name, detail) => sent.push([name, detail])));"
         "const show = (card) => { props.value = JSON.stringify(card); act(); };</script>",
