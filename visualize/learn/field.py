@@ -6,7 +6,7 @@ from typing import Any
 
 from ouroboros_core.trace.trace import Step, Trace
 from visualize.gallery import runs as gallery
-from visualize.learn.facts import likeliest_rate, size_in_words
+from visualize.learn.facts import head_facts, likeliest_rate, size_in_words, weight_facts
 from visualize.learn.pictures import (
     batch_figure,
     depths,
@@ -96,16 +96,20 @@ def sources() -> Chapter:
         facts |= {f"{key}_cost": cost, f"{key}_length": numbers["length"]}
         facts |= {f"{key}_speedup": numbers["speedup"], f"{key}_rate": numbers["rate"]}
         run = gallery.trace(name)
-        passes = sum(step.draft_passes for step in run.steps) / len(run.steps)
+        drafting = sum(step.draft_passes for step in run.steps)
+        if key in DRAFTS:
+            rows_read = sum(step.draft_rows for step in run.steps)
+            facts |= {f"{key}_c": numbers["c"], f"{key}_rows": rows_read / drafting}
+        passes = drafting / len(run.steps)
         price = f"{cost:.2f} for {passes:.1f} passes" if passes else f"{cost:.2f}"
         mark = LARGER if run.target != trace.target else ""
         rows.append([label + mark, price, f"{numbers['length']:.2f}", good, needs, key])
     facts |= {f"{key}_likeliest": likeliest_rate(gallery.trace(SOURCES[key][0])) for key in DRAFTS}
+    weights = weight_facts(trace)
+    facts |= {"output": weights["draft_output"], "head_size": head_facts(trace)["size"]}
+    facts |= {"draft_size": weights["draft_body"] + weights["draft_output"]}
     larger = next(target for target in map(_target, SOURCES) if target != trace.target)
-    stops: list[Stop] = [
-        {"at": final(trace), "figure": "sources"},
-        {"at": final(trace), "figure": "sources"},
-    ]
+    stops: list[Stop] = [{"at": final(trace), "figure": "sources"} for _ in range(3)]
     note = f"{LARGER} With a larger target, of {size_in_words(larger)} parameters."
     figures = {"sources": sources_figure(HEAD, rows, note)}
     return make_chapter("sources", shown, stops, facts) | {"figures": figures}
@@ -117,7 +121,7 @@ def _target(source: str) -> str:
 
 def family() -> Chapter:
     """The family today: one recorded step of each relative, and its shape as a small picture."""
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = {"heads_reads": head_facts(gallery.trace(SOURCES["draft"][0]))["reads"]}
     figures: dict[str, Any] = {}
     stops: list[Stop] = []
     for key, name in FAMILY.items():

@@ -110,6 +110,9 @@ export class LearnView {
     this.part("back").addEventListener("click", () => this.back());
     this.part("next").addEventListener("click", () => this.next());
     document.addEventListener("keydown", (event) => this.key(event));
+    this.part("residual").addEventListener("ouro:run", (/** @type {CustomEvent<Focus>} */ event) =>
+      this.point({ ...this.chapter.stops[this.stopNumber], ...event.detail }),
+    );
     const measure = () => this.measure();
     new ResizeObserver(measure).observe(this.part("text"));
     this.part("body").addEventListener("scroll", measure, { passive: true });
@@ -126,6 +129,7 @@ export class LearnView {
     if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
     if (!this.root.getClientRects().length) return;
     if (at !== document.body && !at.closest(".ouro-learn-text")) return;
+    if (at.matches("input")) return; // a slider uses them
     if (event.key === "ArrowRight" && this.usable("next")) this.next();
     else if (event.key === "ArrowLeft" && this.usable("back")) this.back();
     else return;
