@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,7 @@ torch.set_num_threads(max(1, CORES // WORKERS))
 SERVING = ("tests.browser", "tests.visitor")
 
 
-FIXTURES = {"url", "browser", "page"}
+FIXTURES = {"url", "browser", "page", "new_page"}
 
 
 @cache
@@ -104,6 +105,15 @@ def browser() -> Iterator[Any]:
 
     with chromium() as started:
         yield started
+
+
+@pytest.fixture
+def new_page(browser: Any) -> Iterator[Any]:
+    """Opens pages in whose scripts nothing may fail, as `tests.visitor.faultless` does."""
+    from tests.visitor import faultless
+
+    with ExitStack() as pages:
+        yield lambda *given, **more: pages.enter_context(faultless(browser, *given, **more))
 
 
 @pytest.fixture

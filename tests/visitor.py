@@ -34,22 +34,33 @@ def watch(page: Any) -> tuple[list[str], list[str]]:
     return faults, asked
 
 
+@contextmanager
+def faultless(
+    browser: Any, size: tuple[int, int] = (1440, 1000), ignored: str = "\0", **options: Any
+) -> Iterator[Any]:
+    """Open a page in a context of its own; a fault of its scripts is an error, unless it has the
+    `ignored` words."""
+    viewport = {"width": size[0], "height": size[1]}
+    context = browser.new_context(viewport=viewport, **options)
+    page = context.new_page()
+    faults, _ = watch(page)
+    yield page
+    assert [fault for fault in faults if ignored not in fault] == []
+    context.close()
+
+
 def visit(browser: Any, url: str) -> Iterator[Any]:
     """A fresh visitor; whatever the page asks of the network goes to this machine, and nothing
     fails in its scripts."""
     still: Any = {"reduced_motion": "reduce"}  # the recorded run rests at its best step
-    context = browser.new_context(viewport={"width": 1440, "height": 1000}, **still)
-    visitor = context.new_page()
-    faults, asked = watch(visitor)
-    visitor.goto(url)
-    visitor.wait_for_selector("#token-view .ouro-token")
-    visitor.wait_for_selector("#generate")
-    yield visitor
-    assert not faults, faults
-    assert [
-        u for u in asked if not u.startswith((url, "data:", "blob:", url.replace("http", "ws")))
-    ] == []
-    context.close()
+    with faultless(browser, **still) as visitor:
+        _, asked = watch(visitor)
+        visitor.goto(url)
+        visitor.wait_for_selector("#token-view .ouro-token")
+        visitor.wait_for_selector("#generate")
+        yield visitor
+        here = (url, "data:", "blob:", url.replace("http", "ws"))
+        assert [address for address in asked if not address.startswith(here)] == []
 
 
 def tokens(page: Any) -> list[dict[str, str]]:
@@ -64,6 +75,19 @@ def client(url: str) -> Any:
     from gradio_client import Client
 
     return Client(url, verbose=False)
+
+
+def answer(url: str, prompt: str, method: str = methods.DEFAULT, **more: Any) -> Any:
+    """Return the last value of a run by the endpoint, which is not compared unless asked for."""
+    asked = {"compare": False, **more}
+    return client(url).predict(prompt, method, **asked, api_name="/generate")
+
+
+def saved(page: Any) -> bytes:
+    """Return the file of the run that is shown, as it was downloaded."""
+    with page.expect_download() as download:
+        page.locator('#save-view [data-kind="json"]').click()
+    return Path(download.value.path()).read_bytes()
 
 
 def point_at(page: Any, node: Any) -> None:
@@ -308,12 +332,11 @@ def press_bar(page: Any, step: int) -> None:
     page.mouse.up()
 
 
-@contextmanager
-def view_alone(browser: Any, file: Path, view: Markup, props: dict[str, Any]) -> Iterator[Any]:
-    """Write a view into a file, and open it without a server.
+def write_view(file: Path, view: Markup, props: dict[str, Any]) -> str:
+    """Write a view into a file that needs no server, and return its address.
 
-    In the page, `show(value)` gives the view another value, and `sent` has its events, [name,
-    detail] each. A fault of a script is an error.
+    In the page, `show(value)` gives the view another value, `sent` has its events, [name, detail]
+    each, and `ready` is fulfilled once the view is there.
     """
     file.write_text(
         f"<!doctype html><meta charset=utf-8><style>{style()}</style><div id=view>{view.template}"
@@ -324,10 +347,13 @@ def view_alone(browser: Any, file: Path, view: Markup, props: dict[str, Any]) ->
         "const show = (value) => { props.value = JSON.stringify(value); act(); };</script>",
         encoding="utf-8",
     )
-    page = browser.new_page(viewport={"width": 1440, "height": 1000})
-    faults, _ = watch(page)
-    page.goto(file.as_uri())
-    page.evaluate("() => ready")
-    yield page
-    assert not faults, faults
-    page.close()
+    return file.as_uri()
+
+
+@contextmanager
+def view_alone(browser: Any, file: Path, view: Markup, props: dict[str, Any]) -> Iterator[Any]:
+    """Open a view that was written with `write_view`; a fault of a script is an error."""
+    with faultless(browser) as page:
+        page.goto(write_view(file, view, props))
+        page.evaluate("() => ready")
+        yield page

@@ -20,7 +20,7 @@ from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Judged, Prompt, Seconds, Step, Trace
 from ouroboros_core.tree import Provenance, chain
 from tests.traces import make_trace
-from tests.visitor import point_at, watch
+from tests.visitor import faultless, point_at, write_view
 from visualize.deploy.static_site import replay_html
 from visualize.draft_game.tab import DraftGameView
 from visualize.kit.markup import Markup, template
@@ -95,11 +95,8 @@ def written(steps: list[Written], prompt: str = "", *, chat: bool = False) -> Tr
 @pytest.fixture
 def reader(browser: Any) -> Iterator[Any]:
     """A visitor in whose page no script fails."""
-    page = browser.new_page(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
-    faults, _ = watch(page)
-    yield page
-    assert not faults, faults
-    page.close()
+    with faultless(browser, (1440, 900), reduced_motion="reduce") as page:
+        yield page
 
 
 def opened(page: Any, trace: Trace, folder: Path) -> Any:
@@ -309,18 +306,10 @@ def test_a_text_that_goes_on_with_its_beginning_is_one_text(reader: Any, tmp_pat
 
 
 def mounted(page: Any, markup: Markup, value: dict[str, Any], folder: Path) -> None:
-    """A view by itself in a page; what it triggers is in `window.sent`."""
+    """A view by itself in a page; what it triggers is in `sent`."""
     props = {"value": json.dumps(value), "looks": views.legend(), "clocks": []}
-    file = folder / "view.html"
-    file.write_text(
-        f"<!doctype html><meta charset=utf-8><style>{style()}</style><div id=view>{markup.template}"
-        f"</div><script>const sent = []; const module = {carried(markup.module)};"
-        f"module.then((view) => view.mount(document.getElementById('view'), {json.dumps(props)},"
-        " () => {}, (name, detail) => sent.push({name, ...detail}), {}));</script>",
-        encoding="utf-8",
-    )
-    page.goto(file.as_uri())
-    page.evaluate("module.then(() => 0)")
+    page.goto(write_view(folder / "view.html", markup, props))
+    page.evaluate("() => ready")
 
 
 @turned
@@ -481,7 +470,7 @@ def test_a_page_that_is_translated_keeps_its_texts_and_tells_the_server_of_them(
         reader.get_by_label("Moment of the run").focus()
         reader.keyboard.press("End")
         reader.locator(f".ouro-token[data-index='{index}']").click()
-        told = reader.evaluate("sent.filter(({name}) => name === 'select').at(-1)")
+        told = reader.evaluate("sent.filter(([name]) => name === 'select').at(-1)[1]")
         assert (told["index"], told["text"]) == (index, trace.texts[index])
         if not everything:
             quotes = reader.locator(".ouro-card bdi").all_text_contents()

@@ -13,13 +13,12 @@ from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Trace
-from tests.visitor import has, watch
+from tests.visitor import faultless, has
 from visualize.deploy.static_site import replay_html
 from visualize.gallery import runs as gallery
 from visualize.run import view as views
 
 RUN = "fibonacci-speculative"
-MARKED = "#run .ouro-token[data-parts]"
 
 
 def parted() -> tuple[Trace, Trace, Divergence]:
@@ -75,20 +74,17 @@ def test_a_saved_replay_marks_the_tie_in_its_text_and_the_card_says_why(
     run, plain, tie = parted()
     file = tmp_path / "replay.html"
     file.write_text(replay_html(run, plain, tie), encoding="utf-8")
-    page = browser.new_page(reduced_motion="reduce")
-    faults, _ = watch(page)
-    page.goto(file.as_uri())
-    marked = page.locator(MARKED)
-    has(marked, 1)
-    assert marked.evaluate_all("nodes => nodes.map(n => n.dataset)")[0]["index"] == "12"
-    glyph = "n => getComputedStyle(n, '::before').content"
-    assert marked.evaluate(glyph) == '"≈"'
-    assert marked.inner_text().strip() == run.texts[12].strip(), "the text itself is as it was"
-    marked.click()
-    card = page.locator("#run .ouro-card")
-    assert tie.sentence(run.pieces | plain.pieces) in card.inner_text()
-    page.keyboard.press("Escape")
-    page.locator("#run .ouro-token[data-index='13']").click()
-    assert "plain decoding" not in card.inner_text(), "of that token alone"
-    assert not faults
-    page.close()
+    with faultless(browser, reduced_motion="reduce") as page:
+        page.goto(file.as_uri())
+        marked = page.locator("#run .ouro-token[data-parts]")
+        has(marked, 1)
+        assert marked.evaluate_all("nodes => nodes.map(n => n.dataset)")[0]["index"] == "12"
+        glyph = "n => getComputedStyle(n, '::before').content"
+        assert marked.evaluate(glyph) == '"≈"'
+        assert marked.inner_text().strip() == run.texts[12].strip(), "the text itself is as it was"
+        marked.click()
+        card = page.locator("#run .ouro-card")
+        assert tie.sentence(run.pieces | plain.pieces) in card.inner_text()
+        page.keyboard.press("Escape")
+        page.locator("#run .ouro-token[data-index='13']").click()
+        assert "plain decoding" not in card.inner_text(), "of that token alone"

@@ -17,7 +17,15 @@ import pytest
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.trace import Trace
 from tests.journeys.test_first_paint import SHIFTS
-from tests.visitor import fade, open_file, open_settings, open_tab, point_at, settle, watch
+from tests.visitor import (
+    fade,
+    faultless,
+    open_file,
+    open_settings,
+    open_tab,
+    point_at,
+    settle,
+)
 from visualize.deploy import static_site
 from visualize.gallery import runs as gallery
 from visualize.learn import lessons as learn
@@ -56,15 +64,9 @@ def replay(broken: Trace, tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def reader(browser: Any) -> Iterator[Any]:
     """A visitor in whose page no script fails."""
-    context = browser.new_context(
-        viewport=dict(zip(("width", "height"), DESK, strict=True)), reduced_motion="reduce"
-    )
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    visitor = context.new_page()
-    faults, _ = watch(visitor)
-    yield visitor
-    assert not faults, faults
-    context.close()
+    with faultless(browser, DESK, reduced_motion="reduce") as visitor:
+        visitor.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        yield visitor
 
 
 def resize(page: Any, size: tuple[int, int]) -> None:

@@ -159,6 +159,7 @@ def test_only_the_first_process_says_what_it_loads(
         ),
         ("generate --prompt x --speed 9", "unrecognized arguments: --speed 9 (python -m ourob"),
         ("", "the following arguments are required: COMMAND"),
+        ("serve --max-queue 0", "max_queue must be a whole number of at least 1, got 0"),
     ],
 )
 def test_a_wrong_command_line_is_answered_in_a_line(

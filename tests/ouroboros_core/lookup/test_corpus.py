@@ -42,9 +42,7 @@ def length(corpus: Corpus, text: Sequence[int], longest: int = DEPTH) -> int:
 
 
 def some_documents(rng: random.Random) -> list[list[int]]:
-    letters = rng.choice((1, 2, 4))
-    sizes = [rng.randrange(1, 30) for _ in range(rng.randrange(1, 6))]
-    return [[rng.randrange(letters) for _ in range(size)] for size in sizes]
+    return [text for text in some_texts(rng, rng.choice((1, 2, 4)), 30, 7) if text] or [[1]]
 
 
 def test_lookups_and_continuations_are_those_of_a_scan() -> None:

@@ -129,8 +129,9 @@ def filled() -> Memories:
 def test_a_file_says_by_itself_what_it_holds(tmp_path: Path) -> None:
     for memory in (filled(), *filled().parts.values()):
         memory.save(tmp_path / "memory.json")
-        again = load_memory(tmp_path / "memory.json", "print")
-        assert type(again) is type(memory) and again.to_json() == memory.to_json()
+        for load in (load_memory, type(memory).load):
+            again = load(tmp_path / "memory.json", "print")
+            assert type(again) is type(memory) and again.to_json() == memory.to_json()
         with pytest.raises(InvalidInput, match=r"tokenizer .fingerprint print, expected other.: "):
             load_memory(tmp_path / "memory.json", "other")
 
@@ -146,13 +147,8 @@ class Nothing(Memory):
 
 
 def test_a_new_kind_of_memory_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {kind.__name__ for kind in kinds().values()} == {
-        "Answers",
-        "Memories",
-        "PhrasePool",
-        "SessionText",
-        "Successors",
-    }
+    names = {kind.__name__ for kind in kinds().values()}
+    assert names == {"Answers", "Memories", "PhrasePool", "SessionText", "Successors"}
     (tmp_path / "nothing.py").write_text(ONE_FILE, encoding="utf-8")
     monkeypatch.setattr(lookup, "__path__", [*lookup.__path__, str(tmp_path)])
     kinds.cache_clear()
@@ -193,3 +189,9 @@ def changed(memory: Memory, **values: Any) -> str:
 def test_a_file_that_is_no_memory_is_refused(text: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         read_memory(text)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", changed(PhrasePool(3, 2), version=2), "null"])
+def test_a_file_of_another_kind_is_refused_with_the_kind_that_is_read(text: str) -> None:
+    with pytest.raises(InvalidInput, match="not a phrase pool"):
+        PhrasePool.from_json(text)

@@ -96,9 +96,8 @@ def test_the_fill_phase_takes_n_minus_2_passes_and_has_the_reference_sizes() -> 
 def test_filling_drops_the_column_that_the_text_has_reached() -> None:
     window = LookaheadWindow(2, 4, [7], random.Random(0))
     window.levels = [[11, 12, 13]]  # columns 1, 2, 3 behind the root
-    window.advance(
-        0, [21, 22, 23]
-    )  # what follows columns 1, 2, 3: level 1 of columns 0, 1, 2 after the move
+    # What follows columns 1, 2, 3 is level 1 of columns 0, 1, 2 after the move.
+    window.advance(0, [21, 22, 23])
     assert window.levels == [[12, 13], [21, 22, 23]]
     window.advance(0, [31, 32, 33])
     assert window.levels == [[13], [22, 23], [32, 33]]
@@ -119,21 +118,10 @@ def test_the_window_begins_with_tokens_of_the_prompt_and_is_reproducible() -> No
 
 def test_lookahead_takes_phrases_from_prompt_and_text_where_it_is_extended() -> None:
     def learned(**settings: Any) -> set[Learned | None]:
-        steps = run(
-            tiny.pair("llama", "sdpa"),
-            "lookahead",
-            [*prompt()] * 2,
-            60,
-            ngram_size=3,
-            window_size=2,
-            **settings,
-        )
-        return {
-            origin.learned
-            for step in steps
-            for origin in step.tree.provenance
-            if origin.source is Source.PHRASE
-        }
+        sizes: dict[str, Any] = {"ngram_size": 3, "window_size": 2, **settings}
+        steps = run(tiny.pair("llama", "sdpa"), "lookahead", [*prompt()] * 2, 60, **sizes)
+        origins = [origin for step in steps for origin in step.tree.provenance]
+        return {origin.learned for origin in origins if origin.source is Source.PHRASE}
 
     assert learned() == {Learned.LOOKAHEAD}
     assert {Learned.PROMPT, Learned.TEXT} <= learned(extended=True)

@@ -203,19 +203,6 @@ def test_several_drawn_children_are_judged_as_by_rejection_sampling() -> None:
     assert len(set(results)) > 2
 
 
-def test_greedy_the_rule_makes_no_difference() -> None:
-    """The oracle is `match`, which is plain decoding."""
-    texts = []
-    for rule in ("match", "block"):
-        sampler = Sampler(Sampling(acceptance=rule), 6)
-        kind = methods.get("speculative")
-        resources = Resources(sampler, SeededModel(1, noise=0.4))
-        method = kind(kind.Hyperparameters.parse({"gamma": 3}), resources)
-        steps = decode(SeededModel(1), method, [0], max_new_tokens=200, sampler=sampler)
-        texts.append([token for step in steps for token in step.tokens])
-    assert texts[0] == texts[1]
-
-
 def test_through_the_loop_a_block_has_more_accepted_tokens_and_the_targets_probabilities() -> None:
     """Pairs of tokens, where they lie, against the target's own probabilities; the mean length
     against rejection sampling's."""

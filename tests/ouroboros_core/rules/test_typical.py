@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ouroboros_core import methods
 from ouroboros_core.rules.typical import DELTA, EPSILON, Typical, typical_threshold
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
@@ -93,11 +92,3 @@ def test_a_run_is_marked_on_the_page_and_draft_only_alike() -> None:
     assert "not lossless" not in run_view(Summary(exact), run="r", seq=1, badge_text="")["status"]
     reasons = [reason for step in view["steps"] for reason in str(step).split(". ")]
     assert any("typical acceptance, which is not lossless" in reason for reason in reasons)
-
-
-def test_help_and_method_list_say_so() -> None:
-    from visualize.learn.method_map import field_map
-
-    assert "typical, which is not lossless" in Sampling.settings()["acceptance"].help
-    assert "typical, which is not lossless" in field_map()
-    assert methods.get("medusa").published, "which holds whatever the rule"

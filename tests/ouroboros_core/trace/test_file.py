@@ -27,6 +27,7 @@ from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Trace
 from tests import tiny
+from tests.commands import words
 from tests.traces import make_trace, typed_trace
 from visualize.run import diagnosis, export, figures
 from visualize.run import view as views
@@ -103,19 +104,8 @@ NUMBERS = (
     *(-1, 0, 1, 2, 3, 7, 2**31, 10**30, -(2**63), 0.5, 1.5, -0.25, 1e-320, 1e308),
     *map(float, ("nan", "inf", "-inf")),
 )
-WORDS: tuple[str, ...] = (
-    "",
-    "3",
-    HOSTILE,
-    "x" * 1_500,
-    "7",
-    "draft",
-    "target",
-    "window",
-    "context",
-    "history",
-)
-WORDS = (*WORDS, "rejection", "trial")
+WORDS: tuple[str, ...] = ("", "3", HOSTILE, "x" * 1_500)
+WORDS = (*WORDS, *words("7 draft target window context history rejection trial"))
 STRANGE: tuple[Any, ...] = (None, True, *NUMBERS, *WORDS, [], [0, 1], [[0]], {}, {"a": 1})
 
 
@@ -272,6 +262,12 @@ def test_the_recorded_runs_of_the_page_are_read() -> None:
         compute(trace, None, drawn=False)
 
 
+def test_values_keep_their_types_and_a_source_is_written_as_its_name() -> None:
+    again = read_trace(typed_trace().to_json())
+    assert [type(v) for v in again.hyperparameters.values()] == [int, bool]
+    assert json.loads(again.to_json())["steps"][0]["tree"]["provenance"][1]["source"] == "draft"
+
+
 def test_an_empty_run_is_a_trace() -> None:
     """As one that was stopped before its first step."""
     empty = make_trace([])
@@ -341,7 +337,9 @@ ONE_NODE = [{"node": 1, "tokens": [], "target": []}]
         ("ending", "never", "PLACE: Input should be 'budget', 'stop token' or 'cancelled', got"),
         ("steps.1.index", 0, "PLACE must be its position, 1, got 0"),
         ("steps.0.path", [2], "PLACE is no walk from the root: 2 is no child of node 0"),
+        ("steps.0.path", [99], "PLACE is no walk"),
         ("steps.0.target_token", -3, "PLACE must be between 0"),
+        ("steps.0.target_token", None, "each emitted token: 6 tokens have 7"),
         ("steps.2.path", [], "steps.2 emits no token: a path or a target token is needed"),
         ("steps.0.width", 2, "PLACE must be between 3 and"),
         ("steps.0.draft_passes", -1, "PLACE must be between 0"),
@@ -353,6 +351,7 @@ ONE_NODE = [{"node": 1, "tokens": [], "target": []}]
         ("steps.2.seconds", {"prefill": 1.0}, "PLACE must be at least 1e-09 together, prefill ap"),
         ("steps.0.tree.tokens.1", -1, "PLACE must be between 0"),
         ("steps.0.tree.parents", [-1, 2, 0], "steps.0.tree: .* other parent stands before its ch"),
+        ("steps.0.tree.parents", [-1, 5, 0], "steps.0.tree"),
         ("steps.0.tree.silent", [3], "PLACE.0 must be between 0 and 2, got 3"),
         ("steps.0.tree.provenance.0.source", "draft", "PLACE must be context, got draft"),
         ("steps.0.tree.provenance.1.source", "window", "PLACE must be one of copy, .* got window"),
@@ -443,6 +442,8 @@ def test_the_trials_agree_with_the_path() -> None:
         ("[1, 2]", "the file must hold a JSON object, got a list"),
         ('{"method": "<b>[x](javascript:1)"}', "hyperparameters: Field required"),
         ('{"version": 1, "steps": []}', "method: Field required"),
+        ("", "the file must be JSON"),
+        ("null", "the file must hold a JSON object"),
     ],
 )
 def test_what_is_no_json_object_of_a_trace_is_refused(text: str | bytes, message: str) -> None:
@@ -461,8 +462,9 @@ def test_a_message_holds_no_markup_of_the_file() -> None:
         said = str(caught.value)
         assert not {*"<>$`{}&[]\x00\n\u202e"} & {*said} and len(said) < 400
     version = r"schema version '·img src=x.*; this program reads version 1: open it with"
-    with pytest.raises(InvalidInput, match=version):
-        read_trace(changed("version", value=HOSTILE))
+    for value, message in ((HOSTILE, version), (99, "version 99; this program reads version 1")):
+        with pytest.raises(InvalidInput, match=message):
+            read_trace(changed("version", value=value))
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_parsed() -> None:

@@ -19,22 +19,17 @@ from visualize.run import view as views
 
 
 def test_kinds_and_numbers_of_a_trace_typed_by_hand() -> None:
+    """Those of a whole run are in test_summary.py."""
     trace = typed_trace()
     assert trace.tokens == (10, 12, 20, 21, 22, 30, 31)
     assert [step.kind for step in trace.steps] == ["correction", "bonus", None]
     assert [step.tested for step in trace.steps] == [2, 2, 2]
-    assert metrics.mean_acceptance_length(trace) == 7 / 3
-    assert metrics.draft_acceptance_rate(trace.steps) == 5 / 6
-    proposed = sum(len(step.tree.tokens) - 1 for step in trace.steps)
-    assert metrics.proposal_acceptance_rate(trace.steps) == 5 / proposed
     assert metrics.draft_passes_per_draft_token(trace) == 5 / 5
     sources = " ".join(source.value for source in metrics.token_sources(trace))
     assert sources == "draft target draft suffix target draft draft"
     assert metrics.accepted_by_learned(trace) == {Learned.HISTORY: 1}
     assert metrics.acceptance_by_position(trace) == [(3, 3), (3, 2)]
     assert metrics.decode_seconds(trace) == pytest.approx(0.8)
-    assert metrics.total_seconds(trace) == pytest.approx(1.3)
-    assert metrics.tokens_per_second(trace) == pytest.approx(7 / 1.3)
     assert metrics.seconds_to_token(trace) == pytest.approx([0.9, 0.9, 1.1, 1.1, 1.1, 1.3, 1.3])
 
 

@@ -27,7 +27,6 @@ from tests.visitor import (
     set_count,
     set_number,
     tokens,
-    watch,
 )
 from visualize.gallery import runs as gallery
 from visualize.run import permalink, saving
@@ -37,44 +36,33 @@ pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 
 OPEN = "document.querySelector('{} > .tab-wrapper [role=tab][aria-selected=true]')?.dataset.tabId"
 """The tab that is open; on a narrow screen it is among those that are seen."""
+PROMPT = "Tell me everything about bread, and begin with the flour."
 PAGES = {"results": "Results", "drafts": "Drafts and models", "runs": "Recorded runs"}
 """Pages of the Lab."""
 
 
-def opened(browser: Any, address: str, width: int = 1440) -> tuple[Any, list[str]]:
-    visitor = browser.new_page(viewport={"width": width, "height": 844})
-    faults, _ = watch(visitor)
-    visitor.goto(address)
-    visitor.wait_for_selector("#token-view .ouro-run", state="attached")
-    return visitor, faults
+@pytest.fixture
+def opened(new_page: Any, url: str) -> Any:
+    """Open the page at an address, a path behind the server's."""
+
+    def open_at(path: str, width: int = 1440, ignored: str = "\0") -> Any:
+        visitor = new_page((width, 844), ignored)
+        visitor.goto(url + path)
+        visitor.wait_for_selector("#token-view .ouro-run", state="attached")
+        return visitor
+
+    return open_at
 
 
 def test_a_parameter_that_is_wrong_costs_only_itself() -> None:
-    query = {
-        "prompt": "Hi",
-        "method": "speculative",
-        "gamma": "99",
-        "temperature": "0.5",
-        "seed": "x",
-        "tokens": "4",
-        "chat": "2",
-    }
-    found = permalink.read(query)
+    query = "prompt=Hi&method=speculative&gamma=99&temperature=0.5&seed=x&tokens=4&chat=2"
+    found = permalink.read(dict(parse_qsl(query)))
     assert found is not None
     inputs, wrong = found
-    assert (inputs.prompt, inputs.method, inputs.settings, inputs.sampling) == (
-        "Hi",
-        "speculative",
-        {},
-        {"temperature": 0.5},
-    )
-    assert (inputs.chat, inputs.max_new_tokens) == (True, 128)
-    for part in (
-        "gamma must be auto, or between 1 and 32, got 99",
-        "seed must be",
-        "tokens must be",
-        "chat must be one of 1, 0",
-    ):
+    expected = permalink.Inputs("Hi", "speculative", sampling={"temperature": 0.5})
+    assert inputs == expected and (inputs.chat, inputs.max_new_tokens) == (True, 128)
+    parts = ("gamma must be auto, or between 1 and 32, got 99", "seed must be", "tokens must be")
+    for part in (*parts, "chat must be one of 1, 0"):
         assert sum(part in line for line in wrong) == 1, wrong
     assert len(wrong) == 4
     assert permalink.read({"prompt": "Hi", "method": "none", "seed": "3"}) == (
@@ -102,13 +90,13 @@ def test_what_names_a_setting_that_is_gone_is_read_without_it() -> None:
 
 
 def test_a_link_names_the_model_and_a_recorded_run_has_an_address_of_its_own(
-    browser: Any, url: str
+    opened: Any, url: str
 ) -> None:
     task = RunRequest("Hi", "union", {}, True, 16, {}).task()
     query = saving.link(task, "a/model")["link"]
     inputs, wrong = permalink.read(dict(parse_qsl(query[1:]))) or (None, [])
     assert inputs is not None and inputs.model == "a/model" and not wrong
-    visitor, faults = opened(browser, f"{url}/#run=fibonacci-eagle2&step=5")
+    visitor = opened("/#run=fibonacci-eagle2&step=5")
     run = gallery.trace("fibonacci-eagle2")
     visitor.locator("#token-view .ouro-asked", has_text=run.prompt.text).wait_for()
     visitor.locator("#token-view .ouro-tree-note", has_text="Step 5:").wait_for()
@@ -119,14 +107,10 @@ def test_a_link_names_the_model_and_a_recorded_run_has_an_address_of_its_own(
     assert address.input_value() == f"{url}/#run=fibonacci-eagle2&step=5"
     visitor.evaluate("location.hash = '#run=nothing'")
     visitor.locator(".ouro-fault", has_text="there is no recorded run nothing").wait_for()
-    visitor.close()
-    assert faults == []
 
 
-def test_a_link_offers_the_run_it_names_and_one_click_makes_it(browser: Any, url: str) -> None:
-    visitor, faults = opened(
-        browser, f"{url}/?prompt=Count+to+five.&method=speculative&gamma=99&tokens=8&chat=0"
-    )
+def test_a_link_offers_the_run_it_names_and_one_click_makes_it(opened: Any) -> None:
+    visitor = opened("/?prompt=Count+to+five.&method=speculative&gamma=99&tokens=8&chat=0")
     visitor.get_by_role("button", name="Run this").wait_for()
     said = visitor.locator(".ouro-link").inner_text()
     assert "The prompt and the settings are those of the link. Nothing was run yet." in said
@@ -135,9 +119,8 @@ def test_a_link_offers_the_run_it_names_and_one_click_makes_it(browser: Any, url
     status = visitor.locator("#token-view .ouro-status", has_text="Nothing has run yet.")
     status.wait_for()
     assert visitor.locator("#save-view").is_hidden()
-    assert (
-        visitor.get_by_label("number input for Maximum new tokens", exact=True).input_value() == "8"
-    )
+    count = visitor.get_by_label("number input for Maximum new tokens", exact=True)
+    assert count.input_value() == "8"
     visitor.click(".ouro-link-run")
     visitor.wait_for_selector(f"{DONE} .ouro-token", state="attached", timeout=60_000)
     assert visitor.locator(".ouro-prompt").inner_text() == "Count to five."
@@ -145,16 +128,14 @@ def test_a_link_offers_the_run_it_names_and_one_click_makes_it(browser: Any, url
     assert len(tokens(visitor)) == 8
     assert visitor.locator(".ouro-link").is_hidden()
     assert visitor.locator("#save-view").is_visible()
-    visitor.close()
-    assert faults == []
 
 
 @pytest.mark.parametrize("width", [1440, 390])
 def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
-    browser: Any, url: str, width: int
+    opened: Any, url: str, width: int
 ) -> None:
     query = "?tokens=16"
-    visitor, faults = opened(browser, f"{url}/{query}", width)
+    visitor = opened(f"/{query}", width, ignored="Connection errored out")  # by who has left
     visitor.locator("#token-view .ouro-token").first.wait_for()
 
     def at(tab: str, address: str) -> None:
@@ -170,19 +151,17 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
     for name in ("compare", "drafts", "learn"):
         go_to(name)
         at(name, f"#{name}")
-    for go, name in (
-        ("go_back", "drafts"),
-        ("go_back", "results"),  # with which the Lab opens
-        ("go_back", "compare"),
-        ("go_forward", "results"),
-        ("go_back", "compare"),
-    ):
-        getattr(visitor, go)()
+    for name in ("drafts", "results", "compare"):  # the Lab opens with the results
+        visitor.go_back()
         at(name, f"#{name}")
-    visitor.go_back()
-    at("watch", "")
-    visitor.go_forward()
-    at("compare", "#compare")
+    for go, name in (
+        ("forward", "results"),
+        ("back", "compare"),
+        ("back", ""),
+        ("forward", "compare"),
+    ):
+        getattr(visitor, f"go_{go}")()
+        at(name or "watch", f"#{name}" if name else "")
     for name in ("drafts", "learn"):
         go_to(name)
         at(name, f"#{name}")
@@ -191,16 +170,13 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
     visitor.reload()
     at("results", "#results")
     visitor.locator(".ouro-result-top").first.wait_for()
-    go_to("drafts")
-    at("drafts", "#drafts")
-    open_tab(visitor, "Watch")
-    at("watch", "#watch")
-    open_tab(visitor, "Lab")  # as it was left
-    at("drafts", "#drafts")
-    go_to("runs")
-    at("runs", "#runs")
-    open_tab(visitor, "Watch")
-    at("watch", "#watch")
+    # The Lab opens as it was left.
+    for name, there in (("drafts", "drafts"), ("watch", "watch"), ("lab", "drafts")):
+        go_to(name)
+        at(there, f"#{there}")
+    for name in ("runs", "watch"):
+        go_to(name)
+        at(name, f"#{name}")
     visitor.go_back()
     at("runs", "#runs")
     open_tab(visitor, "Learn")
@@ -208,20 +184,15 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
     at("runs", "#runs")
     visitor.go_back()
     at("learn", "#learn")
-    visitor.close()
-    left = "Connection errored out"  # of an answer that was waited for when the page was left
-    assert [fault for fault in faults if left not in fault] == []
 
 
 @pytest.mark.parametrize("way", ["reload", "back"])
 def test_leaving_in_mid_run_keeps_prompt_settings_and_what_was_written(
-    browser: Any, url: str, way: str
+    opened: Any, way: str
 ) -> None:
-    visitor, _ = opened(browser, f"{url}/?prompt=Hi&tokens=8")
+    visitor = opened("/?prompt=Hi&tokens=8", ignored="")
     visitor.get_by_role("button", name="Run this").wait_for()
-    visitor.locator("#prompt textarea").fill(
-        "Tell me everything about bread, and begin with the flour."
-    )
+    visitor.locator("#prompt textarea").fill(PROMPT)
     choose(visitor, "Speculative decoding")
     open_settings(visitor)
     preset(visitor, "fixed", "speculative")
@@ -250,44 +221,25 @@ def test_leaving_in_mid_run_keeps_prompt_settings_and_what_was_written(
         f"Stopped after {len(tokens(visitor))} tokens, when the page was left. What was written "
         "stays; Generate starts anew."
     )
-    assert (
-        visitor.locator("#prompt textarea")
-        .input_value()
-        .startswith("Tell me everything about bread")
-    )
+    assert visitor.locator("#prompt textarea").input_value() == PROMPT
     assert visitor.locator(".ouro-method[aria-checked=true]").inner_text().startswith("Speculative")
     open_settings(visitor)
     assert not pressed(visitor, "auto", "speculative")
-    assert (
-        visitor.get_by_label("number input for Draft length (gamma)")
-        .locator("visible=true")
-        .input_value()
-        == "1"
-    )
-    assert (
-        visitor.get_by_label("number input for Maximum new tokens", exact=True).input_value()
-        == "256"
-    )
+    for label, value in (("Draft length (gamma)", "1"), ("Maximum new tokens", "256")):
+        field = visitor.get_by_label(f"number input for {label}", exact=True)
+        assert field.locator("visible=true").input_value() == value
     assert visitor.locator(".ouro-link").is_hidden()
-    assert (
-        visitor.locator("#token-view .ouro-badge").inner_text() == "from before the page was left"
-    )
+    badge = visitor.locator("#token-view .ouro-badge").inner_text()
+    assert badge == "from before the page was left"
     assert visitor.locator("#save-view").is_hidden()
-    assert not [body for body in sent if "bread" in body], (
-        "it was kept in the browser, and nobody was told"
-    )
-    visitor.close()
+    assert not [body for body in sent if "bread" in body], "nobody was told what the browser kept"
 
 
 @pytest.mark.parametrize("address", ["#race", "#sweep"])
-def test_an_address_of_an_earlier_version_leads_to_its_place_now(
-    browser: Any, url: str, address: str
-) -> None:
-    visitor, faults = opened(browser, f"{url}/{address}", 1440)
+def test_an_address_of_an_earlier_version_leads_to_its_place_now(opened: Any, address: str) -> None:
+    visitor = opened(f"/{address}")
     visitor.wait_for_function(f"{OPEN.format('.ouro-places')} === 'compare'")
     visitor.wait_for_selector("#compare-view .ouro-compare-row")
-    assert not faults
-    visitor.close()
 
 
 STOP = """() => {
@@ -300,9 +252,9 @@ STOP = """() => {
 
 @pytest.mark.parametrize("width", [1440, 390])
 def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_into_a_charts_toolbar(
-    browser: Any, url: str, width: int
+    opened: Any, width: int
 ) -> None:
-    visitor, faults = opened(browser, url, width)
+    visitor = opened("", width)
     chart(visitor, "acceptance").hover()  # shows its toolbar
     options = visitor.locator(".ouro-watch .ouro-options input").locator("visible=true")
     assert options.count() == 0, "the settings are closed at first"
@@ -319,8 +271,6 @@ def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_
         visitor.keyboard.press("Tab")
     assert plots == 0
     assert order == ["prompt", "go", "method", "settings", "options", "result"]
-    visitor.close()
-    assert faults == []
 
 
 def test_nothing_that_the_page_is_made_of_names_a_place_on_the_servers_disk(url: str) -> None:
@@ -337,10 +287,8 @@ def test_nothing_that_the_page_is_made_of_names_a_place_on_the_servers_disk(url:
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_in_the_table_of_shapes_numbers_and_words_stay_whole(
-    browser: Any, url: str, width: int
-) -> None:
-    visitor, _ = opened(browser, f"{url}/#drafts", width)
+def test_in_the_table_of_shapes_numbers_and_words_stay_whole(opened: Any, width: int) -> None:
+    visitor = opened("/#drafts", width)
     visitor.wait_for_selector("#shapes td")
     broken = """() => {
       const found = [], range = document.createRange();
@@ -357,4 +305,3 @@ def test_in_the_table_of_shapes_numbers_and_words_stay_whole(
     }"""
     assert visitor.evaluate(broken) == []
     assert visitor.evaluate("document.documentElement.scrollWidth") <= width
-    visitor.close()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.visitor import watch
+from tests.visitor import faultless
 from visualize.kit.address import ADDRESS
 from visualize.kit.modules import carried
 
@@ -49,11 +49,8 @@ def run(page: Any, code: str) -> Any:
 
 @pytest.fixture
 def visitor(browser: Any) -> Iterator[Any]:
-    page = browser.new_page()
-    faults, _ = watch(page)
-    yield page
-    assert not faults, faults
-    page.close()
+    with faultless(browser) as page:
+        yield page
 
 
 @pytest.mark.parametrize(

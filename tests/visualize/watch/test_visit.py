@@ -12,11 +12,10 @@ import pytest
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.speedup import Speedup
-from tests.visitor import watch
+from tests.visitor import view_alone
 from visualize.compare import view as compare_view
 from visualize.compare.comparison import SideBySide
 from visualize.gallery import runs as gallery
-from visualize.kit.modules import carried
 from visualize.run.view import legend
 from visualize.watch import visit
 
@@ -65,39 +64,23 @@ def test_cards_survive_a_reload_and_two_runs_of_one_prompt_can_be_compared(
     browser: Any, tmp_path: Path
 ) -> None:
     """In a page from disk, without a server."""
-    file = tmp_path / "visit.html"
     props = {"value": None, "looks": legend()}
-    file.write_text(
-        f"<!doctype html><meta charset=utf-8><div id=view>{visit.VisitView.VIEW.template}</div>"
-        "<script>"
-        f"const sent = [], props = {json.dumps(props)}; let act;"
-        f"const ready = {carried(visit.VisitView.VIEW.module)}.then(({{ mount }}) => mount("
-        "document.getElementById('view'), props, (_, changed) => { act = changed; },"
-        "(name, detail) => sent.push([name, detail])));"
-        "const show = (card) => { props.value = JSON.stringify(card); act(); };</script>",
-        encoding="utf-8",
-    )
-    page = browser.new_page()
-    faults, _ = watch(page)
-    page.goto(file.as_uri())
-    page.evaluate("() => ready")
-    assert page.locator(".ouro-visit").is_hidden()
     names = ("java-ouroboros", "java-speculative", "stack-union")
     cards = [visit.card(visit.VisitRun(gallery.trace(name), key=name)) for name in names]
-    for card in (cards[2], cards[0], cards[1], {**cards[1], "speedup": "9.99×"}):
-        page.evaluate("card => show(card)", card)
-    page.reload()
-    page.evaluate("() => ready")
-    shown = page.locator(".ouro-visit-show").all_inner_texts()
-    assert shown == [cards[n]["name"] for n in (1, 0, 2)], "the newest first, one for each run"
-    assert "9.99×" in page.locator(".ouro-visit-card").first.inner_text()
-    compare = page.get_by_role("button", name="Compare")
-    assert compare.count() == 1, "the third run is of another prompt"
-    compare.click()
-    page.locator(".ouro-visit-show").nth(2).click()
-    assert page.evaluate("() => sent") == [
-        ["compare_runs", {"a": cards[1]["run"], "b": cards[0]["run"]}],
-        ["show_run", {"run": cards[2]["run"]}],
-    ]
-    assert not faults, faults
-    page.close()
+    with view_alone(browser, tmp_path / "visit.html", visit.VisitView.VIEW, props) as page:
+        assert page.locator(".ouro-visit").is_hidden()
+        for card in (cards[2], cards[0], cards[1], {**cards[1], "speedup": "9.99×"}):
+            page.evaluate("card => show(card)", card)
+        page.reload()
+        page.evaluate("() => ready")
+        shown = page.locator(".ouro-visit-show").all_inner_texts()
+        assert shown == [cards[n]["name"] for n in (1, 0, 2)], "the newest first, one for each run"
+        assert "9.99×" in page.locator(".ouro-visit-card").first.inner_text()
+        compare = page.get_by_role("button", name="Compare")
+        assert compare.count() == 1, "the third run is of another prompt"
+        compare.click()
+        page.locator(".ouro-visit-show").nth(2).click()
+        assert page.evaluate("() => sent") == [
+            ["compare_runs", {"a": cards[1]["run"], "b": cards[0]["run"]}],
+            ["show_run", {"run": cards[2]["run"]}],
+        ]
