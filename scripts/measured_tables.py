@@ -16,7 +16,7 @@ from ouroboros_core.environment import processor_name
 from ouroboros_core.locations import assets
 from ouroboros_core.messages import counted
 
-COMPARED = ("union", "speculative", "eagle2", "prompt_lookup", "sam")
+COMPARED = ("union", "speculative", "eagle3", "prompt_lookup", "sam")
 """Columns of the table of tasks: the default, a draft model, a head, and two methods without."""
 
 RESULT = ("autoregressive", *COMPARED, "ouroboros", "ngram", "lookahead")

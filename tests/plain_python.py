@@ -175,7 +175,8 @@ def resources(sampler: Any) -> Any:
     """Return a draft model and a head in pure Python, which agree with the target mostly."""
     from ouroboros_core.methods.parts.base import Resources
 
-    return Resources(sampler, PlainModel(3), heads={"eagle": PlainModel(5)})
+    heads = {"eagle": PlainModel(5), "eagle3": PlainModel(4)}
+    return Resources(sampler, PlainModel(3), heads=heads)
 
 
 def runnable() -> list[str]:

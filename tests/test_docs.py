@@ -317,7 +317,7 @@ def test_every_benchmark_is_a_column_and_a_file_with_all_its_rows(tmp_path: Path
     (union,) = (row for row in part if (row["method"], row["group"]) == ("union", "overall"))
     speedups = f"{union['speedup']:.2f} / {union['speedup_hf']:.2f}"
     assert f"| `union` | {speedups} | {speedups} |" in section
-    assert re.search(r"\| `eagle2` \| [\d.]+ / [\d.]+ \| – \|", section), "not measured there"
+    assert re.search(r"\| `eagle3` \| [\d.]+ / [\d.]+ \| – \|", section), "not measured there"
     tables = measured_tables.csv_files(tmp_path)
     assert len(tables["benchmark-big.csv"].splitlines()) == 1 + len(part)
 

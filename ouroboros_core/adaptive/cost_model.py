@@ -79,6 +79,6 @@ class Costs:
 TYPICAL = Costs(
     target=PassCosts((1, 8, 16, 32, 64), (20.0, 22.0, 24.0, 28.0, 36.0)),
     draft=PassCosts((1, 16, 64), (3.0, 3.4, 4.6)),
-    heads={"eagle": PassCosts((1, 16, 64), (2.0, 2.3, 3.2))},
+    heads={"eagle3": PassCosts((1, 16, 64), (2.0, 2.3, 3.2))},
 )
 """Costs without a measurement: round numbers in the proportions of small models on a CPU."""

@@ -215,7 +215,7 @@ def weights() -> Iterator[Finding]:
         yield Finding("weights", "target", "note", f"damaged in {folder}", f"{fault}; {why}")
     else:
         yield Finding("weights", "target", "ok", str(folder), "every file is as it was written")
-    shipped = {"draft": embedded.draft_folder(), "EAGLE head": embedded.head_folder()}
+    shipped = {"draft": embedded.draft_folder(), "EAGLE-3 head": embedded.head_folder()}
     for name, path in {**shipped, "corpus": embedded.corpus_file()}.items():
         if path.exists():
             yield Finding("weights", name, "ok", str(path))

@@ -20,7 +20,7 @@ from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.sampling import Sampling
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)
-METHODS = ("autoregressive", "speculative", "prompt_lookup", "eagle2", "union", "ouroboros")
+METHODS = ("autoregressive", "speculative", "prompt_lookup", "eagle3", "union", "ouroboros")
 PEERS = ("hf-greedy", "hf-assisted", "hf-prompt-lookup")
 
 

@@ -41,8 +41,8 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
         metavar="Z",
         help=(
             "folder or Hub id of an EAGLE head for the target, trained here or in the layout of "
-            "SafeAILab's EAGLE, EAGLE-2 and EAGLE-3 checkpoints, or of a head of another kind "
-            "(train); may be given once for each kind; 'none' for none"
+            "SafeAILab, Speculators or SpecForge, or of a head of another kind (train); may be "
+            "given once for each kind; 'none' for none"
         ),
     )
     group.add_argument(

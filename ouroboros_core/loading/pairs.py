@@ -333,9 +333,9 @@ def load_pair(
     target, draft  folder, GGUF file, Hub id, or `repository:file.gguf`; None is the embedded model.
                    Another target than the embedded one has no draft unless one is named; 'none'
                    means no draft. A draft with another tokenizer is a foreign one
-    head           folder or Hub id of an EAGLE head for the target, trained here or in the layout
-                   that EAGLE's authors publish, or a folder of heads of another kind, or several of
-                   these, one a kind; None and 'none' as for the draft
+    head           folder or Hub id of an EAGLE head for the target, trained here or in a published
+                   layout (`heads`), or a folder of heads of another kind, or several of these, one
+                   a kind; None and 'none' as for the draft
     corpus         file of texts to look things up in, made with the target's tokenizer; None
                    and 'none' as for the draft
     device         auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps

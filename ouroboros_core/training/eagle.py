@@ -5,14 +5,13 @@ At every position the head takes the target's feature and the embedding of the n
 learns the next feature (smooth L1, prompts included) and, in answers, the target's distribution
 over the token after next (cross-entropy). Further steps continue from the head's own guesses, as in
 a tree: such a step sees the target's features up to the root of the tree, and guesses after it.
-With `depths`, without a loss on features and over four or five steps this is the training-time test
-of EAGLE-3 (arXiv 2503.01840, section 3).
+Without a loss on features this is the training-time test of EAGLE-3 (`eagle3`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -39,17 +38,16 @@ class EagleStudent(JoiningStudent):
 
     recipe: EagleRecipe
     head: EagleHead
-
-    @classmethod
-    def teacher_options(cls, recipe: EagleRecipe) -> dict[str, Any]:
-        return {"features": True, "depths": recipe.depths}
+    kind: ClassVar[type[EagleHead]] = EagleHead
+    """The class of the head."""
 
     def make_head(self, target: PreTrainedModel, outputs: Sequence[int]) -> EagleHead:
         """Return the untrained head, which begins as the target's last layer if the shapes are
         equal."""
         recipe, body = self.recipe, target.base_model
         sizes = layer_sizes(target)
-        head = EagleHead(EagleConfig(recipe.target, **sizes, depths=recipe.depths), outputs)
+        depths = self.teacher_options(recipe).get("depths", ())
+        head = self.kind(EagleConfig(recipe.target, **sizes, depths=depths), outputs)
         layer = head.body.layers[0]
         self.continues = target.config.model_type == LLAMA and (
             _shapes(layer) == _shapes(body.layers[-1])

@@ -18,7 +18,7 @@ from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.models.grammar import Grammar
 from ouroboros_core.trace.trace import Trace
 
-METHODS = ("union", "speculative", "eagle2", "sam")
+METHODS = ("union", "speculative", "eagle3", "sam")
 
 
 def tool(name: str, **parameters: Any) -> dict[str, Any]:

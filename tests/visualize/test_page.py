@@ -338,7 +338,7 @@ def test_the_tab_drafts_tells_how_they_were_made(page: Any) -> None:
     page.get_by_text("How the drafts were made").wait_for()
     assert {record["kind"] for record in records().values()} == {
         "draft",
-        "eagle",
+        "eagle3",
         "glide",
         "medusa",
         "parallel",

@@ -23,7 +23,7 @@ SOURCES = {
         "any text",
         "a small model with the same vocabulary",
     ),
-    "head": ("fibonacci-eagle2", "a head", "any text", "training for this target"),
+    "head": ("fibonacci-eagle3", "a head", "any text", "training for this target"),
     "layers": (
         "fibonacci-draft_verify",
         "the target without some layers",
@@ -63,7 +63,7 @@ LARGER = "¹"
 """Marks a source whose run has another target than the chapter's."""
 HEAD = ["source", "guesses of a step cost", "tokens per pass", "good for", "needs"]
 FAMILY = {
-    "heads": "fibonacci-eagle2",
+    "heads": "fibonacci-eagle3",
     "mtp": "fibonacci-medusa",
     "block": "fibonacci-parallel_spec",
     "suffix": "river-sam",

@@ -80,7 +80,7 @@ from visualize.learn.stops import (
 
 GUESSES = 4
 SURE = 0.8
-YOURSELF = ("sleep-autoregressive", "sleep-eagle2")
+YOURSELF = ("sleep-autoregressive", "sleep-eagle3")
 """The text that a reader drafts, and another run of its prompt."""
 ROW = 0.03
 """The cost of a row that the last chapter sets its slider to, in target passes."""
@@ -96,7 +96,7 @@ WIDE = "bank-lookahead"
 JACOBI = "bank-jacobi"
 BEST = "java-ouroboros"
 RACE = "The same model and the same machine, both runs as they were recorded."
-DRAFTED = ("speculative", "cape", "cascade", "eagle2", "glide", "medusa", "parallel_spec")
+DRAFTED = ("speculative", "cape", "cascade", "eagle3", "glide", "medusa", "parallel_spec")
 """Methods whose recorded runs chapter 2 offers."""
 COPIED = ("prompt_lookup", "sam", "ngram", "rest", "union")
 COMBINED = ("speculative", "lookahead", "ouroboros", "union")

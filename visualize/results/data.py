@@ -151,8 +151,8 @@ def parts(entrant: str) -> tuple[str, list[str]]:
 
 
 def label(entrant: str) -> tuple[str, str]:
-    """Return a short name and its settings: `sam[auxiliary=eagle2]` is SAM-Decoding, auxiliary
-    EAGLE-2."""
+    """Return a short name and its settings: `sam[auxiliary=eagle3]` is SAM-Decoding, auxiliary
+    EAGLE-3."""
     name, settings = parts(entrant)
     if name.startswith(PEER):
         return name.removeprefix(PEER).replace("-", " "), "transformers"
@@ -168,7 +168,7 @@ def short(method: str) -> str:
 
 
 def _setting_in_words(setting: str) -> str:
-    """Return a setting in words: `auxiliary=eagle2` is auxiliary EAGLE-2."""
+    """Return a setting in words: `auxiliary=eagle3` is auxiliary EAGLE-3."""
     name, _, value = setting.partition("=")
     special = {"published": "as published", WARM: "warm"}.get(setting)
     return special or f"{name.replace('_', ' ')} {short(value)}".strip()

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +63,11 @@ class Layout:
                      reads a matrix product of the states from between the target's layers,
                      without the last state (EAGLE-3)
     between          width of each of these states, if it is not the head's width
+    state_norms      norms of these states before their product: one for each, or one for all of
+                     them side by side; 0: none (EAGLE 3.1 and gpt-oss's heads)
     input_norm       whether there is a norm before the layer's attention
+    residual_norm    this norm is also before the layer's residual: the layer itself has none
+    query_norm       whether queries and keys are normalised, as in Qwen3
     last_norm        use of the norm after the layer: for the guessed features and the logits, for
                      the logits only, or there is no norm
     bias             of the joining matrix, or of the matrix over the states
@@ -76,7 +80,10 @@ class Layout:
 
     separate: bool = False
     between: int | None = None
+    state_norms: int = 0
     input_norm: bool = True
+    residual_norm: bool = False
+    query_norm: bool = False
     last_norm: Literal["features", "logits", "none"] = "features"
     bias: bool = False
     attention_bias: bool = False
@@ -131,7 +138,9 @@ class EagleHead(Head):
             nn.init.zeros_(self.deeper.weight)
         self.body = LlamaModel(_body(config, layout))
         self.body.embed_tokens.requires_grad_(False)  # never used: inputs are vectors
+        self.state_norms = nn.ModuleList()
         self.embedding_norm: nn.RMSNorm | None = None
+        self.residual_norm: nn.RMSNorm | None = None
         self.last_norm: nn.RMSNorm | None = None
         self.output: nn.Linear | None = None
         self.embedding: nn.Embedding | None = None
@@ -147,7 +156,16 @@ class EagleHead(Head):
                 setattr(layer.self_attn, name, nn.Linear(inputs, rows, bias=layout.attention_bias))
         if layout.separate:
             self.embedding_norm = nn.RMSNorm(self.config.embedding, eps)
-        if not layout.input_norm:
+        if layout.state_norms:
+            assert self.deeper is not None
+            each = self.deeper.in_features // layout.state_norms
+            self.state_norms.extend(nn.RMSNorm(each, eps) for _ in range(layout.state_norms))
+        if layout.query_norm:
+            for name in ("q_norm", "k_norm"):
+                setattr(layer.self_attn, name, nn.RMSNorm(layer.self_attn.head_dim, eps))
+        if layout.residual_norm:
+            self.residual_norm = nn.RMSNorm(width, eps)
+        if not layout.input_norm or layout.residual_norm:
             layer.input_layernorm = nn.Identity()
         if layout.last_norm != "features":
             self.body.norm = nn.Identity()
@@ -207,8 +225,8 @@ class EagleDrafter(HeadDrafter):
 
     weights = EagleHead
 
-    def __init__(self, head: EagleHead, target: CausalLM, name: str = EagleRecipe.kind) -> None:
-        super().__init__(head, target, name)
+    def __init__(self, head: EagleHead, target: CausalLM, name: str = "") -> None:
+        super().__init__(head, target, name or head.Recipe.kind)
         target.keep_features(head.config.depths)
         self.head = head
         engine = target.engine
@@ -227,6 +245,10 @@ class EagleDrafter(HeadDrafter):
         self._norm_embedding = (
             None if head.embedding_norm is None else _norm(head.embedding_norm, head.config)
         )
+        self._norm_residual = (
+            None if head.residual_norm is None else _norm(head.residual_norm, head.config)
+        )
+        self._norm_states = [_norm(cast(nn.RMSNorm, n), head.config) for n in head.state_norms]
         self._body = decoder(engine, head.body)
         drafted = int((self._ids < self.vocabulary).sum())
         self._drafted = slice(drafted)  # the token ids that the target also scores
@@ -315,7 +337,7 @@ class EagleDrafter(HeadDrafter):
 
     def _read(self, tokens: tuple[int, ...]) -> torch.Tensor:
         """Read the context, and return the feature [1, width] that the head guesses after it."""
-        features = self.target.features(tokens).to(self.head.device)
+        features = self.target.features(tokens, self.head.config.depths).to(self.head.device)
         start_row = min(max(0, self._common_length(tokens) - 1), len(tokens) - 2)
         self._cache.keep(start_row)
         self._tokens, self._latest = (), None
@@ -332,8 +354,12 @@ class EagleDrafter(HeadDrafter):
         """Return the head's inputs [rows, width] for the target's features."""
         if not self.head.layout.separate:
             return head_input(features, self.head.config, self._deeper)
-        assert self.head.deeper is not None and self._deeper is not None
-        return self._deeper(features[:, -self.head.deeper.in_features :])
+        assert self._deeper is not None
+        states = features[:, features.shape[1] // (1 + len(self.head.config.depths)) :]
+        if self._norm_states:
+            parts = states.chunk(len(self._norm_states), -1)
+            states = torch.cat([n(x) for n, x in zip(self._norm_states, parts, strict=True)], -1)
+        return self._deeper(states)
 
     def _pass(
         self,
@@ -351,6 +377,8 @@ class EagleDrafter(HeadDrafter):
         else:
             assert self._norm_embedding is not None
             normed = self._norm_embedding(embedded)
+        if self._norm_residual is not None:
+            features = self._norm_residual(features)
         capacity = self._cache.capacity
         rows = Rows(features, positions, capacity, sees, beside=normed)
         guessed, _ = self._body.run(rows, self._cache)

@@ -50,11 +50,14 @@ def test_what_is_gone_is_broken_with_its_remedy(
     monkeypatch.setattr(embedded, "head_folder", lambda: tmp_path / "none")
     monkeypatch.setattr(checkup, "PACKAGES", ("torch", "no-such-package"))
     found = facts(ask)
-    assert (found["EAGLE head"]["state"], found["EAGLE head"]["reason"]) == ("broken", "it is gone")
+    assert (found["EAGLE-3 head"]["state"], found["EAGLE-3 head"]["reason"]) == (
+        "broken",
+        "it is gone",
+    )
     assert found["no-such-package"]["remedy"] == "pip install no-such-package"
     said = ask("doctor", "--facts")
     assert said.returncode == 1 and "2 things broken" in said.stdout
-    assert "✗ EAGLE head" in said.stdout and "→ install the wheel again" in said.stdout
+    assert "✗ EAGLE-3 head" in said.stdout and "→ install the wheel again" in said.stdout
 
 
 def test_why_the_native_pass_is_not_used_is_said(

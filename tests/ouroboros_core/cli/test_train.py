@@ -31,11 +31,15 @@ SHARED: dict[str, tuple[Any, float]] = {
 SEPARATE: dict[str, dict[str, tuple[Any, float]]] = {
     "draft": {"hidden": (0, 0)},
     "eagle": {"steps": (2, 1), "feature_weight": (0.2, 0), "noise": (0.1, 0)},
+    "eagle3": {"steps": (4, 1), "feature_weight": (0.0, 0), "noise": (0.1, 0)},
     "medusa": {"heads": (5, 1)},
     "glide": {"block": (5, 1)},
     "parallel": {"group": (4, 2)},
 }
-LISTS: dict[str, dict[str, Any]] = {"draft": {"layers": [0, 1, 15, 29]}, "eagle": {"depths": []}}
+LISTS: dict[str, dict[str, Any]] = {
+    "draft": {"layers": [0, 1, 15, 29]},
+    "eagle3": {"depths": [10, 20]},
+}
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -80,7 +84,7 @@ def test_weights_of_an_eagle_head_have_an_upper_bound() -> None:
 
 def test_lists_of_layers_are_read_for_the_target() -> None:
     assert recorded("draft", "--layers", "3")["layers"] == [0, 14, 29]
-    assert recorded("eagle", "--depths", "16, 3")["depths"] == [3, 16]
+    assert recorded("eagle3", "--depths", "16, 3")["depths"] == [3, 16]
 
 
 def test_texts_and_a_search_have_the_defaults_and_bounds_of_version_2() -> None:

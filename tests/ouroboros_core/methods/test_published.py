@@ -24,6 +24,7 @@ PUBLISHED = {m.id: dict(m.published) for m in methods.available().values() if m.
 DRAFTING = (
     *("speculative", "draft_verify", "hf_assisted", "hf_candidates", "hf_early_exit"),
     *("hf_universal", "multi_candidate", "spectr", "cape", "graph", "superposed", "eagle2"),
+    "eagle3",
     *("medusa", "glide", "parallel_spec", "hf_mtp", "hf_dflash", "hf_tli"),
 )
 LEARNED = (Learned.LOOKAHEAD, Learned.VERIFICATION, Learned.HISTORY)
@@ -82,7 +83,7 @@ def by_default(method: str, **settings: Any) -> list[Step]:
     for seed in (5, 6):
         text = tiny.prompt(seed=seed)
         text = [*text, *tiny.plain(models[0].model, text, 40), *text]
-        if method == "eagle2":  # positions like those at which its head was trained
+        if method in ("eagle2", "eagle3"):  # positions like those at which its head was trained
             text = text[:30]
         runs += tiny.run(models, method, text, LONG_ENOUGH, automatic=True, costs=FREE, **settings)
     return runs

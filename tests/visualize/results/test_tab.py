@@ -30,7 +30,7 @@ SPEEDS = {
     "autoregressive": 1.0,
     "draft_only": 6.0,
     "ouroboros": 1.3,
-    "sam[auxiliary=eagle2]": 1.6,
+    "sam[auxiliary=eagle3]": 1.6,
     "prompt_lookup[warm=true]": 1.4,
     "lookahead[published]": 0.7,
     "union": 1.5,
@@ -162,12 +162,12 @@ def test_the_fastest_is_on_top_and_its_label_says_what_it_is(
     axis = result_figures.speedups(bars, Over.HF)["layout"]["yaxis"]
     assert axis["range"][0] > axis["range"][1], "row 0 is on top"
     assert axis["ticktext"][0].startswith("SAM-Decoding")
-    assert "auxiliary EAGLE-2" in axis["ticktext"][0]
+    assert "auxiliary EAGLE-3" in axis["ticktext"][0]
     told = {bar.row.method: (bar.name, bar.setting, bar.family) for bar in bars}
     assert told == {
         "autoregressive": ("Plain", "", Family.PLAIN),
         "ouroboros": ("Ouroboros", "", Family.DRAFT),
-        "sam[auxiliary=eagle2]": ("SAM-Decoding", "auxiliary EAGLE-2", Family.HEAD),
+        "sam[auxiliary=eagle3]": ("SAM-Decoding", "auxiliary EAGLE-3", Family.HEAD),
         "prompt_lookup[warm=true]": ("Prompt lookup", "warm", Family.NONE),
         "lookahead[published]": ("Lookahead", "as published", Family.NONE),
         "union": ("Union", "", Family.UNION),
@@ -281,7 +281,7 @@ def test_the_first_sentence_is_the_result_and_its_command_is_text(
     benchmark, _ = measured
     bars = benchmark.bars(Over.PLAIN)
     best = next(bar for bar in bars if bar.row.method == "union")
-    assert bars[0].row.method == "sam[auxiliary=eagle2]", "faster, but with a setting"
+    assert bars[0].row.method == "sam[auxiliary=eagle3]", "faster, but with a setting"
     html = top(benchmark)
     assert (
         f"{best.name} is {best.speedup:.2f}× as fast as our plain decoding "
@@ -327,7 +327,7 @@ def test_every_published_number_has_a_source_and_is_shown() -> None:
         assert f'href="{row.source.url}"' in html and f"{row.speedup:.2f}×" in html
     named = {row.method for row in rows} | {one["method"] for one in results.without()}
     assert named >= {
-        *("ouroboros", "speculative", "lookahead", "eagle2", "medusa", "rest", "token_recycling"),
+        *("ouroboros", "speculative", "lookahead", "eagle3", "medusa", "rest", "token_recycling"),
         *("sam", "prompt_lookup", "spectr", "multi_candidate", "cape", "glide", "draft_verify"),
         *("parallel_spec", "cascade"),
     }
