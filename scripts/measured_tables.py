@@ -12,6 +12,7 @@ from typing import Any
 
 from ouroboros_core import methods
 from ouroboros_core.benchmark import llama_cpp, report
+from ouroboros_core.benchmark.entrants import BASELINE
 from ouroboros_core.environment import processor_name
 from ouroboros_core.locations import assets
 from ouroboros_core.messages import counted
@@ -103,7 +104,7 @@ def _below() -> str:
     for data in _benchmarks().values():
         for row in report.read_rows(data["rows"]):
             ours = row.lossless and not row.method.startswith(report.PEERS)
-            overall = row.group == report.OVERALL and row.method != report.BASELINE
+            overall = row.group == report.OVERALL and row.method != BASELINE
             if ours and overall and row.equal is not None:
                 equal, texts = equal + row.equal, texts + row.questions
     settings, environment = _benchmark()["settings"], _benchmark()["environment"]

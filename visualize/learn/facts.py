@@ -25,7 +25,7 @@ EXAMPLE = {"sun": ("0.3", "0.6"), "rain": ("0.5", "0.2"), "snow": ("0.2", "0.2")
 DRAWS = 100
 FENCE = "```"
 CARD = "h100"
-HEAD = "models/smollm2-eagle/head.json"
+HEAD = "models/smollm2-eagle3/head.json"
 GROUPS = {
     "summaries": "summaries",
     "rag": "questions on a passage",

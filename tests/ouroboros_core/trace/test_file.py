@@ -462,9 +462,9 @@ def test_a_message_holds_no_markup_of_the_file() -> None:
         said = str(caught.value)
         assert not {*"<>$`{}&[]\x00\n\u202e"} & {*said} and len(said) < 400
     version = r"schema version '·img src=x.*; this program reads version 1: open it with"
-    for value, message in ((HOSTILE, version), (99, "version 99; this program reads version 1")):
+    for unknown, message in ((HOSTILE, version), (99, "version 99; this program reads version 1")):
         with pytest.raises(InvalidInput, match=message):
-            read_trace(changed("version", value=value))
+            read_trace(changed("version", value=unknown))
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_parsed() -> None:

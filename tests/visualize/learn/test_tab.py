@@ -312,7 +312,7 @@ def _sources() -> dict[str, Any]:
         found[f"{key}_c"] = whole(name)["c"]
         rows, drafting = (sum(s[k] for s in run["steps"]) for k in ("draft_rows", "draft_passes"))
         found[f"{key}_rows"] = rows / drafting
-        assert run["draft"] == {"draft": "smollm2-draft", "head": "smollm2-eagle"}[key]
+        assert run["draft"] == {"draft": "smollm2-draft", "head": "smollm2-eagle3"}[key]
         weights, outputs = shipped(run["draft"])
         found |= {f"{key}_size": weights / 1e6 + outputs * 576 / 1e6, "output": outputs * 576 / 1e6}
     assert found["head_cost"] > found["draft_cost"], "it makes more passes, as the words say"
@@ -337,7 +337,7 @@ def _likeliest(run: dict[str, Any]) -> float:
 
 
 def _family(chapter: dict[str, Any]) -> dict[str, Any]:
-    head = json.loads((assets() / "models" / "smollm2-eagle" / "head.json").read_text("utf-8"))
+    head = json.loads((assets() / "models" / "smollm2-eagle3" / "head.json").read_text("utf-8"))
     assert head["depths"] == [10, 20], "and the last of 30 layers"
     found: dict[str, Any] = {"heads_reads": "10, 20 and 30"}
     for key, stop in zip(field.FAMILY, chapter["stops"], strict=True):
