@@ -375,10 +375,12 @@ export class LearnView {
       { stage } = this;
     const coming = this.runOf(focus.run || this.chapter.run);
     if (coming instanceof Promise) this.part("status").textContent = "Fetching the run …";
+    stage.toggleAttribute("data-waiting", coming instanceof Promise); // it still shows another run
     const run = await Promise.resolve(coming).catch(/** @returns {string | null} */ () => null);
     if (this.requests !== request) return; // the reader has moved on meanwhile
     this.part("status").textContent = run ? "" : FAILED;
     if (!run) return;
+    stage.removeAttribute("data-waiting");
     this.runProps.value = run;
     const shown = stage.ouroboros;
     shown.unseen(() => {

@@ -66,7 +66,7 @@ class ResultsPanel:
             )
         self.speedups = PlotView(
             _figure(data.overs[0], OVERALL),
-            label="Speedup of the fastest",
+            label="Speedups, the fastest first",
             height=figures.height(figures.few(data.bars(data.overs[0]))),
             elem_id="chart-speedups",
         )
@@ -74,7 +74,7 @@ class ResultsPanel:
         with gr.Row(elem_classes="ouro-tables"):
             for name, table in results.tables().items():
                 gr.DownloadButton(
-                    f"CSV: {table.target} on {table.where}",
+                    f"{name}.csv: {table.target} on {table.where}",
                     value=str(assets() / f"{name}.csv"),
                     size="sm",
                 )

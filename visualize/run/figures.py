@@ -76,8 +76,16 @@ def tokens_against_time(trace: Trace | None, baseline: Trace | None) -> Figure:
             line={"shape": "hv", "color": colour, "width": 2.5, "dash": dash},
             hovertemplate=f"{label}: %{{y}} tokens<extra></extra>",
         )
-    corner = {"x": 1, "xanchor": "right", "y": 0, "yanchor": "bottom", "font": {"size": 12}}
-    figure.update_layout(layout("", "tokens", dragmode=False, legend=corner))
+    # Names of the curves: a legend would get a scrollbar in a low chart.
+    for row, (_, label, colour, _) in enumerate(runs):
+        figure.add_annotation(
+            text=f"{'┅' if row else '━'} {label}",
+            font={"color": colour, "size": 12},
+            showarrow=False,
+            **{"xref": "paper", "x": 0.01, "xanchor": "left"},
+            **{"yref": "paper", "y": 1, "yanchor": "top", "yshift": -15 * row},
+        )
+    figure.update_layout(layout("", "tokens", dragmode=False, showlegend=False))
     _steady(figure, bottom=22)
     figure.update_xaxes(
         title=None,
@@ -85,7 +93,7 @@ def tokens_against_time(trace: Trace | None, baseline: Trace | None) -> Figure:
         rangemode="tozero",
         unifiedhovertitle={"text": "after %{x:.2f} s"},
     )
-    figure.update_yaxes(tickformat="d", nticks=4)
+    figure.update_yaxes(tickformat="d", nticks=3)
     return plain(figure)
 
 
@@ -102,7 +110,7 @@ def _steady(figure: go.Figure, bottom: int) -> None:
     """Fix the margins of a chart that grows during its run: Plotly measures no label then."""
     small = {"font": {"size": 12}}
     axis = {"fixedrange": True, "automargin": False, "ticklabeloverflow": "allow", "title": small}
-    figure.update_layout(margin={"l": 54, "b": bottom}, xaxis=axis, yaxis=axis)
+    figure.update_layout(margin={"l": 54, "r": 18, "b": bottom}, xaxis=axis, yaxis=axis)
 
 
 def choices(steps: Sequence[Step]) -> Figure:

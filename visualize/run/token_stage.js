@@ -152,7 +152,8 @@ export class TokenStage {
   }
 
   /**
-   * End a stream, which may complete the last token's text.
+   * End a stream, which may complete the last token's text. Whoever followed the text to its end sees
+   * its beginning.
    * @param {Step[]} steps
    * @param {boolean} ended
    */
@@ -165,6 +166,10 @@ export class TokenStage {
     }
     if (ended && shown) shown.dataset.end = "";
     this.aside();
+    if (this.atEnd && this.timeline.follow) {
+      this.atEnd = false;
+      this.container.scrollTop = 0;
+    }
   }
 
   /**
@@ -237,10 +242,12 @@ export class TokenStage {
   }
 
   /**
-   * Keep the current step visible in the text, without moving the page.
+   * Keep the current step visible in the text, without moving the page; a text that grows is left
+   * where the visitor reads it.
    * @param {number} step
    */
   follow(step) {
+    if (this.timeline.follow && !this.atEnd) return;
     const { container, text } = this,
       lines = [...text.spans[step].getClientRects()];
     if (!lines.length || container.scrollHeight <= container.clientHeight) return;

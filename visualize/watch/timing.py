@@ -46,7 +46,7 @@ def go_on(session: Session) -> Iterator[Any]:
     complete = views.status_of(Summary(session.trace))
     view: View = {"run": order.run, "done": True}
     drawn: dict[str, Any] = {}
-    waits = f"{complete}. The timing waits for the runs of others …"
+    waits = f"{complete}. Timing starts when other runs finish …"
     status = f"{complete}. Timing it …"
     try:
         for update in updates:
