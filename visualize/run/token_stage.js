@@ -242,12 +242,10 @@ export class TokenStage {
   }
 
   /**
-   * Keep the current step visible in the text, without moving the page; a text that grows is left
-   * where the visitor reads it.
+   * Keep the current step visible in the text, without moving the page.
    * @param {number} step
    */
   follow(step) {
-    if (this.timeline.follow && !this.atEnd) return;
     const { container, text } = this,
       lines = [...text.spans[step].getClientRects()];
     if (!lines.length || container.scrollHeight <= container.clientHeight) return;
