@@ -80,10 +80,10 @@ def tokens_against_time(trace: Trace | None, baseline: Trace | None) -> Figure:
     for row, (_, label, colour, _) in enumerate(runs):
         figure.add_annotation(
             text=f"{'┅' if row else '━'} {label}",
-            font={"color": colour, "size": 12},
+            font={"size": 12} | ({"color": colour} if row else {}),  # the page's ink
             showarrow=False,
-            **{"xref": "paper", "x": 0.01, "xanchor": "left"},
-            **{"yref": "paper", "y": 1, "yanchor": "top", "yshift": -15 * row},
+            **{"xref": "paper", "x": 1, "xanchor": "right"},
+            **{"yref": "paper", "y": 0, "yanchor": "bottom", "yshift": 14 * (1 - row)},
         )
     figure.update_layout(layout("", "tokens", dragmode=False, showlegend=False))
     _steady(figure, bottom=22)

@@ -384,6 +384,23 @@ def test_no_line_is_cut_at_the_top_of_the_text_at_its_end_or_where_a_step_is_fol
     context.close()
 
 
+def test_a_live_answer_that_is_longer_than_its_box_ends_at_its_beginning(
+    browser: Any, url: str
+) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(url)
+    page.get_by_text("Ready:").wait_for(state="attached", timeout=60_000)
+    page.locator("#prompt textarea").fill("Tell me a long story about a fox and a river.")
+    page.locator("#generate").click()
+    page.wait_for_selector(f'{DONE} .ouro-badge:has-text("live")', timeout=60_000)
+    top, height, shown = page.locator("#token-view .ouro-text").evaluate(
+        "text => [text.scrollTop, text.scrollHeight, text.clientHeight]"
+    )
+    assert height > 2 * shown, "the answer is long"
+    assert top == 0
+    page.close()
+
+
 def test_a_step_without_a_guess_says_so_in_place_of_a_tree(page: Any) -> None:
     page.locator(".ouro-methods [role=radio]").first.click()  # plain decoding guesses nothing
     wait_for_title(page, "Plain")
