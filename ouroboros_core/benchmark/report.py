@@ -337,47 +337,6 @@ def to_csv(table: Sequence[Row]) -> str:
     return out.getvalue()
 
 
-def markdown(table: Sequence[Row], unmeasured: Sequence[str] = ()) -> str:
-    """The table of docs/benchmarks.md: overall numbers, and the speedup on each group.
-
-    unmeasured  methods that have no row; each is named before the peers, with dashes for numbers
-    """
-    groups = list(dict.fromkeys(row.group for row in table if row.group != OVERALL))
-    speedups = {(row.method, row.group): both_speedups(row) for row in table}
-    hf, plain = any(row.speedup_hf is not None for row in table), baselines(table)
-    head = ["method", "tokens per pass", "rows per token", "draft passes per token"]
-    head += ["first token, s", "tokens/s", "speedup [95%]", "decoding only"]
-    head += [*(["over hf-greedy", "decoding only"] if hf else []), "text", *groups]
-    ours: list[list[str]] = []
-    peers: list[list[str]] = []
-    for row in table:
-        if row.group == OVERALL:
-            by_group = [speedups[row.method, group] for group in groups]
-            cells = [*_cells(row, plain.get(OVERALL), hf), *by_group]
-            (peers if row.method.startswith(PEERS) else ours).append(cells)
-    ours += [[f"`{name}`", *[ABSENT] * (len(head) - 1)] for name in unmeasured]
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    lines += ["| " + " | ".join(cells) + " |" for cells in (*ours, *peers)]
-    return "\n".join(lines) + "\n"
-
-
-def _cells(row: Row, plain: Row | None, hf: bool) -> list[str]:
-    """The overall numbers of a row, in the columns' order."""
-    cold = cold_name(row.method)
-    name = f"`{cold}`" + (", warm" if cold != row.method else "")
-    name += f" ({row.setting})" if row.setting else ""
-    counts = row.tokens_per_pass, row.rows_per_token, row.draft_passes_per_token
-    numbers = [
-        f"{number:.{digits}f}" if number else ABSENT
-        for number, digits in zip(counts, (2, 1, 2), strict=True)
-    ]
-    low, high = row.ci95
-    numbers += [shown(row.first_token_seconds), speeds(row, plain)]
-    numbers += [f"{row.speedup:.2f} [{low:.2f}, {high:.2f}]", shown(row.decode_speedup)]
-    numbers += [shown(row.speedup_hf), shown(row.decode_speedup_hf)] if hf else []
-    return [name, *numbers, equality(row)]
-
-
 def speeds(row: Row, baseline: Row | None) -> str:
     """Tokens per second; and plain decoding's in that repeat, if its own row shows another."""
     plain = row.plain_tokens_per_second

@@ -150,7 +150,7 @@ def repeats(points: Iterable[Point]) -> Repeats:
 
 
 def _draft_cost(points: Sequence[Point]) -> float | None:
-    """c, as in `metrics.draft_cost`; None if no draft was checked by a target."""
+    """c, as in `Summary.draft_cost`; None if no draft was checked by a target."""
     passes = sum(p.draft_passes for p in points if p.passes)
     plain = ratio(sum(p.plain_seconds.decode for p in points), sum(p.plain_tokens for p in points))
     return (

@@ -8,7 +8,6 @@ from itertools import accumulate
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Literal
 
-from ouroboros_core.methods.parts.base import NO_DRAFT, NO_WINDOW
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.speedup import TimedRound, Timing
 from ouroboros_core.tree import Learned
@@ -60,14 +59,6 @@ def tokens_per_second(trace: Trace) -> float:
 def mean_acceptance_length(trace: Trace) -> float:
     """Emitted tokens / steps, the target's own tokens included; 0 for an empty run."""
     return new_tokens(trace) / len(trace.steps) if trace.steps else 0.0
-
-
-def draft_acceptance_rate(steps: Sequence[Step]) -> float | None:
-    """Accepted / tested proposals along the walk: the alpha of the theory (arXiv 2211.17192,
-    section 3.1), which does not count what stands behind a rejection; None if nothing was
-    tested."""
-    tested = sum(step.tested for step in steps)
-    return sum(len(step.path) for step in steps) / tested if tested else None
 
 
 def proposal_acceptance_rate(steps: Sequence[Step]) -> float | None:
@@ -234,43 +225,6 @@ def busy(trace: Trace, baseline: Trace) -> tuple[Sign, float] | None:
         return "beyond", ratio_of_speeds / length
     spread = max(pass_spread(run) or 0.0 for run in (trace, baseline))
     return ("unsteady", spread) if spread > UNSTEADY else None
-
-
-def skipped(trace: Trace) -> str:
-    """Return the parts that 'auto' left out of a whole run, in words; empty if none."""
-    chosen = [step.choice for step in trace.steps if step.choice is not None]
-    nothing = not any(choice.offered for choice in chosen)
-    omissions = [NO_WINDOW] if chosen and all(choice.window == 0 for choice in chosen) else []
-    drafts_asked = {choice.asked for choice in chosen} - {None}  # at the end no draft is of use
-    omissions += [NO_DRAFT] if nothing and drafts_asked == {False} else []
-    words = "; ".join(omissions)
-    return f"{words}, and so there was nothing to propose" if omissions and nothing else words
-
-
-def draft_cost(trace: Trace, baseline: Trace) -> float | None:
-    """c: seconds of a draft pass / of a plain step; None without draft passes."""
-    passes = sum(step.draft_passes for step in trace.steps)
-    plain = plain_step_seconds(baseline)
-    return (
-        sum(step.seconds.draft for step in trace.steps) / passes / plain
-        if passes and plain
-        else None
-    )
-
-
-def step_cost(trace: Trace, baseline: Trace) -> float | None:
-    """Seconds of a step / of a plain step, without prefill: tokens that pay for it."""
-    plain = plain_step_seconds(baseline)
-    return decode_seconds(trace) / len(trace.steps) / plain if trace.steps and plain else None
-
-
-def proposal_depth(trace: Trace) -> float:
-    """gamma: proposed tokens along the deepest branch, the mean over all steps."""
-    return (
-        sum(max(step.tree.depths) for step in trace.steps) / len(trace.steps)
-        if trace.steps
-        else 0.0
-    )
 
 
 def expected_tokens(alpha: float, gamma: float) -> float:

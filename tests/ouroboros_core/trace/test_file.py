@@ -84,8 +84,7 @@ def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
         metrics.draft_passes_per_draft_token(trace),
         metrics.accepted_by_learned(trace),
     ]
-    if baseline is not None:
-        results.append(metrics.draft_cost(trace, baseline))
+    results.append(summary.draft_cost)
     rows = list(csv.reader(io.StringIO(export.to_csv(trace, baseline))))[1:]
     assert [json.loads(row[2]) for row in rows] == list(trace.texts)
     if drawn:

@@ -24,7 +24,7 @@ def test_kinds_and_numbers_of_a_trace_typed_by_hand() -> None:
     assert [step.kind for step in trace.steps] == ["correction", "bonus", None]
     assert [step.tested for step in trace.steps] == [2, 2, 2]
     assert metrics.mean_acceptance_length(trace) == 7 / 3
-    assert metrics.draft_acceptance_rate(trace.steps) == 5 / 6
+    assert Summary(trace).acceptance_rate == 5 / 6
     proposed = sum(len(step.tree.tokens) - 1 for step in trace.steps)
     assert metrics.proposal_acceptance_rate(trace.steps) == 5 / proposed
     assert metrics.draft_passes_per_draft_token(trace) == 5 / 5
