@@ -53,7 +53,6 @@ def result() -> str:
 
 
 def _speeds(data: dict[str, Any]) -> list[str]:
-    """Return the lines of a benchmark in the README's table."""
     rows = {row.method: row for row in defaults(report.read_rows(data["rows"]))}
     plain = rows["autoregressive"]
     best = _fastest(rows.values())
@@ -80,7 +79,6 @@ def _fastest(rows: Iterable[report.Row]) -> report.Row:
 
 
 def _below() -> str:
-    """Return the sentences below the README's table."""
     equal = texts = 0
     for data in _benchmarks().values():
         for row in defaults(report.read_rows(data["rows"])):
@@ -131,7 +129,6 @@ def bench_section() -> str:
 
 
 def _line(row: report.Row) -> str:
-    """Return a row's line of the table."""
     low, high = row.ci95
     yields = f"{row.tokens_per_pass:.2f}" if row.tokens_per_pass else "–"
     numbers = f"{row.speedup:.2f} [{low:.2f}, {high:.2f}] | {report.shown(row.decode_speedup)}"
@@ -214,7 +211,6 @@ def pairs_section(folder: Path | None = None) -> str:
 
 
 def _both(row: report.Row) -> str:
-    """Return the two speedups of a row."""
     return f"{row.speedup:.2f} / {report.shown(row.speedup_hf)}"
 
 
@@ -232,20 +228,17 @@ def csv_files(folder: Path | None = None) -> dict[str, str]:
 
 
 def pair_of(data: dict[str, Any]) -> str:
-    """Return the models of a benchmark."""
     settings = data["settings"]
     return f"{settings['target']} with {settings['draft'] or 'no draft model'}"
 
 
 def title_of(data: dict[str, Any]) -> str:
-    """Return target, dtype and processor of a benchmark."""
     environment = data["environment"]
     processor = processor_name(environment["processor"])
     return f"{data['settings']['target']}, {environment['dtype']}, {processor}"
 
 
 def sampling_of(data: dict[str, Any]) -> str:
-    """Return how a benchmark's tokens were chosen."""
     sampling = data["settings"]["sampling"]
     if not sampling["temperature"]:
         return "greedy"
@@ -253,7 +246,6 @@ def sampling_of(data: dict[str, Any]) -> str:
 
 
 def conditions(data: dict[str, Any]) -> str:
-    """Return the conditions of a benchmark in a line."""
     settings, environment = data["settings"], data["environment"]
     commit = f", commit {data['commit']}" if data.get("commit") else ""
     return (

@@ -223,7 +223,6 @@ def _in_colours(frame: Any, palette: Any) -> Any:
 
 
 def _frame(page: Any, moment: float) -> Any:
-    """Watch at a moment of the recorded run, in seconds."""
     page.evaluate(SEEK, moment)
     page.wait_for_timeout(150)
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
@@ -277,7 +276,6 @@ def _benchmark(browser: Any, folder: Path) -> None:
 
 
 def _bars(browser: Any, bars: Any, size: tuple[int, int], sharp: int, **layout: Any) -> bytes:
-    """Return a picture of a bar chart."""
     figure = go.Figure(result_figures.speedups(bars, Over.PLAIN))
     figure.update_layout(template="plotly_white", **layout)
     figure.update_xaxes(title="speedup over plain decoding")

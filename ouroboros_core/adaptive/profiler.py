@@ -43,7 +43,6 @@ def in_turn(timers: Sequence[Timer], rounds: int, seconds: float) -> list[list[f
 
 
 def tree_of(rows: int, root: int) -> TokenTree:
-    """Return a chain of `rows` rows, with the root."""
     return chain(root, [root] * (rows - 1), Provenance(Source.DRAFT))
 
 

@@ -78,7 +78,6 @@ class Finding:
 
 
 def machine() -> Iterator[Finding]:
-    """Processor, threads, memory and versions."""
     yield Finding(
         "machine", "python", "ok", f"{platform.python_version()} on {platform.platform()}"
     )
@@ -226,7 +225,6 @@ def weights() -> Iterator[Finding]:
 
 
 def _cache(folder: Path, needed: int) -> Finding:
-    """Report the cache folder, which needs `needed` bytes."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free, why = shutil.disk_usage(existing).free, ""
     if not os.access(existing, os.W_OK):

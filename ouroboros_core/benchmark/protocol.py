@@ -77,7 +77,6 @@ class Measured:
 
     @classmethod
     def once(cls, plain: Trace, *traces: Trace) -> Measured:
-        """A single round."""
         alone = (Round((plain, *traces)),)
         return cls(alone, alone, 1)
 
@@ -165,7 +164,6 @@ def measure(
 
 
 def last(measuring: Generator[T | Measured, None, None]) -> Measured:
-    """Measure to the end."""
     *_, measured = measuring
     assert isinstance(measured, Measured)
     return measured

@@ -188,7 +188,6 @@ def read_rows(data: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def ratio(a: float, b: float) -> float:
-    """a / b; 0 if b is 0."""
     return a / b if b else 0.0
 
 
@@ -210,7 +209,6 @@ def repeats(
 
 
 def whole(run: Measurement) -> Timing:
-    """Return all tokens and seconds of a run."""
     return Timing(run.tokens, run.seconds.prefill + run.seconds.decode)
 
 
@@ -345,12 +343,10 @@ def speeds(row: Row, baseline: Row | None) -> str:
 
 
 def baselines(table: Sequence[Row]) -> dict[str, Row]:
-    """Return the rows of plain decoding by group."""
     return {row.group: row for row in table if row.method == BASELINE}
 
 
 def both_speedups(row: Row) -> str:
-    """The speedup with prefill, and of decoding only."""
     return f"{row.speedup:.2f} / {shown(row.decode_speedup)}"
 
 

@@ -178,7 +178,6 @@ class Runner:
 
     @property
     def left(self) -> list[tuple[int, int, Question]]:
-        """Units not yet done: number, repeat, question."""
         done = {*self.store.units}
         barred = {skipped.question for skipped in self.store.left_out if skipped.turn == 0}
         return [
@@ -206,7 +205,6 @@ class Runner:
     def run_task(
         self, number: int, progress: Callable[[str], None] = lambda _: None
     ) -> Iterator[Unit]:
-        """Run one unit."""
         _, repeat, question = next(unit for unit in self.work if unit[0] == number)
         if not self._warmed_up:
             progress("warming up")

@@ -131,7 +131,6 @@ class Session:
         }
 
     def _rebuild(self, **changes: Any) -> None:
-        """Apply sampling or settings to the methods that answer."""
         specs = []
         for spec in self.specs:
             kind = methods.get(spec.method)

@@ -234,12 +234,10 @@ def output() -> Console:
 
 
 def literal(text: str) -> str:
-    """Escape the markup of rich."""
     return text.replace("[", r"\[")
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in a suitable unit."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

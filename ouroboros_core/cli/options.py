@@ -156,7 +156,6 @@ def _can_be_given(default: Any, low: float | None) -> bool:
 
 
 def add_settings(group: Any, kind: type[Hyperparameters]) -> None:
-    """Add a flag for each setting of a class."""
     for setting in kind.settings().values():
         add_setting(group, setting)
 

@@ -121,6 +121,5 @@ def shipped() -> list[PairChoice]:
 
 
 def _load(arguments: argparse.Namespace, checks: bool, choice: PairChoice) -> Any:
-    """The pair, on this machine as the flags say."""
     models = choice.model_dump(exclude={"name", "size"})
     return options.load_pair(argparse.Namespace(**{**vars(arguments), **models, "checks": checks}))

@@ -111,7 +111,6 @@ def _add_export(commands: Any) -> None:
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that `data` and every training have."""
     option = parser.add_argument
     option(
         "--target",
@@ -138,7 +137,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _stopper(arguments: argparse.Namespace) -> Any:
-    """Return a function that says whether the minutes are over."""
     if arguments.minutes is None:
         return lambda: False
     end = time.monotonic() + 60 * options.whole_number(arguments.minutes, "minutes", 1)
@@ -416,7 +414,6 @@ def speed(pair: Pair, texts: Sequence[Sequence[int]], count: int, skips: Skips |
 
 
 def _show_search(fastest: Fastest) -> None:
-    """Show the progress on a terminal, in place."""
     if sys.stderr.isatty():
         line = f"\r{fastest.tried} tried, {fastest.speed:.1f} tokens/s {fastest.skips}   "
         print(line, end="", file=sys.stderr, flush=True)

@@ -161,7 +161,6 @@ def _draft_cost(points: Sequence[Point]) -> float | None:
 
 
 def best(rows: Sequence[CellRow]) -> CellRow | None:
-    """The fastest, of the lossless ones where there are any; None if there is none yet."""
     return max(rows, key=lambda row: (row.lossless, row.speedup), default=None)
 
 

@@ -124,7 +124,6 @@ def _validate(data: dict[str, Any]) -> Trace:
 
 
 def _refused(error: ErrorDetails) -> InvalidInput:
-    """Return an error of the validator as a sentence."""
     kind, loc, value = error["type"], error["loc"], error["input"]
     where = ".".join(str(key)[:40] for key in loc) or "the file"
     if kind == OUT_OF_BOUNDS and loc[-1] == "[key]":

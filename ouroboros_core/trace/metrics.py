@@ -32,7 +32,6 @@ Sign = Literal["slowed", "beyond", "unsteady"]
 
 
 def new_tokens(trace: Trace) -> int:
-    """Tokens emitted."""
     return sum(len(step.tokens) for step in trace.steps)
 
 
@@ -42,7 +41,6 @@ def decode_seconds(trace: Trace) -> float:
 
 
 def total_seconds(trace: Trace) -> float:
-    """Seconds of prefill and decoding."""
     return decode_seconds(trace) + sum(step.seconds.prefill for step in trace.steps)
 
 
@@ -188,7 +186,6 @@ def pass_spread(trace: Trace) -> float | None:
 
 
 def why_busy(sign: Sign, number: float) -> str:
-    """Return the sign of `busy` in words."""
     if sign == "slowed":
         return (
             f"passes of plain decoding took {number:.1f}× as long as passes of this run, which "

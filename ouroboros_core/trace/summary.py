@@ -57,7 +57,6 @@ class Summary:
 
     @cached_property
     def tokens(self) -> int:
-        """Emitted tokens."""
         return metrics.new_tokens(self.trace)
 
     @property
@@ -67,7 +66,6 @@ class Summary:
 
     @cached_property
     def draft_passes(self) -> int:
-        """Forward passes of the draft model."""
         return sum(step.draft_passes for step in self.trace.steps)
 
     @property
@@ -81,7 +79,6 @@ class Summary:
 
     @cached_property
     def seconds(self) -> float:
-        """Seconds of prefill and decoding."""
         return metrics.total_seconds(self.trace)
 
     @property
@@ -144,7 +141,6 @@ class Summary:
 
     @cached_property
     def plain(self) -> Summary | None:
-        """The figures of the plain run."""
         return None if self.baseline is None else Summary(self.baseline)
 
     @cached_property
@@ -163,7 +159,6 @@ class Summary:
 
     @property
     def why_busy(self) -> str:
-        """The same in words; empty if there is no sign."""
         return metrics.why_busy(*self.busy) if self.busy else ""
 
     @property
@@ -194,7 +189,6 @@ class Summary:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """How the text compares with plain decoding's."""
         if self.baseline is None:
             return Verdict.NOT_COMPARED
         if not self.written_alone:

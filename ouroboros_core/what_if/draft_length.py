@@ -99,7 +99,6 @@ class DraftLengths:
 
     @cached_property
     def draft_seconds(self) -> float:
-        """Seconds of a draft pass."""
         steps = self.trace.steps
         return sum(s.seconds.draft for s in steps) / sum(s.draft_passes for s in steps)
 
@@ -108,7 +107,6 @@ class DraftLengths:
         return mean(step.seconds.learn + step.seconds.host for step in self.trace.steps)
 
     def _pass_seconds(self, rows: int) -> float:
-        """Return the seconds of a target pass."""
         single = mean(step.seconds.verify for step in self.baseline.steps)
         width = median_low(step.width for step in self.trace.steps)
         if width <= 1:
@@ -128,7 +126,6 @@ class DraftLengths:
         return [self._cost(length) for length in range(LONGEST + 1)]
 
     def of(self, length: int) -> Predicted:
-        """Return the prediction for a fixed draft length."""
         return self._predicted(lambda left: (min(length, left),))
 
     @cached_property

@@ -52,7 +52,6 @@ class MachineSheet(_Strict):
 
     @property
     def numbers(self) -> dict[str, Number]:
-        """Return the known numbers by name."""
         return {name: value for name, value in self if isinstance(value, Number)}
 
     @property
@@ -121,7 +120,6 @@ class Sheets(_Strict):
 
 @cache
 def sheets() -> Sheets:
-    """Return the sheets that ship with the project."""
     return Sheets.model_validate_json((assets() / "machines.json").read_bytes())
 
 
@@ -217,7 +215,6 @@ class Quoted:
 
     @property
     def sentence(self) -> str:
-        """Return the result in a sentence."""
         priced, draft = self.priced, ""
         if self.draft is not None:
             draft = f" and {self.draft.name}"
@@ -241,7 +238,6 @@ class Quoted:
         }
 
     def at(self, batch: int) -> Quoted:
-        """Return the run in another batch."""
         return quote_sizes(self.trace, self.machine, self.target, self.draft, batch)
 
     @property
@@ -270,7 +266,6 @@ def size_of(name: str, run_model: str | None) -> ModelSize:
 
 
 def usual_draft(target: str) -> str | None:
-    """Return the id of the model that usually drafts for a target."""
     sheet = sheets().models.get(target)
     return sheet.draft if sheet else None
 
@@ -308,7 +303,6 @@ def sizes(
 
 
 def drafting(trace: Trace) -> bool:
-    """Return whether a run has draft passes."""
     return any(step.draft_passes for step in work_of(trace))
 
 

@@ -91,7 +91,6 @@ def _broken(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _agreement(point: dict[str, Any], step: int) -> float | None:
-    """So many tokens ahead; None where there is none."""
     found = agreement_of(point) if "agreement" in point else []
     return found[step] if len(found) > step else None
 

@@ -68,7 +68,6 @@ def trace(name: str) -> Trace:
 
 
 def _plain(name: str) -> str | None:
-    """The plain run of a run's prompt."""
     wanted = runs()[name]["prompt"], PLAIN
     return next((run for run, of in runs().items() if (of["prompt"], of["method"]) == wanted), None)
 
@@ -159,7 +158,6 @@ def _recorded_with(name: str) -> str:
 
 @cache
 def view(name: str) -> views.View:
-    """Return the token view of a recorded run."""
     run = trace(name)
     summary = Summary(run, baseline(name), rounds=speedup(name))
     found = views.run_view(summary, run=name, seq=1, badge_text=views.badge(run))

@@ -151,7 +151,6 @@ class RunInputs:
         return [self.prompt, self.settings]
 
     def wire(self) -> None:
-        """Wire the inputs to each other."""
         self.ask.value = self.ask.postprocess([one.value for one in self.components])
         # First of all events of a change: Gradio's script runs them one after another, and waits
         # for the server's answer.

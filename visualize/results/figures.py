@@ -101,7 +101,6 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
 
 
 def _methods_down(figure: go.Figure, bars: Sequence[Bar]) -> None:
-    """Show the methods as rows, the first on top."""
     figure.update_yaxes(
         tickvals=list(range(len(bars))),
         ticktext=[_tick(bar) for bar in bars],
@@ -139,7 +138,6 @@ def _phases(row: Row, over: Over) -> list[str]:
 
 
 def _hover(bar: Bar, over: Over) -> str:
-    """Return all numbers of a method."""
     row = bar.row
     lines = [
         f"<b>{_name(bar)}</b>",

@@ -29,7 +29,6 @@ HEAD = ("method", "speedup", "models and hardware", "task", "source")
 
 @cache
 def benchmark() -> Benchmark | None:
-    """Return the benchmark that ships with the project, None without its file."""
     file = assets() / "benchmark.json"
     return Benchmark.read(file) if file.exists() else None
 
@@ -89,7 +88,6 @@ class ResultsPanel:
 
 
 def _figure(over: str, group: str) -> dict[str, Any]:
-    """Return the value of the chart: the fastest on a group of prompts."""
     data = benchmark()
     assert data is not None
     bars = figures.few(data.bars(Over(over), group))

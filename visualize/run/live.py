@@ -41,12 +41,10 @@ class TimedJob(Job):
 
     @property
     def tasks(self) -> Sequence[Task]:
-        """Return the tasks of one round."""
         raise NotImplementedError
 
     @property
     def rounds(self) -> int:
-        """Return how many rounds are to count."""
         return ROUNDS
 
     @property
@@ -98,7 +96,6 @@ def silently(make: Callable[[], Generation], turn: Turn) -> Generator[Comparing,
 
 
 def steps_from(generation: Generation, start: int) -> list[dict[str, Any]]:
-    """Return the view of the steps from index `start` on."""
     return views.steps_view(
         generation.steps, generation.texts, generation.task.sampling, generation.piece, start
     )

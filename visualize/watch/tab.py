@@ -246,7 +246,6 @@ class WatchPanel:
 
     @property
     def outputs(self) -> list[Any]:
-        """Return the components that `show` changes."""
         shown = [self.view, self.details, self.visit, *self.charts.values()]
         return [*shown, *self.inputs.components]
 
@@ -410,7 +409,6 @@ class WatchPanel:
 
 @cache
 def _recorded_run(name: str) -> tuple[Trace, View, dict[str, Any]]:
-    """Return a recorded run, its view and its charts."""
     trace = gallery.trace(name)
     summary = Summary(trace, gallery.baseline(name), rounds=gallery.speedup(name))
     badge = views.badge(trace)
@@ -439,7 +437,6 @@ def _again(task: Task, act: Any) -> Task:
 
 
 def _chart_values(seq: int, run: str, drawn: dict[str, Any]) -> list[dict[str, Any]]:
-    """The values of the charts' components."""
     return [{"seq": seq, "run": run, "figure": drawn[chart.id]} for chart in MORE_CHARTS]
 
 
@@ -449,7 +446,6 @@ def has_charts(trace: Trace) -> list[str]:
 
 
 def _after_beginning(failed: bool, trace: Trace) -> str:
-    """Return the status of a run that ended early."""
     ending = "The run failed" if failed else "Stopped"
     if not trace.steps:
         return f"{ending} before the first token."

@@ -69,7 +69,6 @@ def go_on(session: Session) -> Iterator[Any]:
 
 
 def _chart_views(update: RunUpdate) -> dict[str, Any]:
-    """Return the values of the charts that an update changes, by their ids."""
     seq, run = time.time_ns(), update.view["run"]
     return {
         name: {"seq": seq, "run": run, "figure": figure} for name, figure in update.charts.items()

@@ -121,7 +121,6 @@ def quoted(trace: Trace, request: Mapping[str, Any]) -> Quoted:
 def _sizes(
     trace: Trace, request: Mapping[str, Any], changed: Mapping[str, float] | None = None
 ) -> tuple[ModelSize, ModelSize | None]:
-    """Return the requested target with its changes, and the drafter of the run."""
     target, draft = str(request.get("target")), str(request.get("draft"))
     return machines.sizes(trace, target, None if draft == USUAL else draft, changed)
 
