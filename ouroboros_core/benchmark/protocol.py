@@ -13,15 +13,12 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ouroboros_core.messages import counted
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.trace import Trace
-
-if TYPE_CHECKING:
-    pass
 
 ROUNDS, AGAIN = 3, 2
 """Rounds that count, and rounds on a busy machine that are measured again."""

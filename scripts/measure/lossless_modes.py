@@ -205,7 +205,3 @@ def main() -> None:
     }
     assert all(math.isfinite(mode["p"]) for mode in result["modes"].values())
     FILE.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.training.folder import agreement_of
-from visualize.kit.plots import PLAIN, layout, plain
+from visualize.kit.plots import layout, mark_plain, plain
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.report import Row
@@ -117,7 +117,7 @@ def speedups_by_group(rows: Sequence[Row], note: str) -> go.Figure:
             customdata=[(row.tokens_per_pass, row.tokens_per_second, *row.ci95) for row in mine],
             hovertemplate=f"{BAR}<extra>{name}</extra>",
         )
-    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
+    mark_plain(figure)
     shape = layout("", "speedup over plain decoding", barmode="group", hovermode="closest")
     margin = {
         "l": 60,

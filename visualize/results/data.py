@@ -237,11 +237,6 @@ def equality(row: Row) -> str:
     return sentence + (f", {row.differences} differ" if row.differences else "")
 
 
-def cut_texts(benchmark: Benchmark) -> str:
-    """Return a sentence on the texts that were cut at a repetition; empty if it is unknown."""
-    return report.loops(benchmark.rows)
-
-
 def tables(folder: Path | None = None) -> dict[str, Benchmark]:
     """Return the benchmarks by the stems of their files, the first one first."""
     files = sorted((folder or assets()).glob("benchmark*.json"), key=lambda file: file.stem)

@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from ouroboros_core.benchmark.report import OVERALL
+from ouroboros_core.benchmark.report import OVERALL, loops
 from ouroboros_core.locations import assets
 from visualize.kit.events import PRIVATE
 from visualize.kit.markup import safe
@@ -97,7 +97,7 @@ def _figure(over: str, group: str) -> dict[str, Any]:
 
 def top(data: Benchmark) -> str:
     """Return the HTML of the result and its conditions, with cut texts and command folded."""
-    cut = results.cut_texts(data)
+    cut = loops(data.rows)
     folded = f"<p>{safe(cut)}</p>" if cut else ""
     if data.command:
         folded += f"<pre><code>{safe(data.command)}</code></pre>"

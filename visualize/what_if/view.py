@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import floor, log10
-from typing import Any, TypeVar
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -14,7 +14,7 @@ from ouroboros_core.trace.trace import Trace
 from ouroboros_core.what_if import machines
 from ouroboros_core.what_if.estimate import Machine, ModelSize
 from ouroboros_core.what_if.machines import Quoted, Sheets
-from visualize.kit.plots import PLAIN, layout, plain, words_only
+from visualize.kit.plots import PLAIN, layout, mark_plain, plain, words_only
 from visualize.run.diagnosis import adding_up
 from visualize.run.view import View
 
@@ -78,14 +78,6 @@ def _sources(sheets: Sheets, name: str) -> dict[str, str]:
     return {key: sheets.sources[number.source][0] for key, number in numbers.items()}
 
 
-Edited = TypeVar("Edited", Machine, ModelSize)
-
-
-def _edited(item: Edited, request: Any, numbers: Mapping[str, tuple[str, float]]) -> Edited:
-    """Return a machine or model with a visitor's changes, which are in shown units."""
-    return machines.edited(item, _scaled(request, numbers))
-
-
 def _scaled(request: Any, numbers: Mapping[str, tuple[str, float]]) -> dict[str, float]:
     """Return a visitor's changes in the units of the core."""
     changed = {}
@@ -109,9 +101,10 @@ def quoted(trace: Trace, request: Mapping[str, Any]) -> Quoted:
     numbers = request.get("numbers")
     changed = numbers if isinstance(numbers, dict) else {}
     machine = machines.machine(str(request.get("machine")))
-    machine = _edited(machine, changed.get("machine"), MACHINE_NUMBERS)
+    machine = machines.edited(machine, _scaled(changed.get("machine"), MACHINE_NUMBERS))
     large, small = _sizes(trace, request, _scaled(changed.get("target"), MODEL_NUMBERS))
-    small = _edited(small, changed.get("draft"), MODEL_NUMBERS) if small else None
+    if small:
+        small = machines.edited(small, _scaled(changed.get("draft"), MODEL_NUMBERS))
     batch = request.get("batch")
     if isinstance(batch, bool) or not isinstance(batch, int):
         raise InvalidInput(f"the batch must be a whole number, got {str(batch)[:40]}")
@@ -211,11 +204,7 @@ def by_batch(method: str, every: Sequence[Quoted], chosen: int) -> dict[str, Any
         marker={"size": [12 if quote.priced.batch == chosen else 7 for quote in every]},
         hovertemplate="batch %{x}: %{y:.2f}×<extra></extra>",
     )
-    figure.add_hline(
-        y=1,
-        line={"color": PLAIN, "dash": "dot", "width": 1.5},
-        annotation_text="as fast as plain decoding",
-    )
+    mark_plain(figure, "as fast as plain decoding")
     shape = layout("texts at once", "modelled speedup", showlegend=False, hovermode="closest")
     figure.update_layout(shape)
     figure.update_xaxes(type="category")

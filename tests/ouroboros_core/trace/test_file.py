@@ -28,7 +28,7 @@ from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Trace
 from tests import tiny
 from tests.traces import make_trace, typed_trace
-from visualize.run import diagnosis, export, figures
+from visualize.run import diagnosis, figures, saving
 from visualize.run import view as views
 from visualize.run.figures import acceptance_length, tokens_against_time
 
@@ -85,7 +85,7 @@ def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
         metrics.accepted_by_learned(trace),
     ]
     results.append(summary.draft_cost)
-    rows = list(csv.reader(io.StringIO(export.to_csv(trace, baseline))))[1:]
+    rows = list(csv.reader(io.StringIO(saving.to_csv(trace, baseline))))[1:]
     assert [json.loads(row[2]) for row in rows] == list(trace.texts)
     if drawn:
         results += [draw(trace.steps) for draw in (acceptance_length, figures.choices)]
