@@ -153,11 +153,9 @@ def _draft_cost(points: Sequence[Point]) -> float | None:
     """c, as in `Summary.draft_cost`; None if no draft was checked by a target."""
     passes = sum(p.draft_passes for p in points if p.passes)
     plain = ratio(sum(p.plain_seconds.decode for p in points), sum(p.plain_tokens for p in points))
-    return (
-        sum(p.seconds.draft for p in points if p.passes) / passes / plain
-        if passes and plain
-        else None
-    )
+    if not (passes and plain):
+        return None
+    return sum(p.seconds.draft for p in points if p.passes) / passes / plain
 
 
 def best(rows: Sequence[CellRow]) -> CellRow | None:
