@@ -334,11 +334,6 @@ def compared(pair: Pair, plain: Trace, method: str, name: str) -> Finding:
     )
 
 
-def own_texts(count: int) -> list[str]:
-    """Prompts of the benchmark, spread over its kinds."""
-    return [question.turns[0] for question in own_prompts(count)]
-
-
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 METHODS = ("autoregressive", "speculative", "prompt_lookup", "eagle2", "union", "ouroboros")
 PEERS = ("hf-greedy", "hf-assisted", "hf-prompt-lookup")
@@ -350,7 +345,7 @@ def gpu_report(pair: Pair, *, quick: bool = False) -> Iterator[Finding]:
     quick  two prompts of eight tokens and two methods, for a test of this script
     """
     count, tokens = (2, 8) if quick else (12, 64)
-    prompts = own_texts(count)
+    prompts = [question.turns[0] for question in own_prompts(count)]
     peak = MemoryPeak(pair.target.device.type)
     peak.reset()
     able = [

@@ -405,17 +405,10 @@ def equality(row: Compared) -> str:
 def explanations(measurements: Sequence[Measurement]) -> list[str]:
     """Explain every difference that rounding does not explain, and each widest tie."""
     lines = []
-    differing = [run for run in measurements if run.difference is not None]
-    for method in dict.fromkeys(run.method for run in differing):
-        own_runs = sorted(
-            (run for run in differing if run.method == method), key=_ulps, reverse=True
-        )
-        for run in [
-            run for run in own_runs if run.difference and not run.difference.tie
-        ] or own_runs[:1]:
+    differing = [(run, run.difference) for run in measurements if run.difference is not None]
+    for method in dict.fromkeys(run.method for run, _ in differing):
+        own = [(run, difference) for run, difference in differing if run.method == method]
+        own.sort(key=lambda pair: pair[1].ulps, reverse=True)
+        for run, _ in [pair for pair in own if not pair[1].tie] or own[:1]:
             lines.append(f"{method}, question {run.question}: {run.explanation}")
     return lines
-
-
-def _ulps(run: Measurement) -> float:
-    return run.difference.ulps if run.difference is not None else 0.0

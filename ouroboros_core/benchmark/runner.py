@@ -106,11 +106,6 @@ def stretch(outcome: Outcome, plain: Sequence[int], limit: int) -> Stretch:
     )
 
 
-def _mixed(entrants: Sequence[Entrant], number: int) -> list[Entrant]:
-    """Return the entrants in the fixed order of a unit; that of the first is their own."""
-    return random.Random(number).sample(entrants, len(entrants)) if number else [*entrants]
-
-
 class Runner:
     """Runs the remaining units of a benchmark."""
 
@@ -223,7 +218,9 @@ class Runner:
         self, number: int, repeat: int, question: Question, progress: Callable[[str], None]
     ) -> list[Measurement]:
         """Run all turns that every entrant can run; others are left out for all."""
-        order = _mixed(self.entrants, number)
+        order = self.entrants  # as tables have them; later units always mix them in one way
+        if number:
+            order = random.Random(number).sample(order, len(order))
         history: list[str] = []
         measured: list[Measurement] = []
         for turn, prompt in enumerate(

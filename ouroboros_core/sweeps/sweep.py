@@ -170,15 +170,12 @@ class Sweep:
             **conditions(pair, questions, grid.sampling, max_new_tokens, repeats),
         )
         self.store = Store.open(self.settings, path, resume=resume)
-        self._pairs = self._load_drafts()
+        names = dict.fromkeys(cell.draft for cell in grid.cells)
+        self._pairs = {name: pair if name is None else with_draft(pair, name) for name in names}
         able = self._check(questions)
         self._warm: set[Hashable] = set()
         visits = [(repeat, question) for repeat in range(repeats) for question in questions]
         self._visits = [(n, *visit) for n, visit in enumerate(visits) if visit[1].id in able]
-
-    def _load_drafts(self) -> dict[str | None, Pair]:
-        names = dict.fromkeys(cell.draft for cell in self.grid.cells)
-        return {name: self.pair if name is None else with_draft(self.pair, name) for name in names}
 
     def _check(self, questions: Sequence[Question]) -> set[int | str]:
         """The ids of the questions that plain decoding can run; the others are left out before any

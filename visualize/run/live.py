@@ -101,11 +101,6 @@ def steps_from(generation: Generation, start: int) -> list[dict[str, Any]]:
     )
 
 
-def same_steps(trace: Trace, other: Trace) -> bool:
-    """Return whether two runs wrote the same tokens in the same steps, whatever their seconds."""
-    return [step.tokens for step in trace.steps] == [step.tokens for step in other.steps]
-
-
 def difference_from_plain(
     generation: Generation, trace: Trace, baseline: Trace
 ) -> Divergence | None:

@@ -26,11 +26,6 @@ def link(task: Task, model: str = "") -> dict[str, Any]:
     return {"link": permalink.query(permalink.of_task(task, model)), "said": said}
 
 
-def recorded_link(name: str, trace: Trace) -> dict[str, Any]:
-    """Return the value of a SaveView with a link to a recorded run."""
-    return {"link": f"#run={name}", "said": f"It opens this run, recorded with {trace.target}."}
-
-
 def file(
     kind: str, trace: Trace, baseline: Trace | None, difference: Divergence | None = None
 ) -> dict[str, Any]:

@@ -313,7 +313,8 @@ class WatchPanel:
                 return {"seq": time.time_ns(), **shown}
             task, _ = self.inputs.read(gathered)
             if name and permalink.of_task(task) == permalink.of(run[0]):
-                shown = saving.recorded_link(name, run[0])
+                said = f"It opens this run, recorded with {run[0].target}."
+                shown = {"link": f"#run={name}", "said": said}
             else:
                 loaded = self.runner.models.if_loaded(pair)
                 shown = saving.link(task, loaded.target.name if loaded else "")
@@ -413,15 +414,10 @@ def _recorded_run(name: str) -> tuple[Trace, View, dict[str, Any]]:
     summary = Summary(trace, gallery.baseline(name), rounds=gallery.speedup(name))
     badge = views.badge(trace)
     view = views.run_view(summary, run=f"recorded {name}", seq=0, badge_text=badge)
-    view |= {"plays": name, "asked": _recorded(trace).asked}
+    # A visitor runs the prompt and method of a recorded run anew with the page's defaults.
+    view |= {"plays": name, "asked": Inputs(trace.prompt.text, trace.method).asked}
     view |= {"tour": tour(summary, views.piece_of(trace)).view}
     return trace, view, more_charts(summary)
-
-
-def _recorded(trace: Trace) -> Inputs:
-    """Return the inputs that a recorded run stands for: its prompt and method, and else the
-    defaults of the page, with which a visitor runs it anew."""
-    return Inputs(trace.prompt.text, trace.method)
 
 
 def _again(task: Task, act: Any) -> Task:

@@ -13,7 +13,7 @@ from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.what_if import machines
 from ouroboros_core.what_if.estimate import Machine, ModelSize
-from ouroboros_core.what_if.machines import Quoted, Sheets
+from ouroboros_core.what_if.machines import Quoted
 from visualize.kit.plots import PLAIN, layout, mark_plain, plain, words_only
 from visualize.run.diagnosis import adding_up
 from visualize.run.view import View
@@ -55,7 +55,9 @@ def choices() -> View:
                 "id": name,
                 "name": sheet.name,
                 "numbers": _shown(sheet.machine, MACHINE_NUMBERS),
-                "sources": _sources(sheets, name),
+                "sources": {
+                    key: sheets.sources[number.source][0] for key, number in sheet.numbers.items()
+                },
             }
             for name, sheet in sheets.machines.items()
         ],
@@ -71,11 +73,6 @@ def choices() -> View:
 
 def _shown(item: Machine | ModelSize, numbers: Mapping[str, tuple[str, float]]) -> dict[str, float]:
     return {name: float(f"{getattr(item, name) / unit:.5g}") for name, (_, unit) in numbers.items()}
-
-
-def _sources(sheets: Sheets, name: str) -> dict[str, str]:
-    numbers = sheets.machines[name].numbers
-    return {key: sheets.sources[number.source][0] for key, number in numbers.items()}
 
 
 def _scaled(request: Any, numbers: Mapping[str, tuple[str, float]]) -> dict[str, float]:
