@@ -148,11 +148,8 @@ def _read(path: Path, field: str | None, words: ChatTemplate) -> Iterator[list[i
 
 def _lines(path: Path, field: str | None) -> Iterator[str]:
     """Yield the texts of JSON lines: the named field, or all strings of a line."""
-    content = (
-        gzip.decompress(path.read_bytes()).decode()
-        if path.suffix == ".gz"
-        else options.read_utf8(path)
-    )
+    packed = path.suffix == ".gz"
+    content = gzip.decompress(path.read_bytes()).decode() if packed else options.read_utf8(path)
     for number, line in enumerate(content.split("\n"), 1):
         if not line.strip():
             continue

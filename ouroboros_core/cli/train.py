@@ -357,11 +357,9 @@ def _skip(arguments: argparse.Namespace) -> None:
 
     settings = SkipSettings.parse(options.flag_values(arguments, SkipSettings.settings()))
     count = settings.max_new_tokens
-    questions = (
-        prompts.spread(prompts.read(arguments.prompts), PROMPTS)
-        if arguments.prompts
-        else prompts.own_prompts(PROMPTS)
-    )
+    questions = prompts.own_prompts(PROMPTS)
+    if arguments.prompts:
+        questions = prompts.spread(prompts.read(arguments.prompts), PROMPTS)
     arguments.draft = arguments.head = arguments.corpus = "none"
     pair = options.load_pair(arguments)
     if pair.self_draft is None:

@@ -88,11 +88,9 @@ def headline(run: Summary) -> str:
 def trace_html(trace: Trace) -> str:
     """A run: its text in colours, a card for each token, who wrote how many, and trees."""
     count = len(trace.tokens)
-    cut = (
-        f"The text is whole; cards are those of the first {CARDS} of {count} tokens."
-        if count > CARDS
-        else ""
-    )
+    cut = ""
+    if count > CARDS:
+        cut = f"The text is whole; cards are those of the first {CARDS} of {count} tokens."
     text = "".join(_text(trace))
     sections = [
         f'<p class="ouro-nb-head">{safe(headline(Summary(trace)))}</p>',

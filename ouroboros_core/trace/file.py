@@ -383,11 +383,8 @@ def shown(value: Any) -> str:
         return "an object" if isinstance(value, dict) else "a list"
     if isinstance(value, str):
         return f"'{_plain(value, 40)}'"
-    text = (
-        str(value)
-        if not isinstance(value, int) or abs(value) < 10**40
-        else "a number of more than 40 digits"
-    )
+    huge = isinstance(value, int) and abs(value) >= 10**40
+    text = "a number of more than 40 digits" if huge else str(value)
     return {"None": "null", "True": "true", "False": "false"}.get(text, text)
 
 

@@ -158,11 +158,9 @@ def slowed(trace: Trace, baseline: Trace) -> float | None:
     """
     method_seconds = [step.seconds.verify for step in trace.steps if step.writer is Source.TARGET]
     plain_seconds = [step.seconds.verify for step in baseline.steps]
-    ratio = (
-        median(plain_seconds) / median(method_seconds)
-        if method_seconds and plain_seconds and median(method_seconds)
-        else 0.0
-    )
+    if not (method_seconds and plain_seconds and median(method_seconds)):
+        return None
+    ratio = median(plain_seconds) / median(method_seconds)
     return ratio if ratio > BUSY else None
 
 
