@@ -85,7 +85,6 @@ def default_of(setting: dict[str, Any]) -> str:
 
 
 def allowed_of(setting: dict[str, Any]) -> str:
-    """Return the values of a setting in words."""
     bounds = f"{setting['min']} to {setting['max']}" if setting["min"] is not None else ""
     if setting["type"] == "bool":
         bounds = "true or false"
@@ -176,7 +175,6 @@ def java_runs() -> str:
 
 
 def methods_table() -> str:
-    """Return every method with its source."""
     lines = ["| method | needs | what it does |", "|---|---|---|"]
     for method in describe():
         mark = " (default)" if method["default"] else ""
@@ -189,7 +187,6 @@ def methods_table() -> str:
 
 
 def facts_of(method: dict[str, Any]) -> str:
-    """Return the facts about a method."""
     source = f"[{method['paper'].removeprefix('https://')}]({method['paper']})"
     needs = ", ".join(method["needs"]) or "nothing but the target model"
     name = f"`{method['id']}`" + (" (the default method)" if method["default"] else "")
@@ -307,14 +304,12 @@ def models_table() -> str:
 
 
 def legend() -> str:
-    """Return the signs of the page."""
     lines = ["| sign | token | what it says |", "|---|---|---|"]
     lines += [f"| {look.glyph} | {look.label} | {look.sentence} |" for look in LOOKS.values()]
     return "\n".join(lines) + "\n"
 
 
 def charts() -> str:
-    """Return the charts of a run."""
     lines = ["| button | chart |", "|---|---|"]
     lines += [f"| {chart.label} | {chart.title} |" for chart in (*FIRST_CHARTS, *MORE_CHARTS)]
     return "\n".join(lines) + "\n"
@@ -421,7 +416,6 @@ def _command(
 
 
 def _flag(row: str) -> str:
-    """Return the flag of an argument's line."""
     return f"`{row.split('`')[1].partition(' ')[0]}`"
 
 
@@ -531,7 +525,6 @@ def _field_helps(description: str) -> dict[str, str]:
 
 
 def _kind(kind: dict[str, Any]) -> str:
-    """Return the type of a field in words."""
     if "$ref" in kind:
         name = kind["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
@@ -630,7 +623,6 @@ def _page(name: str, text: str, method: dict[str, Any]) -> dict[str, str]:
 
 
 def stale(root: Path = ROOT) -> list[str]:
-    """Return the files whose text is not right."""
     return [
         name
         for name, text in documents(root).items()

@@ -68,7 +68,6 @@ def _above() -> str:
 
 
 def _speeds(data: dict[str, Any]) -> list[str]:
-    """Return the lines of a benchmark in the README's table."""
     rows = {row.method: row for row in defaults(report.read_rows(data["rows"]))}
     plain, best = rows["autoregressive"], _fastest(rows.values())
     processor = processor_name(data["environment"]["processor"])
@@ -99,7 +98,6 @@ def _fastest(rows: Iterable[report.Row]) -> report.Row:
 
 
 def _below() -> str:
-    """Return the sentences below the README's table."""
     equal = texts = 0
     for data in _benchmarks().values():
         for row in report.read_rows(data["rows"]):
@@ -155,14 +153,16 @@ def bench_section() -> str:
     rows = {row.method: _line(row) for row in defaults(table)}
     peers = [rows.pop(name) for name in list(rows) if name.startswith(report.PEER)]
     lines += rows.values()
-    lines += [f"| `{name}` |{' – |' * 5}" for name in unmeasured(row.method for row in table)]
+    # Modes of transformers are peers in the table.
+    measured = {row.method.partition("[")[0] for row in table}
+    missing = [name for name in methods.available() if name not in measured]
+    lines += [f"| `{name}` |{' – |' * 5}" for name in missing if not name.startswith("hf_")]
     count = data["settings"]["questions"]
     command = f"`rm assets/benchmark.json && make bench LIMIT={count}` measures this anew."
     return "\n".join([*lines, *peers, "", command, ""])
 
 
 def _line(row: report.Row) -> str:
-    """Return a row's line of the table."""
     low, high = row.ci95
     yields = f"{row.tokens_per_pass:.2f}" if row.tokens_per_pass else "–"
     numbers = f"{row.speedup:.2f} [{low:.2f}, {high:.2f}] | {report.shown(row.decode_speedup)}"
@@ -229,7 +229,10 @@ def pairs_section(folder: Path | None = None) -> str:
     and over transformers' greedy generation."""
     benchmarks = _benchmarks(folder)
     speedups = {
-        name: {row.method: _both(row) for row in defaults(report.read_rows(data["rows"]))}
+        name: {
+            row.method: f"{row.speedup:.2f} / {report.shown(row.speedup_hf)}"
+            for row in defaults(report.read_rows(data["rows"]))
+        }
         for name, data in benchmarks.items()
     }
     titles = (f"{title_of(data)}, {sampling_of(data)}" for data in benchmarks.values())
@@ -245,11 +248,6 @@ def pairs_section(folder: Path | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _both(row: report.Row) -> str:
-    """Return the two speedups of a row."""
-    return f"{row.speedup:.2f} / {report.shown(row.speedup_hf)}"
-
-
 def defaults(rows: Iterable[report.Row]) -> list[report.Row]:
     """Return the overall rows of methods with their default settings, and of peers."""
     return [row for row in rows if row.group == report.OVERALL and "[" not in row.method]
@@ -257,27 +255,23 @@ def defaults(rows: Iterable[report.Row]) -> list[report.Row]:
 
 def csv_files(folder: Path | None = None) -> dict[str, str]:
     """Return all rows of each benchmark's file as CSV, by the name of the file."""
-    files = sorted((folder or assets()).glob("benchmark*.json"))
-    benchmarks = ((file.stem, json.loads(file.read_text(encoding="utf-8"))) for file in files)
+    benchmarks = _benchmarks(folder).items()
     tables = ((name, report.to_csv(report.read_rows(data["rows"]))) for name, data in benchmarks)
     return {f"{name}.csv": table.replace("\r\n", "\n") for name, table in tables}
 
 
 def pair_of(data: dict[str, Any]) -> str:
-    """Return the models of a benchmark."""
     settings = data["settings"]
     return f"{settings['target']} with {settings['draft'] or 'no draft model'}"
 
 
 def title_of(data: dict[str, Any]) -> str:
-    """Return target, dtype and processor of a benchmark."""
     environment = data["environment"]
     processor = processor_name(environment["processor"])
     return f"{data['settings']['target']}, {environment['dtype']}, {processor}"
 
 
 def sampling_of(data: dict[str, Any]) -> str:
-    """Return how a benchmark's tokens were chosen."""
     sampling = data["settings"]["sampling"]
     if not sampling["temperature"]:
         return "greedy"
@@ -285,7 +279,6 @@ def sampling_of(data: dict[str, Any]) -> str:
 
 
 def conditions(data: dict[str, Any]) -> str:
-    """Return the conditions of a benchmark in a line."""
     settings, environment = data["settings"], data["environment"]
     commit = f", commit {data['commit']}" if data.get("commit") else ""
     return (
@@ -296,13 +289,6 @@ def conditions(data: dict[str, Any]) -> str:
         f"{environment['dtype']}, torch {environment['torch']}, transformers "
         f"{environment['transformers']}"
     )
-
-
-def unmeasured(measured: Iterable[str]) -> list[str]:
-    """Return the methods without a row; modes of transformers are peers in the table."""
-    rows = {name.partition("[")[0] for name in measured}
-    names = [name for name in methods.available() if not name.startswith("hf_")]
-    return [name for name in names if name not in rows]
 
 
 def sampled_speedups(method: str) -> dict[str, float]:

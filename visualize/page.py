@@ -177,8 +177,6 @@ def launch_options() -> dict[str, Any]:
 
 
 def _add_endpoint(runner: Runner) -> None:
-    """Add the endpoint /generate, for programs."""
-
     def generate(
         prompt: str,
         method: str = methods.DEFAULT,

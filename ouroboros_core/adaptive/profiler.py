@@ -43,7 +43,6 @@ def in_turn(timers: Sequence[Timer], rounds: int, seconds: float) -> list[list[f
 
 
 def tree_of(rows: int, root: int) -> TokenTree:
-    """Return a chain of `rows` rows, with the root."""
     return chain(root, [root] * (rows - 1), Provenance(Source.DRAFT))
 
 
@@ -107,7 +106,9 @@ def measure(
     kinds |= {
         kind: (level_of, drafter, HEAD_ROWS[:counts]) for kind, drafter in (heads or {}).items()
     }
-    length = length_for(target, draft)
+    # A model may have too few positions for CONTEXT.
+    longest = min(model.max_length for model in (target, draft) if model) - TARGET_ROWS[-1]
+    length = min(CONTEXT, longest)
     plain = pass_of(target, 1, length)
     timers: dict[tuple[str, int], Timer] = {}
     for kind, (timed, model, several) in kinds.items():
@@ -127,12 +128,6 @@ def measure(
         model.forget()
         model.passes = model.rows = 0
     return Costs(costs.pop("target"), costs.pop("draft", None), costs)
-
-
-def length_for(target: LanguageModel, draft: LanguageModel | None) -> int:
-    """Return CONTEXT, or less if a model has too few positions."""
-    longest = min(model.max_length for model in (target, draft) if model) - TARGET_ROWS[-1]
-    return min(CONTEXT, longest)
 
 
 def _behind(first: Timer, timed: Timer) -> Timer:

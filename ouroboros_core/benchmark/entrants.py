@@ -78,7 +78,6 @@ class Outcome:
 
     @property
     def count(self) -> int:
-        """Tokens written."""
         return sum(step.tokens for step in self.steps)
 
     @property
@@ -243,7 +242,6 @@ def prompt_ids(pair: Pair, prompt: str, history: Sequence[str], max_new_tokens: 
 
 
 def outcome_of(trace: Trace) -> Outcome:
-    """Return the record of a trace."""
     return Outcome(trace.tokens, tuple(map(_spent, trace.steps)))
 
 

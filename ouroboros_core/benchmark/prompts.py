@@ -152,7 +152,6 @@ def _question(data: dict[str, Any], number: int, field: str | None) -> Question:
 
 
 def _instruct(field: str, value: Any) -> Any:
-    """Adds the instruction that this kind of text needs."""
     if field == "article":
         return f"Summarize: {value}"
     if field == "translation":

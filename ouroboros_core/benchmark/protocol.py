@@ -13,15 +13,12 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ouroboros_core.messages import counted
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.trace import Trace
-
-if TYPE_CHECKING:
-    pass
 
 ROUNDS, AGAIN = 3, 2
 """Rounds that count, and rounds on a busy machine that are measured again."""
@@ -77,7 +74,6 @@ class Measured:
 
     @classmethod
     def once(cls, plain: Trace, *traces: Trace) -> Measured:
-        """A single round."""
         alone = (Round((plain, *traces)),)
         return cls(alone, alone, 1)
 
@@ -165,7 +161,6 @@ def measure(
 
 
 def last(measuring: Generator[T | Measured, None, None]) -> Measured:
-    """Measure to the end."""
     *_, measured = measuring
     assert isinstance(measured, Measured)
     return measured

@@ -188,7 +188,6 @@ def read_rows(data: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def ratio(a: float, b: float) -> float:
-    """a / b; 0 if b is 0."""
     return a / b if b else 0.0
 
 
@@ -210,7 +209,6 @@ def repeats(
 
 
 def whole(run: Measurement) -> Timing:
-    """Return all tokens and seconds of a run."""
     return Timing(run.tokens, run.seconds.prefill + run.seconds.decode)
 
 
@@ -337,47 +335,6 @@ def to_csv(table: Sequence[Row]) -> str:
     return out.getvalue()
 
 
-def markdown(table: Sequence[Row], unmeasured: Sequence[str] = ()) -> str:
-    """The table of docs/benchmarks.md: overall numbers, and the speedup on each group.
-
-    unmeasured  methods that have no row; each is named before the peers, with dashes for numbers
-    """
-    groups = list(dict.fromkeys(row.group for row in table if row.group != OVERALL))
-    speedups = {(row.method, row.group): both_speedups(row) for row in table}
-    hf, plain = any(row.speedup_hf is not None for row in table), baselines(table)
-    head = ["method", "tokens per pass", "rows per token", "draft passes per token"]
-    head += ["first token, s", "tokens/s", "speedup [95%]", "decoding only"]
-    head += [*(["over hf-greedy", "decoding only"] if hf else []), "text", *groups]
-    ours: list[list[str]] = []
-    peers: list[list[str]] = []
-    for row in table:
-        if row.group == OVERALL:
-            by_group = [speedups[row.method, group] for group in groups]
-            cells = [*_cells(row, plain.get(OVERALL), hf), *by_group]
-            (peers if row.method.startswith(PEERS) else ours).append(cells)
-    ours += [[f"`{name}`", *[ABSENT] * (len(head) - 1)] for name in unmeasured]
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    lines += ["| " + " | ".join(cells) + " |" for cells in (*ours, *peers)]
-    return "\n".join(lines) + "\n"
-
-
-def _cells(row: Row, plain: Row | None, hf: bool) -> list[str]:
-    """The overall numbers of a row, in the columns' order."""
-    cold = cold_name(row.method)
-    name = f"`{cold}`" + (", warm" if cold != row.method else "")
-    name += f" ({row.setting})" if row.setting else ""
-    counts = row.tokens_per_pass, row.rows_per_token, row.draft_passes_per_token
-    numbers = [
-        f"{number:.{digits}f}" if number else ABSENT
-        for number, digits in zip(counts, (2, 1, 2), strict=True)
-    ]
-    low, high = row.ci95
-    numbers += [shown(row.first_token_seconds), speeds(row, plain)]
-    numbers += [f"{row.speedup:.2f} [{low:.2f}, {high:.2f}]", shown(row.decode_speedup)]
-    numbers += [shown(row.speedup_hf), shown(row.decode_speedup_hf)] if hf else []
-    return [name, *numbers, equality(row)]
-
-
 def speeds(row: Row, baseline: Row | None) -> str:
     """Tokens per second; and plain decoding's in that repeat, if its own row shows another."""
     plain = row.plain_tokens_per_second
@@ -386,12 +343,10 @@ def speeds(row: Row, baseline: Row | None) -> str:
 
 
 def baselines(table: Sequence[Row]) -> dict[str, Row]:
-    """Return the rows of plain decoding by group."""
     return {row.group: row for row in table if row.method == BASELINE}
 
 
 def both_speedups(row: Row) -> str:
-    """The speedup with prefill, and of decoding only."""
     return f"{row.speedup:.2f} / {shown(row.decode_speedup)}"
 
 
@@ -450,17 +405,10 @@ def equality(row: Compared) -> str:
 def explanations(measurements: Sequence[Measurement]) -> list[str]:
     """Explain every difference that rounding does not explain, and each widest tie."""
     lines = []
-    differing = [run for run in measurements if run.difference is not None]
-    for method in dict.fromkeys(run.method for run in differing):
-        own_runs = sorted(
-            (run for run in differing if run.method == method), key=_ulps, reverse=True
-        )
-        for run in [
-            run for run in own_runs if run.difference and not run.difference.tie
-        ] or own_runs[:1]:
+    differing = [(run, run.difference) for run in measurements if run.difference is not None]
+    for method in dict.fromkeys(run.method for run, _ in differing):
+        own = [(run, difference) for run, difference in differing if run.method == method]
+        own.sort(key=lambda pair: pair[1].ulps, reverse=True)
+        for run, _ in [pair for pair in own if not pair[1].tie] or own[:1]:
             lines.append(f"{method}, question {run.question}: {run.explanation}")
     return lines
-
-
-def _ulps(run: Measurement) -> float:
-    return run.difference.ulps if run.difference is not None else 0.0

@@ -106,11 +106,6 @@ def stretch(outcome: Outcome, plain: Sequence[int], limit: int) -> Stretch:
     )
 
 
-def _mixed(entrants: Sequence[Entrant], number: int) -> list[Entrant]:
-    """Return the entrants in the fixed order of a unit; that of the first is their own."""
-    return random.Random(number).sample(entrants, len(entrants)) if number else [*entrants]
-
-
 class Runner:
     """Runs the remaining units of a benchmark."""
 
@@ -178,7 +173,6 @@ class Runner:
 
     @property
     def left(self) -> list[tuple[int, int, Question]]:
-        """Units not yet done: number, repeat, question."""
         done = {*self.store.units}
         barred = {skipped.question for skipped in self.store.left_out if skipped.turn == 0}
         return [
@@ -206,7 +200,6 @@ class Runner:
     def run_task(
         self, number: int, progress: Callable[[str], None] = lambda _: None
     ) -> Iterator[Unit]:
-        """Run one unit."""
         _, repeat, question = next(unit for unit in self.work if unit[0] == number)
         if not self._warmed_up:
             progress("warming up")
@@ -225,7 +218,9 @@ class Runner:
         self, number: int, repeat: int, question: Question, progress: Callable[[str], None]
     ) -> list[Measurement]:
         """Run all turns that every entrant can run; others are left out for all."""
-        order = _mixed(self.entrants, number)
+        order = self.entrants  # as tables have them; later units always mix them in one way
+        if number:
+            order = random.Random(number).sample(order, len(order))
         history: list[str] = []
         measured: list[Measurement] = []
         for turn, prompt in enumerate(

@@ -301,14 +301,9 @@ class Store(Generic[R]):
                     "done): add --resume to go on "
                     f"with it, or delete it to start over"
                 )
+            earlier = {"shorter": [], **state["settings"]}  # old versions knew no shorter texts
             for name, value in asdict(settings).items():
-                # An earlier version knew no shorter texts.
-                was = (
-                    state["settings"].get("shorter", [])
-                    if name == "shorter"
-                    else (state["settings"][name])
-                )
-                if was != value:
+                if (was := earlier[name]) != value:
                     raise InvalidInput(
                         f"{path} was measured with {name} {was}, not {value}: resume with the "
                         "same, or name another file"

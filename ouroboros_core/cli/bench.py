@@ -125,7 +125,6 @@ def _build(
 def _finish(
     arguments: argparse.Namespace, store: Store, header: dict[str, Any], complete: bool
 ) -> None:
-    """Table on standard output, and the files asked for."""
     from ouroboros_core.benchmark import report
 
     runs = store.fair
@@ -155,7 +154,6 @@ def _finish(
 
 
 def _print(table: list[Row], limit: int) -> None:
-    """The tables of one limit of new tokens: over all prompts, and by group."""
     from rich.table import Table
 
     from ouroboros_core.benchmark import report
@@ -184,7 +182,6 @@ def _print(table: list[Row], limit: int) -> None:
 
 
 def _cells(row: Row, plain: Row | None) -> list[str]:
-    """A method's name and its numbers over all prompts, in the columns' order."""
     from ouroboros_core.benchmark.report import equality, shown, speeds
 
     counts = row.tokens_per_pass, row.rows_per_token, row.draft_passes_per_token

@@ -112,7 +112,6 @@ def _reader() -> Callable[[], str]:
 
 
 def _converse(session: Session, read: Callable[[], str], console: Console, notes: Console) -> None:
-    """Read and answer until the end of input; errors are reported in between."""
     from ouroboros_core.cli.console import Quit
 
     while True:

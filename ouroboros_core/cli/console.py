@@ -124,25 +124,15 @@ class Session:
     @classmethod
     def commands(cls) -> dict[str, Any]:
         """Name -> method, in the order of their definition."""
-        return {
-            name.removeprefix("do_"): member
-            for name, member in vars(cls).items()
-            if name.startswith("do_")
-        }
+        members = vars(cls).items()
+        return {name[3:]: member for name, member in members if name.startswith("do_")}
 
     def _rebuild(self, **changes: Any) -> None:
-        """Apply sampling or settings to the methods that answer."""
         specs = []
         for spec in self.specs:
             kind = methods.get(spec.method)
-            own_settings = {
-                name: value
-                for name, value in changes.items()
-                if name in kind.Hyperparameters.settings()
-            }
-            settings = kind.Hyperparameters.parse(
-                {**spec.hyperparameters.model_dump(), **own_settings}
-            )
+            own = {k: v for k, v in changes.items() if k in kind.Hyperparameters.settings()}
+            settings = kind.Hyperparameters.parse(spec.hyperparameters.model_dump() | own)
             sampling = self.sampling.model_copy(update={"acceptance": spec.sampling.acceptance})
             specs.append(Spec(_named(spec.method, settings), spec.method, settings, sampling))
         self.specs = tuple(specs)
@@ -177,26 +167,21 @@ class Session:
 
     def do_gamma(self, value: str = "") -> str:
         """[N]: draft tokens per step, for every method that has the setting."""
-        able = [
-            spec
-            for spec in self.specs
-            if "gamma" in methods.get(spec.method).Hyperparameters.settings()
-        ]
-        if not able:
+        if not self._with_gamma():
             raise InvalidInput(
                 f"no gamma in {', '.join(spec.method for spec in self.specs)}: choose others with "
                 "/method"
             )
         if value:
             self._rebuild(gamma=value)
-            able = [
-                spec
-                for spec in self.specs
-                if "gamma" in methods.get(spec.method).Hyperparameters.settings()
-            ]
         return ", ".join(
-            f"{spec.method}: gamma {spec.hyperparameters.model_dump()['gamma']}" for spec in able
+            f"{spec.method}: gamma {spec.hyperparameters.model_dump()['gamma']}"
+            for spec in self._with_gamma()
         )
+
+    def _with_gamma(self) -> list[Spec]:
+        kinds = ((spec, methods.get(spec.method)) for spec in self.specs)
+        return [spec for spec, kind in kinds if "gamma" in kind.Hyperparameters.settings()]
 
     def do_length(self, value: str = "") -> str:
         """[N]: new tokens at most."""
@@ -223,16 +208,10 @@ class Session:
                 )
             self.sampling = chosen
             self._rebuild()
-        settings = {
-            k: v
-            for k, v in self.sampling.model_dump().items()
-            if k in ("temperature", "top_k", "top_p")
-        }
-        return (
-            "greedy"
-            if self.sampling.temperature == 0
-            else ", ".join(f"{k} {v}" for k, v in settings.items())
-        )
+        if self.sampling.temperature == 0:
+            return "greedy"
+        names = ("temperature", "top_k", "top_p")
+        return ", ".join(f"{name} {getattr(self.sampling, name)}" for name in names)
 
     def do_seed(self, value: str = "") -> str:
         """[N]: seed of sampling."""
@@ -328,21 +307,17 @@ class Session:
             raise InvalidInput("there is nothing to save yet: send a text first")
         path = Path(file).expanduser()
         several = enumerate(self.traces, 1) if len(self.traces) > 1 else ()
-        names = [path.with_stem(f"{path.stem}-{n}-{trace.method}") for n, trace in several] or [
-            path
-        ]
+        names = [path.with_stem(f"{path.stem}-{n}-{trace.method}") for n, trace in several]
+        names = names or [path]
         for name, trace in zip(names, self.traces, strict=True):
             name.write_text(trace.to_json(), encoding="utf-8")
         return "written: " + ", ".join(map(str, names))
 
     def do_help(self) -> str:
         """This list."""
-        lines = [
-            f"  /{name:<11}{inspect.getdoc(command)}" for name, command in self.commands().items()
-        ]
-        return "\n".join(
-            [*lines, "  anything else is sent to the model; Ctrl-C ends an answer, Ctrl-D leaves"]
-        )
+        lines = [f"  /{name:<11}{inspect.getdoc(act)}" for name, act in self.commands().items()]
+        lines += ["  anything else is sent to the model; Ctrl-C ends an answer, Ctrl-D leaves"]
+        return "\n".join(lines)
 
     def do_quit(self) -> str:
         """Leave."""
@@ -361,9 +336,6 @@ def usage(name: str) -> str:
 def _named(method: str, settings: Any) -> str:
     """Return a method as it is asked for, with the settings that are not defaults."""
     defaults = methods.get(method).Hyperparameters().model_dump()
-    texts = ",".join(
-        f"{name}={value}"
-        for name, value in settings.model_dump().items()
-        if value != defaults[name]
-    )
+    values = settings.model_dump().items()
+    texts = ",".join(f"{name}={value}" for name, value in values if value != defaults[name])
     return f"{method}[{texts}]" if texts else method

@@ -56,7 +56,6 @@ def safe(text: str) -> str:
 
 
 def _written(text: str) -> str:
-    """A rejected piece within a line."""
     return safe(text).replace("\n", "⏎").replace("\t", " ")
 
 
@@ -130,7 +129,6 @@ def live(generation: Generation, console: Console, *, ends: AbstractSet[int] = f
 
 
 def _tail(line: Text, console: Console) -> Text:
-    """The end of a line, as much as fits the terminal."""
     rows = line.copy().wrap(console, console.width)
     return Text("\n").join(list(rows)[-max(1, console.height - 2) :])
 

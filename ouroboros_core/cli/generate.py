@@ -199,7 +199,6 @@ def _measure(
 
 
 def _open_memory(path: Path | None, pair: Pair, task: Task) -> Memory | None:
-    """Return the memory in the file, or a new one if there is no file."""
     from ouroboros_core.lookup.memory import load_memory
 
     if path is None:

@@ -29,13 +29,14 @@ FOREIGN, BLOCK = "hf_universal", "hf_dflash"
 
 def add_pair(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("models")
-    group.add_argument(
+    option = group.add_argument
+    option(
         "--target",
         metavar="X",
         help="folder, GGUF file or Hub id of the target model (default: the embedded one)",
     )
-    group.add_argument("--draft", metavar="Y", help="the same for the draft model; 'none' for none")
-    group.add_argument(
+    option("--draft", metavar="Y", help="the same for the draft model; 'none' for none")
+    option(
         "--head",
         action="append",
         metavar="Z",
@@ -45,22 +46,20 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
             "given once for each kind; 'none' for none"
         ),
     )
-    group.add_argument(
+    option(
         "--corpus",
         metavar="FILE",
         help="file of texts to look things up in (command sam); 'none' for none",
     )
-    group.add_argument(
-        "--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)"
-    )
+    option("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
     dtypes = ("auto", "bfloat16", "float16", "float32", "float64")
-    group.add_argument(
+    option(
         "--dtype",
         default="auto",
         choices=dtypes,
         help="default: bfloat16 where the processor has it",
     )
-    group.add_argument(
+    option(
         "--device-map",
         metavar="MAP",
         help=(
@@ -68,7 +67,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
             "torchrun (generate)"
         ),
     )
-    group.add_argument(
+    option(
         "--passes",
         default="auto",
         choices=("auto", "static", "transformers"),
@@ -77,7 +76,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
             "replays as CUDA graphs (of the draft too), or transformers' own"
         ),
     )
-    group.add_argument(
+    option(
         "--weights",
         default="bf16",
         choices=("auto", "bf16", "blocks"),
@@ -86,7 +85,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
             "file's own blocks (the same numbers in fewer bytes), or for each pass what is faster"
         ),
     )
-    group.add_argument(
+    option(
         "--quantize",
         choices=("8bit", "4bit"),
         help="the target in 8 or 4 bits (bitsandbytes, on a GPU)",
@@ -157,7 +156,6 @@ def _can_be_given(default: Any, low: float | None) -> bool:
 
 
 def add_settings(group: Any, kind: type[Hyperparameters]) -> None:
-    """Add a flag for each setting of a class."""
     for setting in kind.settings().values():
         add_setting(group, setting)
 
@@ -230,13 +228,10 @@ def add_grammar(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "grammar", "the text follows it, and tokens that it forces are drafts (needs llguidance)"
     ).add_mutually_exclusive_group()
-    group.add_argument(
-        "--json-schema", type=Path, metavar="FILE", help="the text is JSON that fits the schema"
-    )
-    group.add_argument("--regex", metavar="PATTERN", help="the whole text matches the pattern")
-    group.add_argument(
-        "--choices", nargs="+", metavar="TEXT", help="the text is one of these, as written"
-    )
+    option = group.add_argument
+    option("--json-schema", type=Path, metavar="FILE", help="the text is JSON that fits the schema")
+    option("--regex", metavar="PATTERN", help="the whole text matches the pattern")
+    option("--choices", nargs="+", metavar="TEXT", help="the text is one of these, as written")
 
 
 def read_grammar(arguments: argparse.Namespace) -> Grammar | None:

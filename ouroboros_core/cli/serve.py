@@ -90,11 +90,7 @@ def offered(arguments: argparse.Namespace) -> Sequence[PairChoice]:
 
     named = [getattr(arguments, name) for name in ("target", "draft", "head", "corpus")]
     if not arguments.pairs:
-        name = (
-            " + ".join(given_name for given_name in named[:2] if given_name)
-            if arguments.target
-            else EMBEDDED
-        )
+        name = " + ".join(filter(None, named[:2])) if arguments.target else EMBEDDED
         models = dict(zip(("target", "draft", "head", "corpus"), named, strict=True))
         return [PairChoice(name=name[:200], **models)]
     if any(named):
@@ -121,6 +117,5 @@ def shipped() -> list[PairChoice]:
 
 
 def _load(arguments: argparse.Namespace, checks: bool, choice: PairChoice) -> Any:
-    """The pair, on this machine as the flags say."""
     models = choice.model_dump(exclude={"name", "size"})
     return options.load_pair(argparse.Namespace(**{**vars(arguments), **models, "checks": checks}))

@@ -107,7 +107,6 @@ def _finish(
     header: dict[str, Any],
     complete: bool,
 ) -> None:
-    """Tables and conclusions on standard output, and the files asked for."""
     from ouroboros_core.sweeps import cells
 
     store = work.store

@@ -55,45 +55,41 @@ def _add_data(commands: Any) -> None:
     data = commands.add_parser(
         "data", help="let the target write conversations", allow_abbrev=False
     )
-    data.add_argument(
-        "--out", required=True, type=Path, metavar="DIR", help="folder for the conversations"
-    )
+    option = data.add_argument
+    option("--out", required=True, type=Path, metavar="DIR", help="folder for the conversations")
     for flag, kind, metavar, text in (
         ("--pieces", Path, "FILE", "conversations to make articles of"),
         ("--passages", Path, "FILE", "texts in paragraphs to make articles of"),
         ("--foreign", str, "LANGUAGE=FILE", "texts in paragraphs to translate"),
     ):
-        data.add_argument(flag, nargs="*", type=kind, default=[], metavar=metavar, help=text)
-    data.add_argument("--kinds", metavar="LIST", help="only these kinds of tasks (default: all)")
+        option(flag, nargs="*", type=kind, default=[], metavar=metavar, help=text)
+    option("--kinds", metavar="LIST", help="only these kinds of tasks (default: all)")
     options.add_settings(data, DataSettings)
     _add_common(data)
 
 
 def _add_training(parser: argparse.ArgumentParser, recipe: type[Recipe]) -> None:
-    parser.add_argument(
-        "--out", required=True, type=Path, metavar="DIR", help="folder for the result"
-    )
+    option = parser.add_argument
+    option("--out", required=True, type=Path, metavar="DIR", help="folder for the result")
     for flag, metavar, text in (
         ("--data", "PATH", "files or folders of conversations"),
         ("--texts", "FILE", "plain texts to learn from as well"),
     ):
-        parser.add_argument(flag, nargs="*", type=Path, default=[], metavar=metavar, help=text)
+        option(flag, nargs="*", type=Path, default=[], metavar=metavar, help=text)
     for flag, text in (
         ("--work", "folder of the checkpoint (default: OUT.work)"),
         ("--teacher", "folder for the target's answers (default: in --work)"),
         ("--start", f"finished weights of the same shape to begin with{recipe.also_starts_from}"),
     ):
-        parser.add_argument(flag, type=Path, metavar="DIR", help=text)
-    parser.add_argument(
-        "--note", type=options.text, metavar="TEXT", help="what the texts are, for the card"
-    )
-    parser.add_argument(
+        option(flag, type=Path, metavar="DIR", help=text)
+    option("--note", type=options.text, metavar="TEXT", help="what the texts are, for the card")
+    option(
         "--license",
         metavar="NAME",
         help="for the card, such as apache-2.0 (default: that of the target)",
     )
     if issubclass(recipe, HeadRecipe):
-        parser.add_argument(
+        option(
             "--bits",
             type=int,
             choices=(8, 16),
@@ -108,26 +104,23 @@ def _add_export(commands: Any) -> None:
     export = commands.add_parser(
         "export", help="write a draft that any program can load", allow_abbrev=False
     )
-    export.add_argument(
-        "--draft", metavar="DIR", help="the trained draft (default: the embedded one)"
-    )
-    export.add_argument("--out", required=True, type=Path, metavar="DIR", help="a new folder")
-    export.add_argument(
-        "--target", metavar="X", help="the draft's target (default: the embedded one)"
-    )
+    option = export.add_argument
+    option("--draft", metavar="DIR", help="the trained draft (default: the embedded one)")
+    option("--out", required=True, type=Path, metavar="DIR", help="a new folder")
+    option("--target", metavar="X", help="the draft's target (default: the embedded one)")
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that `data` and every training have."""
-    parser.add_argument(
+    option = parser.add_argument
+    option(
         "--target",
         metavar="X",
         help="folder, GGUF file or Hub id of the target (default: the embedded one)",
     )
-    parser.add_argument("--minutes", metavar="N", help="stop after N minutes; --resume goes on")
-    parser.add_argument("--resume", action="store_true", help="go on where an earlier run stopped")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda (default: auto)")
-    parser.add_argument(
+    option("--minutes", metavar="N", help="stop after N minutes; --resume goes on")
+    option("--resume", action="store_true", help="go on where an earlier run stopped")
+    option("--device", default="auto", help="auto, cpu, cuda (default: auto)")
+    option(
         "--dtype",
         default="auto",
         choices=("auto", "bfloat16", "float16", "float32"),
@@ -144,7 +137,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _stopper(arguments: argparse.Namespace) -> Any:
-    """Return a function that says whether the minutes are over."""
     if arguments.minutes is None:
         return lambda: False
     end = time.monotonic() + 60 * options.whole_number(arguments.minutes, "minutes", 1)
@@ -365,11 +357,9 @@ def _skip(arguments: argparse.Namespace) -> None:
 
     settings = SkipSettings.parse(options.flag_values(arguments, SkipSettings.settings()))
     count = settings.max_new_tokens
-    questions = (
-        prompts.spread(prompts.read(arguments.prompts), PROMPTS)
-        if arguments.prompts
-        else prompts.own_prompts(PROMPTS)
-    )
+    questions = prompts.own_prompts(PROMPTS)
+    if arguments.prompts:
+        questions = prompts.spread(prompts.read(arguments.prompts), PROMPTS)
     arguments.draft = arguments.head = arguments.corpus = "none"
     pair = options.load_pair(arguments)
     if pair.self_draft is None:
@@ -422,7 +412,6 @@ def speed(pair: Pair, texts: Sequence[Sequence[int]], count: int, skips: Skips |
 
 
 def _show_search(fastest: Fastest) -> None:
-    """Show the progress on a terminal, in place."""
     if sys.stderr.isatty():
         line = f"\r{fastest.tried} tried, {fastest.speed:.1f} tokens/s {fastest.skips}   "
         print(line, end="", file=sys.stderr, flush=True)

@@ -22,26 +22,23 @@ NUMBERS = ("bandwidth", "layer_seconds", "target.bytes_per_parameter", "draft.la
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trace", type=Path, metavar="TRACE.json", help="a recorded run")
-    parser.add_argument(
+    option = parser.add_argument
+    option("trace", type=Path, metavar="TRACE.json", help="a recorded run")
+    option(
         "--machine",
         default="h100",
         metavar="NAME",
         help="its id in docs/what-if.md (default: h100)",
     )
-    parser.add_argument(
+    option(
         "--target",
         default="llama-3-70b",
         metavar="X",
         help="id of the target's size, or own: that of the run (default: llama-3-70b)",
     )
-    parser.add_argument(
-        "--draft", metavar="Y", help="id of the draft's size (default: the target's usual one)"
-    )
-    parser.add_argument(
-        "--batch", default="1", metavar="N", help="texts at once, 1-64 (default: 1)"
-    )
-    parser.add_argument(
+    option("--draft", metavar="Y", help="id of the draft's size (default: the target's usual one)")
+    option("--batch", default="1", metavar="N", help="texts at once, 1-64 (default: 1)")
+    option(
         "--set",
         action="append",
         default=[],
@@ -49,7 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help=f"another number of machine, target or draft: {', '.join(NUMBERS)}, ...; may be "
         "repeated",
     )
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    option("--json", action="store_true", help="as JSON")
 
 
 def run(arguments: argparse.Namespace) -> None:

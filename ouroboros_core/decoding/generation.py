@@ -229,7 +229,6 @@ class Generation:
         self._ending = "stop token" if stopped else "budget"
 
     def run(self) -> Trace:
-        """Run to the end; return the trace."""
         for _ in self:
             pass
         return self.trace()
@@ -241,7 +240,6 @@ class Generation:
         return self.model is self.target and self.task.sampling.repeats_plain_text
 
     def piece(self, token: int) -> str:
-        """Return the text of a single token id."""
         return decode_all(self.pair.tokenizer, [token])
 
     def trace(self) -> Trace:

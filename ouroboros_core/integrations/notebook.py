@@ -71,7 +71,6 @@ def _style() -> str:
 
 
 def block(body: str) -> str:
-    """Return HTML with the styles of a notebook."""
     return f'<div class="ouro-nb {QUIET}"><style>{_style()}</style>{body}</div>'
 
 
@@ -89,11 +88,9 @@ def headline(run: Summary) -> str:
 def trace_html(trace: Trace) -> str:
     """A run: its text in colours, a card for each token, who wrote how many, and trees."""
     count = len(trace.tokens)
-    cut = (
-        f"The text is whole; cards are those of the first {CARDS} of {count} tokens."
-        if count > CARDS
-        else ""
-    )
+    cut = ""
+    if count > CARDS:
+        cut = f"The text is whole; cards are those of the first {CARDS} of {count} tokens."
     text = "".join(_text(trace))
     sections = [
         f'<p class="ouro-nb-head">{safe(headline(Summary(trace)))}</p>',
@@ -181,7 +178,6 @@ def _rejected(step: Step, reasons: Reasons, name: str) -> str:
 
 
 def legend(*traces: Trace) -> str:
-    """Who wrote how many tokens."""
     counts = Counter(look for trace in traces for look in trace.looks)
     items = "".join(
         f'<li data-look="{key}"><i></i>{LOOKS[key].label} <span>{counts[key]}</span></li>'
@@ -229,7 +225,6 @@ def tree_text(tree: StepTree) -> str:
 
 
 def tree_picture(tree: StepTree) -> TreePicture:
-    """Draw the token tree of a step."""
     trace, step = tree.trace, tree.step
     reasons = _reasons(trace, step)
     proposed = len(step.tree) - 1

@@ -71,7 +71,6 @@ class SamdConfig:
         self.settings()
 
     def settings(self) -> Any:
-        """Return the settings of the method sam."""
         lengths = {"n_predicts": self.n_predicts, "len_threshold": self.len_threshold}
         lengths |= {"len_bias": self.len_bias, "auxiliary_size": 60}
         auxiliary = TREE_METHODS[self.tree_method]

@@ -99,7 +99,6 @@ def _tone(node: Node) -> str:
 
 
 def _tint(colour: str) -> str:
-    """Return the colour, mixed with four parts of white."""
     channels = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{(channel + 4 * 255) // 5:02x}" for channel in channels)
 

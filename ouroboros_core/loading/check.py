@@ -138,7 +138,6 @@ def _refusal(name: str, obstacle: str, remedy: str) -> str:
 
 
 def _attention(model: PreTrainedModel) -> str:
-    """Return the name of a model's attention implementation."""
     return str(getattr(model.config, "_attn_implementation", None) or "eager")
 
 

@@ -84,7 +84,6 @@ def _is_busy(file: Path, earlier: Costs, timed: Callable[..., Costs]) -> bool:
 
 
 def _read_file(file: Path) -> Costs | None:
-    """Return the costs in a file, or None if it is missing or invalid."""
     try:
         return read_costs(read(file))
     except ValueError:

@@ -23,8 +23,16 @@ from typing import Any, BinaryIO
 from ouroboros_core.arrays import np
 from ouroboros_core.errors import UNREADABLE, InvalidInput
 from ouroboros_core.locations import write_atomically
-from ouroboros_core.lookup.suffix_array import DEPTH, END, Ids, suffix_array
-from ouroboros_core.lookup.suffix_tree import Arrays, Cursor, RowMatch, SuffixTree
+from ouroboros_core.lookup.suffix_tree import (
+    DEPTH,
+    END,
+    Arrays,
+    Cursor,
+    Ids,
+    RowMatch,
+    SuffixTree,
+    suffix_array,
+)
 
 MAPPED = ".npy"
 """Suffix of a file that includes the index and is mapped into memory."""

@@ -71,7 +71,6 @@ class SessionText(Memory):
 
     @property
     def texts(self) -> list[list[int]]:
-        """All texts, the oldest first."""
         texts: list[list[int]] = [[]]
         for token in self.tokens:
             if token < 0:

@@ -48,7 +48,6 @@ class Successors(Memory):
         return token in self._recalled
 
     def learn(self, token: int, candidates: Sequence[int]) -> None:
-        """Replace the candidates of a token."""
         self._rows[token] = candidates[: self.width]
         self._recalled.discard(token)
         if len(self._rows) > MOST_ROWS:

@@ -150,18 +150,15 @@ def repeats(points: Iterable[Point]) -> Repeats:
 
 
 def _draft_cost(points: Sequence[Point]) -> float | None:
-    """c, as in `metrics.draft_cost`; None if no draft was checked by a target."""
+    """c, as in `Summary.draft_cost`; None if no draft was checked by a target."""
     passes = sum(p.draft_passes for p in points if p.passes)
     plain = ratio(sum(p.plain_seconds.decode for p in points), sum(p.plain_tokens for p in points))
-    return (
-        sum(p.seconds.draft for p in points if p.passes) / passes / plain
-        if passes and plain
-        else None
-    )
+    if not (passes and plain):
+        return None
+    return sum(p.seconds.draft for p in points if p.passes) / passes / plain
 
 
 def best(rows: Sequence[CellRow]) -> CellRow | None:
-    """The fastest, of the lossless ones where there are any; None if there is none yet."""
     return max(rows, key=lambda row: (row.lossless, row.speedup), default=None)
 
 

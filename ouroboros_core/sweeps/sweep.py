@@ -121,29 +121,6 @@ class SweepSettings(Conditions):
         return Kind("sweep", "run", "points", Point)
 
 
-def estimate(
-    pair: Pair,
-    grid: Grid,
-    questions: Sequence[Question],
-    repeats: int = 1,
-    max_new_tokens: int = TOKENS,
-) -> float:
-    """Seconds that a sweep will take about, every run counted as if it were plain decoding: a
-    method that works takes less.
-
-    Uses the costs of the target's passes; a prompt is read in one pass.
-    """
-    runs = len(grid.cells) + plain_runs(grid)
-    return (
-        repeats * runs * sum(_run_seconds(pair, question, max_new_tokens) for question in questions)
-    )
-
-
-def plain_runs(grid: Grid) -> int:
-    """Return the plain runs beside a grid, for each question and repeat."""
-    return len({_plain(cell) for cell in grid.cells})
-
-
 def _run_seconds(pair: Pair, question: Question, max_new_tokens: int) -> float:
     try:
         prompt = len(pair.encode(question.turns[0], chat=bool(pair.tokenizer.chat_template)))
@@ -193,15 +170,12 @@ class Sweep:
             **conditions(pair, questions, grid.sampling, max_new_tokens, repeats),
         )
         self.store = Store.open(self.settings, path, resume=resume)
-        self._pairs = self._load_drafts()
+        names = dict.fromkeys(cell.draft for cell in grid.cells)
+        self._pairs = {name: pair if name is None else with_draft(pair, name) for name in names}
         able = self._check(questions)
         self._warm: set[Hashable] = set()
         visits = [(repeat, question) for repeat in range(repeats) for question in questions]
         self._visits = [(n, *visit) for n, visit in enumerate(visits) if visit[1].id in able]
-
-    def _load_drafts(self) -> dict[str | None, Pair]:
-        names = dict.fromkeys(cell.draft for cell in self.grid.cells)
-        return {name: self.pair if name is None else with_draft(self.pair, name) for name in names}
 
     def _check(self, questions: Sequence[Question]) -> set[int | str]:
         """The ids of the questions that plain decoding can run; the others are left out before any
@@ -260,7 +234,8 @@ class Sweep:
 
     @property
     def seconds_left(self) -> float:
-        """Return the estimated seconds of the remaining runs, computed like `estimate`."""
+        """Return about how long the remaining runs take, each counted as plain decoding, by the
+        costs of the target's passes: a method that works takes less."""
         return sum(
             _run_seconds(self.pair, question, self.max_new_tokens)
             * (len(cells) + len({_plain(cell) for cell in cells}))

@@ -124,7 +124,6 @@ def _validate(data: dict[str, Any]) -> Trace:
 
 
 def _refused(error: ErrorDetails) -> InvalidInput:
-    """Return an error of the validator as a sentence."""
     kind, loc, value = error["type"], error["loc"], error["input"]
     where = ".".join(str(key)[:40] for key in loc) or "the file"
     if kind == OUT_OF_BOUNDS and loc[-1] == "[key]":
@@ -384,11 +383,8 @@ def shown(value: Any) -> str:
         return "an object" if isinstance(value, dict) else "a list"
     if isinstance(value, str):
         return f"'{_plain(value, 40)}'"
-    text = (
-        str(value)
-        if not isinstance(value, int) or abs(value) < 10**40
-        else "a number of more than 40 digits"
-    )
+    huge = isinstance(value, int) and abs(value) >= 10**40
+    text = "a number of more than 40 digits" if huge else str(value)
     return {"None": "null", "True": "true", "False": "false"}.get(text, text)
 
 

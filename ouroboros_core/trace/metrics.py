@@ -8,7 +8,6 @@ from itertools import accumulate
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Literal
 
-from ouroboros_core.methods.parts.base import NO_DRAFT, NO_WINDOW
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.speedup import TimedRound, Timing
 from ouroboros_core.tree import Learned
@@ -33,7 +32,6 @@ Sign = Literal["slowed", "beyond", "unsteady"]
 
 
 def new_tokens(trace: Trace) -> int:
-    """Tokens emitted."""
     return sum(len(step.tokens) for step in trace.steps)
 
 
@@ -43,7 +41,6 @@ def decode_seconds(trace: Trace) -> float:
 
 
 def total_seconds(trace: Trace) -> float:
-    """Seconds of prefill and decoding."""
     return decode_seconds(trace) + sum(step.seconds.prefill for step in trace.steps)
 
 
@@ -60,14 +57,6 @@ def tokens_per_second(trace: Trace) -> float:
 def mean_acceptance_length(trace: Trace) -> float:
     """Emitted tokens / steps, the target's own tokens included; 0 for an empty run."""
     return new_tokens(trace) / len(trace.steps) if trace.steps else 0.0
-
-
-def draft_acceptance_rate(steps: Sequence[Step]) -> float | None:
-    """Accepted / tested proposals along the walk: the alpha of the theory (arXiv 2211.17192,
-    section 3.1), which does not count what stands behind a rejection; None if nothing was
-    tested."""
-    tested = sum(step.tested for step in steps)
-    return sum(len(step.path) for step in steps) / tested if tested else None
 
 
 def proposal_acceptance_rate(steps: Sequence[Step]) -> float | None:
@@ -169,11 +158,9 @@ def slowed(trace: Trace, baseline: Trace) -> float | None:
     """
     method_seconds = [step.seconds.verify for step in trace.steps if step.writer is Source.TARGET]
     plain_seconds = [step.seconds.verify for step in baseline.steps]
-    ratio = (
-        median(plain_seconds) / median(method_seconds)
-        if method_seconds and plain_seconds and median(method_seconds)
-        else 0.0
-    )
+    if not (method_seconds and plain_seconds and median(method_seconds)):
+        return None
+    ratio = median(plain_seconds) / median(method_seconds)
     return ratio if ratio > BUSY else None
 
 
@@ -197,7 +184,6 @@ def pass_spread(trace: Trace) -> float | None:
 
 
 def why_busy(sign: Sign, number: float) -> str:
-    """Return the sign of `busy` in words."""
     if sign == "slowed":
         return (
             f"passes of plain decoding took {number:.1f}× as long as passes of this run, which "
@@ -234,43 +220,6 @@ def busy(trace: Trace, baseline: Trace) -> tuple[Sign, float] | None:
         return "beyond", ratio_of_speeds / length
     spread = max(pass_spread(run) or 0.0 for run in (trace, baseline))
     return ("unsteady", spread) if spread > UNSTEADY else None
-
-
-def skipped(trace: Trace) -> str:
-    """Return the parts that 'auto' left out of a whole run, in words; empty if none."""
-    chosen = [step.choice for step in trace.steps if step.choice is not None]
-    nothing = not any(choice.offered for choice in chosen)
-    omissions = [NO_WINDOW] if chosen and all(choice.window == 0 for choice in chosen) else []
-    drafts_asked = {choice.asked for choice in chosen} - {None}  # at the end no draft is of use
-    omissions += [NO_DRAFT] if nothing and drafts_asked == {False} else []
-    words = "; ".join(omissions)
-    return f"{words}, and so there was nothing to propose" if omissions and nothing else words
-
-
-def draft_cost(trace: Trace, baseline: Trace) -> float | None:
-    """c: seconds of a draft pass / of a plain step; None without draft passes."""
-    passes = sum(step.draft_passes for step in trace.steps)
-    plain = plain_step_seconds(baseline)
-    return (
-        sum(step.seconds.draft for step in trace.steps) / passes / plain
-        if passes and plain
-        else None
-    )
-
-
-def step_cost(trace: Trace, baseline: Trace) -> float | None:
-    """Seconds of a step / of a plain step, without prefill: tokens that pay for it."""
-    plain = plain_step_seconds(baseline)
-    return decode_seconds(trace) / len(trace.steps) / plain if trace.steps and plain else None
-
-
-def proposal_depth(trace: Trace) -> float:
-    """gamma: proposed tokens along the deepest branch, the mean over all steps."""
-    return (
-        sum(max(step.tree.depths) for step in trace.steps) / len(trace.steps)
-        if trace.steps
-        else 0.0
-    )
 
 
 def expected_tokens(alpha: float, gamma: float) -> float:

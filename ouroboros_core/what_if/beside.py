@@ -146,7 +146,6 @@ def _draft_pass_of(pair: Pair, trace: Trace) -> Callable[[int, int], TimePass]:
 
 
 def between(before: Timed, after: Timed) -> Timed:
-    """Return the mean of two timings."""
     return {
         model: PassesBeside(
             costs.rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self, TypeVar
@@ -52,7 +52,6 @@ class MachineSheet(_Strict):
 
     @property
     def numbers(self) -> dict[str, Number]:
-        """Return the known numbers by name."""
         return {name: value for name, value in self if isinstance(value, Number)}
 
     @property
@@ -121,27 +120,24 @@ class Sheets(_Strict):
 
 @cache
 def sheets() -> Sheets:
-    """Return the sheets that ship with the project."""
     return Sheets.model_validate_json((assets() / "machines.json").read_bytes())
 
 
 def machine(name: str) -> Machine:
     """Return a machine by its id; raise InvalidInput for an unknown id."""
-    return _sheet(sheets().machines, name, "machine").machine
+    _check_id(name, sheets().machines, "machine")
+    return sheets().machines[name].machine
 
 
 def model(name: str) -> ModelSize:
     """Return a model by its id; raise InvalidInput for an unknown id."""
-    return _sheet(sheets().models, name, "model").size
+    _check_id(name, sheets().models, "model")
+    return sheets().models[name].size
 
 
-Sheet = TypeVar("Sheet", MachineSheet, ModelSheet)
-
-
-def _sheet(by_id: Mapping[str, Sheet], name: str, kind: str) -> Sheet:
-    if name not in by_id:
-        raise InvalidInput(f"there is no {kind} {name[:40]!r}; there are {', '.join(by_id)}")
-    return by_id[name]
+def _check_id(name: str, ids: Collection[str], kind: str) -> None:
+    if name not in ids:
+        raise InvalidInput(f"there is no {kind} {name[:40]!r}; there are {', '.join(ids)}")
 
 
 Edited = TypeVar("Edited", Machine, ModelSize)
@@ -217,7 +213,6 @@ class Quoted:
 
     @property
     def sentence(self) -> str:
-        """Return the result in a sentence."""
         priced, draft = self.priced, ""
         if self.draft is not None:
             draft = f" and {self.draft.name}"
@@ -241,7 +236,6 @@ class Quoted:
         }
 
     def at(self, batch: int) -> Quoted:
-        """Return the run in another batch."""
         return quote_sizes(self.trace, self.machine, self.target, self.draft, batch)
 
     @property
@@ -269,12 +263,6 @@ def size_of(name: str, run_model: str | None) -> ModelSize:
     return model(run_model)
 
 
-def usual_draft(target: str) -> str | None:
-    """Return the id of the model that usually drafts for a target."""
-    sheet = sheets().models.get(target)
-    return sheet.draft if sheet else None
-
-
 def quote(
     trace: Trace, machine: Machine, target: str, draft: str | None = None, batch: int = 1
 ) -> Quoted:
@@ -296,7 +284,8 @@ def sizes(
     run_target, run_draft = own(trace)
     large = edited(size_of(target, run_target), changed or {})
     chosen = draft or (OWN if target == OWN and run_draft else None)
-    chosen = chosen or usual_draft(run_target or "" if target == OWN else target)
+    sheet = sheets().models.get(run_target or "" if target == OWN else target)
+    chosen = chosen or (sheet.draft if sheet else None)
     small = None if chosen in (None, OWN) else model(chosen)
     if not drafting(trace):
         return large, None
@@ -308,7 +297,6 @@ def sizes(
 
 
 def drafting(trace: Trace) -> bool:
-    """Return whether a run has draft passes."""
     return any(step.draft_passes for step in work_of(trace))
 
 

@@ -83,7 +83,3 @@ def main() -> None:
         print(f"{prompt} {cells}; passes {passes}: {plain.text}", flush=True)
     for method, values in speedups.items():
         print(f"{method}: {median(values):.2f} ({min(values):.2f} to {max(values):.2f})")
-
-
-if __name__ == "__main__":
-    main()

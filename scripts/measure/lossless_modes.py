@@ -146,7 +146,6 @@ def distribution(target: Any) -> dict[tuple[int, ...], float]:
 
 @torch.inference_mode()
 def measured(make: Callable[[], tuple[Any, dict[str, Any]]], samples: int) -> dict[str, Any]:
-    """Sample texts by a mode, and test them."""
     target, extra = make()
     ids = torch.tensor([PROMPT])
     arguments: dict[str, Any] = {"do_sample": True, "top_k": 0, "max_new_tokens": LENGTH}
@@ -206,7 +205,3 @@ def main() -> None:
     }
     assert all(math.isfinite(mode["p"]) for mode in result["modes"].values())
     FILE.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -124,7 +124,6 @@ class DraftGamePanel:
 
 
 def _check(game: Game, pair: str, typed: str) -> None:
-    """Raise InvalidInput if no round can follow."""
     if game.over:
         raise InvalidInput("this game is over: press Begin again")
     if game.rounds and game.pair != pair:
@@ -138,7 +137,6 @@ def _check(game: Game, pair: str, typed: str) -> None:
 
 
 def _begin(game: Game, beginning: str) -> tuple[Any, Any, str]:
-    """Begin another game."""
     with errors_on_page():
         if not beginning.strip():
             raise InvalidInput("the text is empty: write a beginning, or choose one")

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.training.folder import agreement_of
-from visualize.kit.plots import PLAIN, layout, plain
+from visualize.kit.plots import layout, mark_plain, plain
 
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.report import Row
@@ -91,7 +91,6 @@ def _broken(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _agreement(point: dict[str, Any], step: int) -> float | None:
-    """So many tokens ahead; None where there is none."""
     found = agreement_of(point) if "agreement" in point else []
     return found[step] if len(found) > step else None
 
@@ -118,7 +117,7 @@ def speedups_by_group(rows: Sequence[Row], note: str) -> go.Figure:
             customdata=[(row.tokens_per_pass, row.tokens_per_second, *row.ci95) for row in mine],
             hovertemplate=f"{BAR}<extra>{name}</extra>",
         )
-    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
+    mark_plain(figure)
     shape = layout("", "speedup over plain decoding", barmode="group", hovermode="closest")
     margin = {
         "l": 60,

@@ -87,12 +87,10 @@ class DraftShape:
 
     @property
     def best(self) -> int:
-        """The draft length at which it is fastest."""
         return max(self.speed, key=lambda gamma: self.speed[gamma])
 
 
 def shapes_table(rows: Sequence[DraftShape]) -> str:
-    """A markdown table, the fastest first."""
     heads = [f"tokens per pass, γ = {g}" for g in GAMMAS]
     lines = [
         f"| draft | fastest | c | agreement | {' | '.join(heads)} | trained tokens |",
@@ -109,7 +107,6 @@ def shapes_table(rows: Sequence[DraftShape]) -> str:
 
 
 def read_shapes(path: Path) -> list[DraftShape]:
-    """Return the measurements of a file."""
     return TypeAdapter(list[DraftShape]).validate_python(
         json.loads(path.read_text(encoding="utf-8"))["drafts"]
     )

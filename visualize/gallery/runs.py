@@ -68,7 +68,6 @@ def trace(name: str) -> Trace:
 
 
 def _plain(name: str) -> str | None:
-    """The plain run of a run's prompt."""
     wanted = runs()[name]["prompt"], PLAIN
     return next((run for run, of in runs().items() if (of["prompt"], of["method"]) == wanted), None)
 
@@ -151,31 +150,19 @@ def pair_of(name: str) -> dict[str, str]:
     return found
 
 
-def _recorded_with(name: str) -> str:
-    """With which models, and how to do it again."""
-    pair = pair_of(name)
-    return say("gallery.pair" if "target" in pair else "gallery.embedded", **pair)
-
-
 @cache
 def view(name: str) -> views.View:
-    """Return the token view of a recorded run."""
     run = trace(name)
     summary = Summary(run, baseline(name), rounds=speedup(name))
     found = views.run_view(summary, run=name, seq=1, badge_text=views.badge(run))
-    if speedups(name):
-        tile = found["tiles"][SPEEDUP]
-        tile |= {"note": f"{tile['note']} {say('gallery.repeats', **_repeats(name))}"}
+    if each := speedups(name):
+        tile, facts = found["tiles"][SPEEDUP], {"slowest": each[0], "fastest": each[-1]}
+        tile["note"] += f" {say('gallery.repeats', repeats=len(each), **facts)}"
     return found
 
 
 SPEEDUP = 1
 """Place of the speedup among the tiles."""
-
-
-def _repeats(name: str) -> dict[str, Any]:
-    found = speedups(name)
-    return {"repeats": len(found), "slowest": found[0], "fastest": found[-1]}
 
 
 def facts(name: str) -> dict[str, Any]:
@@ -213,7 +200,7 @@ def entries() -> list[dict[str, Any]]:
             if "speedup" in numbers:
                 speed = f"{numbers['speedup']:.2f}× plain decoding {spread(name)}"
                 headline += f", {numbers['length']:.2f} tokens per pass, {speed}"
-            words = say(f"gallery.{name}", **numbers)
+            words, pair = say(f"gallery.{name}", **numbers), pair_of(name)
             found.append(
                 {
                     "name": name,
@@ -221,7 +208,7 @@ def entries() -> list[dict[str, Any]]:
                     "words": words,
                     "numbers": headline,
                     "strip": strip(trace(name)),
-                    "pair": _recorded_with(name),
+                    "pair": say("gallery.pair" if "target" in pair else "gallery.embedded", **pair),
                 }
             )
     return found

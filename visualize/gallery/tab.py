@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 
 from ouroboros_core.errors import OuroborosError
 from ouroboros_core.messages import say
 from ouroboros_core.trace.file import MAX_BYTES, read_run
+from ouroboros_core.trace.trace import Trace
 from visualize.gallery import runs as gallery
 from visualize.kit.events import PRIVATE, errors_on_page, field
 from visualize.kit.json_html import JsonHTML
@@ -17,11 +18,6 @@ from visualize.kit.markup import markup
 from visualize.run.view import legend
 from visualize.watch.session import Session
 from visualize.watch.tab import WatchPanel
-
-if TYPE_CHECKING:
-    from gradio.layouts import Tabs
-
-    from ouroboros_core.trace.trace import Trace
 
 WATCH = "watch"
 """The id of the place in which a run is opened."""
@@ -44,7 +40,7 @@ class OpenView(JsonHTML):
 class TracesPanel:
     """Builds the tab inside an open gr.Blocks; runs are opened in the panel that shows them."""
 
-    def __init__(self, watch: WatchPanel, tabs: Tabs) -> None:
+    def __init__(self, watch: WatchPanel, tabs: gr.Tabs) -> None:
         self.watch = watch
         gr.Markdown(say("traces.intro"))
         entries = {"entries": gallery.entries()}
@@ -52,7 +48,7 @@ class TracesPanel:
         self.open = OpenView(limit=MAX_BYTES, elem_id="open-view")
         self._wire(tabs)
 
-    def _wire(self, tabs: Tabs) -> None:
+    def _wire(self, tabs: gr.Tabs) -> None:
         shown = [tabs, self.open, *self.watch.outputs]
         session = self.watch.session
 

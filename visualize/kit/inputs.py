@@ -26,7 +26,6 @@ from visualize.run.components import LinkView
 from visualize.run.permalink import Inputs
 from visualize.run.request import RunRequest
 from visualize.server.limits import flag
-from visualize.watch.components import ExampleChips, MemoryView, MethodCards
 from visualize.watch.examples import EXAMPLES
 from visualize.watch.families import families
 
@@ -64,6 +63,38 @@ class AskView(JsonHTML):
     box."""
 
     VIEW = markup("kit/ask_view")
+
+
+class MethodCards(JsonHTML):
+    """Cards of methods, and a sheet of all. A click runs the prompt in the box; if a recorded run
+    is shown and one of this prompt and method exists, it triggers `choose_method` with both.
+
+    Value: {lacking}, by method what the models of the page lack for it; such a method is hidden.
+
+    cards     {id, name, line} of each card
+    families  {title, line, methods} of each family of the sheet
+    recorded  the methods with a recorded run by prompt
+    """
+
+    VIEW = markup("watch/method_cards", "choose_method")
+
+
+class ExampleChips(JsonHTML):
+    """Chips of example prompts. A click triggers `choose_example`.
+
+    Value: {prompt, settings}, those of the last click; settings are a value of `RunSettings`, or
+    null for those as they are. examples: the same with label and note, of each chip."""
+
+    VIEW = markup("watch/example_chips", "choose_example")
+
+
+class MemoryView(JsonHTML):
+    """Buttons for the memory of a method. Triggers `save_memory`, and `load_memory` with the name
+    and text of a file of at most `limit` bytes.
+
+    Value: {seq, said}, with a file also {name, type, text}."""
+
+    VIEW = markup("watch/memory_view", "save_memory", "load_memory")
 
 
 class FaultView(JsonHTML):
@@ -151,7 +182,6 @@ class RunInputs:
         return [self.prompt, self.settings]
 
     def wire(self) -> None:
-        """Wire the inputs to each other."""
         self.ask.value = self.ask.postprocess([one.value for one in self.components])
         # First of all events of a change: Gradio's script runs them one after another, and waits
         # for the server's answer.

@@ -26,7 +26,6 @@ PUBLISHED = "as published"
 
 
 def setting(name: str) -> str:
-    """Return the name of a setting in a sentence."""
     return SETTINGS.get(name, name.replace("_", " ").replace("ngram", "n-gram"))
 
 
@@ -79,5 +78,4 @@ def _listed(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    """A value, which may be the id of a method."""
     return method(value).replace("_", " ") if isinstance(value, str) else str(value)

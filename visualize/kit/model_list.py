@@ -97,7 +97,6 @@ class ModelList:
         return [*self._shows(chosen), *panel, wanted]
 
     def _download(self, wanted: tuple[str, int], chosen: str) -> Iterator[list[Any]]:
-        """Download the pair that was asked for, and choose it."""
         name, size = wanted
         waits = _panel(f"{name}: waiting for the end of another download.", can_stop=True)
         while not self.one_at_a_time.acquire(timeout=download.INTERVAL):

@@ -110,7 +110,6 @@ class Benchmark:
 
     @property
     def overs(self) -> list[Over]:
-        """Return the references that were measured."""
         return [over for over in Over if any(row.method == over for row in self.rows)]
 
     @property
@@ -140,7 +139,6 @@ class Benchmark:
 
 
 def speedup(row: Row, over: Over) -> float:
-    """Return the speedup of a row."""
     return row.speedup if over is Over.PLAIN else row.speedup_hf or 0.0
 
 
@@ -210,7 +208,6 @@ def fastest(benchmark: Benchmark) -> Bar:
 
 
 def headline(benchmark: Benchmark) -> str:
-    """Return the result in a sentence."""
     over, best = benchmark.overs[0], fastest(benchmark)
     row = best.row
     name = f"{best.name} ({best.setting})" if best.setting else best.name
@@ -240,11 +237,6 @@ def equality(row: Row) -> str:
     return sentence + (f", {row.differences} differ" if row.differences else "")
 
 
-def cut_texts(benchmark: Benchmark) -> str:
-    """Return a sentence on the texts that were cut at a repetition; empty if it is unknown."""
-    return report.loops(benchmark.rows)
-
-
 def tables(folder: Path | None = None) -> dict[str, Benchmark]:
     """Return the benchmarks by the stems of their files, the first one first."""
     files = sorted((folder or assets()).glob("benchmark*.json"), key=lambda file: file.stem)
@@ -252,7 +244,6 @@ def tables(folder: Path | None = None) -> dict[str, Benchmark]:
 
 
 def measured_on(benchmark: Benchmark) -> str:
-    """Return the models and the machine of a benchmark."""
     draft = f" with the draft model {benchmark.draft}" if benchmark.draft else ""
     return f"{benchmark.target}{draft} on {benchmark.where}"
 

@@ -58,7 +58,7 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
         figure.add_bar(
             orientation="h",
             x=[round(bar.speedup, 3) for bar in members],
-            y=[_place(bars, bar) for bar in members],
+            y=[bars.index(bar) for bar in members],
             error_x={
                 "type": "data",
                 "symmetric": False,
@@ -76,7 +76,7 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
         )
     figure.add_scatter(
         x=[bar.high for bar in bars],
-        y=[_place(bars, bar) for bar in bars],
+        y=list(range(len(bars))),
         text=[f"  {bar.speedup:.2f}×" for bar in bars],
         mode="text",
         textposition="middle right",
@@ -101,7 +101,6 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
 
 
 def _methods_down(figure: go.Figure, bars: Sequence[Bar]) -> None:
-    """Show the methods as rows, the first on top."""
     figure.update_yaxes(
         tickvals=list(range(len(bars))),
         ticktext=[_tick(bar) for bar in bars],
@@ -112,15 +111,6 @@ def _methods_down(figure: go.Figure, bars: Sequence[Bar]) -> None:
         ticks="",
         tickfont={"size": 12},
     )
-
-
-def _place(bars: Sequence[Bar], bar: Bar) -> int:
-    return bars.index(bar)
-
-
-def _name(bar: Bar) -> str:
-    name = f"{bar.name}, {bar.setting}" if bar.setting else bar.name
-    return words_only(name)
 
 
 def _tick(bar: Bar) -> str:
@@ -139,10 +129,9 @@ def _phases(row: Row, over: Over) -> list[str]:
 
 
 def _hover(bar: Bar, over: Over) -> str:
-    """Return all numbers of a method."""
     row = bar.row
     lines = [
-        f"<b>{_name(bar)}</b>",
+        f"<b>{words_only(', '.join(filter(None, (bar.name, bar.setting))))}</b>",
         f"{bar.speedup:.2f}× [{bar.low:.2f}, {bar.high:.2f}] over {WORDS[over]}",
         f"{row.tokens_per_pass:.2f} tokens per pass",
         f"{row.rows_per_token:.1f} tokens checked per token written",

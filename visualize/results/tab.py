@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from ouroboros_core.benchmark.report import OVERALL
+from ouroboros_core.benchmark.report import OVERALL, loops
 from ouroboros_core.locations import assets
 from visualize.kit.events import PRIVATE
 from visualize.kit.markup import safe
@@ -29,7 +29,6 @@ HEAD = ("method", "speedup", "models and hardware", "task", "source")
 
 @cache
 def benchmark() -> Benchmark | None:
-    """Return the benchmark that ships with the project, None without its file."""
     file = assets() / "benchmark.json"
     return Benchmark.read(file) if file.exists() else None
 
@@ -89,7 +88,6 @@ class ResultsPanel:
 
 
 def _figure(over: str, group: str) -> dict[str, Any]:
-    """Return the value of the chart: the fastest on a group of prompts."""
     data = benchmark()
     assert data is not None
     bars = figures.few(data.bars(Over(over), group))
@@ -99,7 +97,7 @@ def _figure(over: str, group: str) -> dict[str, Any]:
 
 def top(data: Benchmark) -> str:
     """Return the HTML of the result and its conditions, with cut texts and command folded."""
-    cut = results.cut_texts(data)
+    cut = loops(data.rows)
     folded = f"<p>{safe(cut)}</p>" if cut else ""
     if data.command:
         folded += f"<pre><code>{safe(data.command)}</code></pre>"

@@ -15,7 +15,7 @@ from ouroboros_core.trace import metrics
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Step, Trace
 from ouroboros_core.what_if import draft_length
-from visualize.kit.plots import INK, PLAIN, Figure, empty, layout, plain, words_only
+from visualize.kit.plots import INK, PLAIN, Figure, empty, layout, mark_plain, plain, words_only
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def acceptance_length(steps: Sequence[Step]) -> Figure:
         )
     options = {"barmode": "stack", "showlegend": False, "dragmode": False, "hovermode": False}
     figure.update_layout(layout("", "tokens", **options))
-    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
+    mark_plain(figure)
     _steady(figure, bottom=22)
     figure.update_xaxes(tickformat="d", title=None)
     figure.update_yaxes(tickformat="d", nticks=4)
@@ -169,11 +169,7 @@ def speedup_by_token(trace: Trace, baseline: Trace | None) -> Figure:
         line={"color": INK, "width": 2.5},
         hovertemplate="%{y:.2f}×<extra></extra>",
     )
-    figure.add_hline(
-        y=1,
-        line={"color": PLAIN, "dash": "dot", "width": 1.5},
-        annotation_text="as fast as plain decoding",
-    )
+    mark_plain(figure, "as fast as plain decoding")
     figure.update_layout(layout("token", "speedup", showlegend=False))
     figure.update_xaxes(unifiedhovertitle={"text": "token %{x}"})
     return plain(figure)
@@ -273,9 +269,7 @@ def break_even(summary: Summary) -> Figure:
         marker={"color": INK, "size": 11, "symbol": "diamond"},
         hovertemplate="%{y:.2f}× at %{x:.0%}<extra></extra>",
     )
-    figure.add_hline(
-        y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="break-even"
-    )
+    mark_plain(figure, "break-even")
     figure.update_layout(layout("tested tokens accepted", "speed over plain"))
     figure.update_xaxes(tickformat=".0%", unifiedhovertitle={"text": "%{x} accepted"})
     return plain(figure)
@@ -322,7 +316,7 @@ def draft_lengths(summary: Summary) -> Figure:
         line={"color": PLAIN, "dash": "dash", "width": 1.5},
         annotation_text=f"the best length in every step: {most:.2f}×",
     )
-    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
+    mark_plain(figure)
     figure.update_layout(layout("draft length (gamma)", "speedup over plain decoding"))
     figure.update_xaxes(dtick=1)
     return plain(figure)

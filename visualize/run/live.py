@@ -41,12 +41,10 @@ class TimedJob(Job):
 
     @property
     def tasks(self) -> Sequence[Task]:
-        """Return the tasks of one round."""
         raise NotImplementedError
 
     @property
     def rounds(self) -> int:
-        """Return how many rounds are to count."""
         return ROUNDS
 
     @property
@@ -98,15 +96,9 @@ def silently(make: Callable[[], Generation], turn: Turn) -> Generator[Comparing,
 
 
 def steps_from(generation: Generation, start: int) -> list[dict[str, Any]]:
-    """Return the view of the steps from index `start` on."""
     return views.steps_view(
         generation.steps, generation.texts, generation.task.sampling, generation.piece, start
     )
-
-
-def same_steps(trace: Trace, other: Trace) -> bool:
-    """Return whether two runs wrote the same tokens in the same steps, whatever their seconds."""
-    return [step.tokens for step in trace.steps] == [step.tokens for step in other.steps]
 
 
 def difference_from_plain(

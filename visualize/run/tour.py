@@ -35,7 +35,6 @@ class Tour:
 
     @property
     def length(self) -> float:
-        """Seconds of playing."""
         return self.points[-1][0]
 
     def go(self, second: float, within: float) -> None:
@@ -55,7 +54,6 @@ class Tour:
 
     @property
     def view(self) -> dict[str, Any]:
-        """Return the tour as data for the browser."""
         return asdict(self)
 
 

@@ -179,7 +179,6 @@ def _faster(summary: Summary) -> str:
 
 
 def _times(summary: Summary) -> str:
-    """Return the speedup in words; empty if there is none."""
     if summary.rounds is not None:
         return summary.rounds.words
     return "" if summary.speedup is None else f"{summary.speedup:.2f}×"
@@ -310,7 +309,6 @@ def caption(trace: Trace) -> View:
 
 
 def _title_of_curves(trace: Trace, sampling: Sampling) -> str:
-    """Return the title of the chart of tokens against time."""
     if trace.method == "autoregressive":
         return "Tokens against time"
     over = "plain decoding" if sampling.temperature else "greedy"

@@ -113,7 +113,6 @@ class Models:
             loading.set_exception(InvalidInput(reason))
 
     def if_loaded(self, name: str = "") -> Pair | None:
-        """Return the pair if it is in memory, else None."""
         loading = self._loading.get(self.choice(name).name)
         if loading is None or not loading.done() or loading.exception():
             return None
@@ -133,7 +132,6 @@ class Models:
         return {method: need.value for method, need in needs.items() if need}
 
     def loaded(self, name: str) -> Pair:
-        """Return a pair that is in memory."""
         pair = self.if_loaded(name)
         assert pair is not None, "a pair is loaded before it is used"
         return pair
@@ -146,7 +144,6 @@ class Models:
 
     @property
     def health(self) -> str:
-        """Return loading, ready, or failed."""
         if not self.ready:
             return "loading"
         return "ready" if self.if_loaded() else "failed"

@@ -5,16 +5,13 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from typing import TYPE_CHECKING
 
 from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
 from starlette.responses import JSONResponse
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 48 * 2**20
 """Largest request: more than the largest trace that may be opened, as JSON in JSON."""

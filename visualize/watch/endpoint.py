@@ -49,7 +49,6 @@ def answers(runner: Runner, values: dict[str, Any], visitor: str) -> Iterator[di
 
 
 def _whole_answer(run: Finished, repeats_plain_text: bool) -> dict[str, Any]:
-    """Return the last value of the endpoint."""
     trace, baseline, difference = run.trace, run.baseline, run.difference
     answer = {
         "text": trace.text,

@@ -300,7 +300,7 @@ class Live:
             can_rerun=True,
         )
         if shown is not None:
-            same = live.same_steps(shown, summary.trace)
+            same = [s.tokens for s in shown.steps] == [s.tokens for s in summary.trace.steps]
             view |= {"again": "same steps" if same else "other steps"}
         return view
 

@@ -79,12 +79,10 @@ class Session:
     fault: str = ""
 
     def begin(self, begun: Trace) -> None:
-        """Show a run that has begun, as far as it is written."""
         self.show(None, None)
         self.begun = begun
 
     def grow(self, steps: Sequence[Step], texts: Sequence[str], pieces: Mapping[int, str]) -> None:
-        """Add to the run that has begun."""
         self.steps += steps
         self.texts += texts
         self.pieces |= pieces
@@ -117,7 +115,6 @@ class Session:
                 self._learn(update.trace.method, update.memory)
 
     def _learn(self, method: str, memory: Memory | None) -> None:
-        """Keep the memory of a run, if it has one, for the next."""
         if memory is not None:
             self.memories[self._memory_key(method, memory)] = memory
 
@@ -127,7 +124,6 @@ class Session:
         return order
 
     def fail(self, message: str) -> None:
-        """Remember why the run that was asked for has failed."""
         self.fault = message
         if self.order is not None:
             self.order.failed = True

@@ -246,7 +246,6 @@ class WatchPanel:
 
     @property
     def outputs(self) -> list[Any]:
-        """Return the components that `show` changes."""
         shown = [self.view, self.details, self.visit, *self.charts.values()]
         return [*shown, *self.inputs.components]
 
@@ -314,7 +313,8 @@ class WatchPanel:
                 return {"seq": time.time_ns(), **shown}
             task, _ = self.inputs.read(gathered)
             if name and permalink.of_task(task) == permalink.of(run[0]):
-                shown = saving.recorded_link(name, run[0])
+                said = f"It opens this run, recorded with {run[0].target}."
+                shown = {"link": f"#run={name}", "said": said}
             else:
                 loaded = self.runner.models.if_loaded(pair)
                 shown = saving.link(task, loaded.target.name if loaded else "")
@@ -410,20 +410,14 @@ class WatchPanel:
 
 @cache
 def _recorded_run(name: str) -> tuple[Trace, View, dict[str, Any]]:
-    """Return a recorded run, its view and its charts."""
     trace = gallery.trace(name)
     summary = Summary(trace, gallery.baseline(name), rounds=gallery.speedup(name))
     badge = views.badge(trace)
     view = views.run_view(summary, run=f"recorded {name}", seq=0, badge_text=badge)
-    view |= {"plays": name, "asked": _recorded(trace).asked}
+    # A visitor runs the prompt and method of a recorded run anew with the page's defaults.
+    view |= {"plays": name, "asked": Inputs(trace.prompt.text, trace.method).asked}
     view |= {"tour": tour(summary, views.piece_of(trace)).view}
     return trace, view, more_charts(summary)
-
-
-def _recorded(trace: Trace) -> Inputs:
-    """Return the inputs that a recorded run stands for: its prompt and method, and else the
-    defaults of the page, with which a visitor runs it anew."""
-    return Inputs(trace.prompt.text, trace.method)
 
 
 def _again(task: Task, act: Any) -> Task:
@@ -439,7 +433,6 @@ def _again(task: Task, act: Any) -> Task:
 
 
 def _chart_values(seq: int, run: str, drawn: dict[str, Any]) -> list[dict[str, Any]]:
-    """The values of the charts' components."""
     return [{"seq": seq, "run": run, "figure": drawn[chart.id]} for chart in MORE_CHARTS]
 
 
@@ -449,7 +442,6 @@ def has_charts(trace: Trace) -> list[str]:
 
 
 def _after_beginning(failed: bool, trace: Trace) -> str:
-    """Return the status of a run that ended early."""
     ending = "The run failed" if failed else "Stopped"
     if not trace.steps:
         return f"{ending} before the first token."

@@ -64,7 +64,6 @@ def card(run: VisitRun) -> View:
 
 
 def card_of(session: Session) -> Any:
-    """Return the card of the run that has ended."""
     trace, order = session.trace, session.last_order
     if trace is None or order is None or not trace.steps:
         return unchanged()

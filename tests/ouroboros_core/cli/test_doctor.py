@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from ouroboros_core.benchmark import doctor as checkup
-from ouroboros_core.benchmark import gpu_report, peers
+from ouroboros_core.benchmark import peers
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import check, embedded, pairs
 from ouroboros_core.loading.drafts import ForeignDraft
@@ -146,7 +146,7 @@ def test_plain_text_is_written_once_for_all_methods(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(checkup, "run_raw", run)
     monkeypatch.setattr(checkup, "compared", equal)
     nobody: Any = None
-    found = list(gpu_report.exactness(nobody, ["a", "b"], 8, ["union", "speculative"]))
+    found = list(checkup.exactness(nobody, ["a", "b"], 8, ["union", "speculative"]))
     assert [one.fact for one in found] == ["2 of 2 texts equal plain decoding's"] * 2
     assert written == [("a", "autoregressive"), ("b", "autoregressive")]
 

@@ -29,7 +29,7 @@ from ouroboros_core.trace.trace import Seconds, Trace
 from tests import tiny
 from tests.commands import words
 from tests.traces import make_trace, typed_trace
-from visualize.run import diagnosis, export, figures
+from visualize.run import diagnosis, figures, saving
 from visualize.run import view as views
 from visualize.run.figures import acceptance_length, tokens_against_time
 
@@ -85,9 +85,8 @@ def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
         metrics.draft_passes_per_draft_token(trace),
         metrics.accepted_by_learned(trace),
     ]
-    if baseline is not None:
-        results.append(metrics.draft_cost(trace, baseline))
-    rows = list(csv.reader(io.StringIO(export.to_csv(trace, baseline))))[1:]
+    results.append(summary.draft_cost)
+    rows = list(csv.reader(io.StringIO(saving.to_csv(trace, baseline))))[1:]
     assert [json.loads(row[2]) for row in rows] == list(trace.texts)
     if drawn:
         results += [draw(trace.steps) for draw in (acceptance_length, figures.choices)]

@@ -10,7 +10,6 @@ import pytest
 
 from ouroboros_core.methods.parts.base import Decision
 from ouroboros_core.sources import LOOKS
-from ouroboros_core.trace import metrics
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Step
 from ouroboros_core.tree import chain
@@ -83,7 +82,7 @@ def test_the_new_charts_show_what_was_counted() -> None:
     assert bars["target passes"] == pytest.approx([1000 * 1.0 / 10, 1000 * 0.4 / 7])
     curve, point = figures.break_even(Summary(trace, plain))["data"]
     assert list(point["x"]) == pytest.approx([5 / 6])
-    cost = metrics.step_cost(trace, plain)
+    cost = Summary(trace, plain).step_cost
     assert (
         cost
         and list(point["y"]) == pytest.approx([7 / 3 / cost])
