@@ -25,7 +25,6 @@ EXAMPLE = {"sun": ("0.3", "0.6"), "rain": ("0.5", "0.2"), "snow": ("0.2", "0.2")
 DRAWS = 100
 FENCE = "```"
 CARD = "h100"
-HEAD = "models/smollm2-eagle3/head.json"
 GROUPS = {
     "summaries": "summaries",
     "rag": "questions on a passage",
@@ -72,18 +71,23 @@ def weight_facts(trace: Trace) -> dict[str, float]:
     }
 
 
-def head_facts(trace: Trace) -> dict[str, Any]:
-    """Of the shipped EAGLE head, beside a run with the draft model: the layers whose states it
-    reads, and its weights with the output matrix, in millions."""
-    sheet = json.loads((assets() / HEAD).read_text(encoding="utf-8"))
-    depths: list[int] = sheet["depths"]
+def layers_read(head: str, layers: int) -> list[int]:
+    """Return the layers of a target with `layers` layers whose states a shipped head reads; none
+    if it is no head."""
+    file = assets() / "models" / head / "head.json"
+    if not file.exists():
+        return []
+    return [*json.loads(file.read_text(encoding="utf-8")).get("depths", []), layers]
+
+
+def head_size(head: str, trace: Trace) -> float:
+    """Return the weights of a shipped EAGLE head and its output matrix, in millions: one layer of
+    the target's size, and matrices that join its inputs. The run is one with the draft model."""
     weights = weight_facts(trace)
-    joined = (2 + len(depths)) * sheet["width"] ** 2 / 1e6
-    layer = weights["body"] / weights["layers"]
-    return {
-        "reads": f"{', '.join(map(str, depths))} and {weights['layers']}",
-        "size": layer + joined + weights["draft_output"],
-    }
+    width = machines.sheets().models[machines.own(trace)[0] or ""].hidden
+    inputs = 1 + len(layers_read(head, int(weights["layers"])))
+    joined = inputs * width**2 / 1e6
+    return weights["body"] / weights["layers"] + joined + weights["draft_output"]
 
 
 def grid_facts(names: Sequence[str]) -> dict[str, Any]:

@@ -6,7 +6,13 @@ from typing import Any
 
 from ouroboros_core.trace.trace import Step, Trace
 from visualize.gallery import runs as gallery
-from visualize.learn.facts import head_facts, likeliest_rate, size_in_words, weight_facts
+from visualize.learn.facts import (
+    head_size,
+    layers_read,
+    likeliest_rate,
+    size_in_words,
+    weight_facts,
+)
 from visualize.learn.pictures import (
     batch_figure,
     depths,
@@ -106,7 +112,8 @@ def sources() -> Chapter:
         rows.append([label + mark, price, f"{numbers['length']:.2f}", good, needs, key])
     facts |= {f"{key}_likeliest": likeliest_rate(gallery.trace(SOURCES[key][0])) for key in DRAFTS}
     weights = weight_facts(trace)
-    facts |= {"output": weights["draft_output"], "head_size": head_facts(trace)["size"]}
+    head = gallery.trace(SOURCES["head"][0]).draft or ""
+    facts |= {"output": weights["draft_output"], "head_size": head_size(head, trace)}
     facts |= {"draft_size": weights["draft_body"] + weights["draft_output"]}
     larger = next(target for target in map(_target, SOURCES) if target != trace.target)
     stops: list[Stop] = [{"at": final(trace), "figure": "sources"} for _ in range(3)]
@@ -121,7 +128,8 @@ def _target(source: str) -> str:
 
 def family() -> Chapter:
     """The family today: one recorded step of each relative, and its shape as a small picture."""
-    facts: dict[str, Any] = {"heads_reads": head_facts(gallery.trace(SOURCES["draft"][0]))["reads"]}
+    facts: dict[str, Any] = {}
+    layers = int(weight_facts(gallery.trace(SOURCES["draft"][0]))["layers"])
     figures: dict[str, Any] = {}
     stops: list[Stop] = []
     for key, name in FAMILY.items():
@@ -136,7 +144,10 @@ def family() -> Chapter:
         }
         for setting, fact in SETTINGS.get(key, {}).items():
             facts[f"{key}_{fact}"] = trace.hyperparameters[setting]
-        figures[key] = shape_figure(trace, step)
+        read = layers_read(trace.draft or "", layers)
+        if len(read) > 1:
+            facts[f"{key}_reads"] = f"{', '.join(map(str, read[:-1]))} and {read[-1]}"
+        figures[key] = shape_figure(trace, step) | {"layers": layers, "read": read}
         moment = {"run": name, "at": at(step, "commit"), "spot": ".ouro-tree", "aside": key}
         stops.append(moment)
     chapter = make_chapter("family", FAMILY["heads"], stops, facts)

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any
 
+from ouroboros_core import methods
 from ouroboros_core.locations import assets
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sources import Source
@@ -340,7 +341,9 @@ def race_figure(
         }
         if "speedup" in facts:
             lane |= {"speedup": facts["speedup"], "between": gallery.spread(name)}
-            lane |= {"plain": every.index(plain_of(name))} if axes else {}
+            if axes:
+                about = methods.get(trace.method).summary
+                lane |= {"plain": every.index(plain_of(name)), "about": about}
         lanes.append(lane)
     facts = {"title": title, "axes": list(axes), "lanes": lanes, "texts": texts, "play": play}
     return {"kind": "race"} | facts

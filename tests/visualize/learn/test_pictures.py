@@ -14,6 +14,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
+from ouroboros_core import methods
 from ouroboros_core.lookup.suffix_automaton import FRESH, SuffixAutomaton
 from tests import ROOT
 from tests.visitor import has, watch
@@ -462,6 +463,8 @@ def test_a_reader_chooses_recorded_runs_races_them_and_drafts(reader: Any) -> No
         widths = page.locator(".ouro-race-run").evaluate_all("all => all.map(n => n.offsetWidth)")
         assert widths[0] / widths[1] == pytest.approx(lane["speedup"], rel=0.05)
         assert texts.last.text_content() == "".join(data["texts"][lane["text"]])
+        about = page.locator(".ouro-race-about").inner_text()
+        assert about == methods.get("speculative").summary
         shown.append(texts.last.text_content())
     assert shown[0] != shown[1]
     open_picture(page, "reject", "lengths")

@@ -339,6 +339,7 @@ def _likeliest(run: dict[str, Any]) -> float:
 def _family(chapter: dict[str, Any]) -> dict[str, Any]:
     head = json.loads((assets() / "models" / "smollm2-eagle3" / "head.json").read_text("utf-8"))
     assert head["depths"] == [10, 20], "and the last of 30 layers"
+    reads = {"heads": [10, 20, 30], "mtp": [30], "block": [30], "suffix": [], "sampled": []}
     found: dict[str, Any] = {"heads_reads": "10, 20 and 30"}
     for key, stop in zip(field.FAMILY, chapter["stops"], strict=True):
         step = raw(stop["run"])["steps"][stop["at"]["step"]]
@@ -363,6 +364,7 @@ def _family(chapter: dict[str, Any]) -> dict[str, Any]:
         picture = chapter["figures"][stop["aside"]]
         assert len(picture["levels"]) == depth(step), "each position has a column"
         assert picture["passes"] == step["draft_passes"]
+        assert picture["layers"] == 30 and picture["read"] == reads[key]
     return found
 
 
