@@ -326,6 +326,7 @@ export class TokenStage {
       caption = this.part("tour-words");
     timeline.setGrain("token");
     timeline.at = -1;
+    timeline.update();
     this.moment(-1, 0);
     timeline.play(ahead, {
       length: points.at(-1)[0],
