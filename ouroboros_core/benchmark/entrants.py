@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
 from ouroboros_core import methods, rules
+from ouroboros_core.decoding.generation import Generation, Task, lacking
 from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.memory import Memory
@@ -194,8 +195,6 @@ class MethodEntrant:
 
     def __init__(self, pair: Pair, spec: Spec) -> None:
         kind = methods.get(spec.method)
-        from ouroboros_core.decoding.generation import lacking
-
         need = lacking(pair, kind, spec.hyperparameters)
         if need is not None:
             wanting = methods.wanting(need, pair.foreign, f"name one with {need.flag}")
@@ -223,8 +222,6 @@ class MethodEntrant:
     def trace(
         self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
     ) -> Trace:
-        from ouroboros_core.decoding.generation import Generation, Task
-
         spec, chat = self._spec, bool(self._pair.tokenizer.chat_template)
         uses = methods.get(spec.method).uses
         expected = prediction if Need.PREDICTED_OUTPUT in uses else ""

@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
+from ouroboros_core.benchmark import entrants
 from ouroboros_core.cli import measuring, options
+from ouroboros_core.decoding.generation import lacking
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.sampling import Sampling
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.entrants import Spec
     from ouroboros_core.benchmark.prompts import Question
     from ouroboros_core.benchmark.report import Row
     from ouroboros_core.benchmark.runner import Runner
     from ouroboros_core.benchmark.store import Store
-    from ouroboros_core.sampling import Sampling
 
 OVERALL_COLUMNS = (
     *("tokens/pass", "rows/token", "drafts/token", "first token, s", "tokens/s", "decoding only"),
@@ -64,8 +65,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     import transformers
 
-    from ouroboros_core.benchmark import entrants
-
     transformers.utils.logging.set_verbosity_error()  # assisted generation warns of its arguments
     sampling = options.read_sampling(arguments)
     specs = entrants.parse(arguments.methods or "", sampling)
@@ -88,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _build(
     arguments: argparse.Namespace,
     sampling: Sampling,
-    specs: list[Spec],
+    specs: list[entrants.Spec],
     questions: list[Question],
     limits: list[int],
     repeats: int,
@@ -96,10 +95,9 @@ def _build(
     resume: bool,
 ) -> Runner:
     """Load the models and open the store; the input has been checked."""
-    from ouroboros_core.benchmark import entrants, peers
+    from ouroboros_core.benchmark import peers
     from ouroboros_core.benchmark.runner import Runner
     from ouroboros_core.benchmark.store import Settings, Store, conditions
-    from ouroboros_core.decoding.generation import lacking
 
     pair = options.load_pair(arguments)
     if arguments.methods is None:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from ouroboros_core import methods
 from ouroboros_core.benchmark.entrants import BASELINE, Spec, read_spec, split
 from ouroboros_core.cli import options
+from ouroboros_core.decoding.generation import Task, lacking
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace.trace import Trace
 
 if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.trace.trace import Trace
 
 DRAFT_ALONE = "draft_only"
 FALLBACK = "prompt_lookup"
@@ -85,8 +85,6 @@ class Session:
 
     def answers(self, text: str) -> list[Answer]:
         """Return the tasks of a line of text, in order."""
-        from ouroboros_core.decoding.generation import Task
-
         specs = [(spec, True) for spec in self.specs]
         names = {spec.method for spec in self.specs}
         if self.draft and DRAFT_ALONE not in names:
@@ -147,8 +145,6 @@ class Session:
 
     def choose(self, specs: tuple[Spec, ...]) -> str:
         """Let these methods answer; raises InvalidInput if one cannot."""
-        from ouroboros_core.decoding.generation import lacking
-
         for spec in specs:
             need = lacking(self.pair, methods.get(spec.method), spec.hyperparameters)
             if need is not None:
@@ -225,8 +221,6 @@ class Session:
         name, say which are loaded."""
         dropped: list[str] = []
         if target:
-            from ouroboros_core.decoding.generation import lacking
-
             pair = self.load(None if target == "embedded" else target, draft or None)
             needs = [
                 lacking(pair, methods.get(spec.method), spec.hyperparameters) for spec in self.specs

@@ -18,17 +18,17 @@ from rich.style import Style
 from rich.text import Text
 
 from ouroboros_core import methods
+from ouroboros_core.benchmark.protocol import Measured
+from ouroboros_core.decoding.generation import Generation, target_of
 from ouroboros_core.messages import counted
 from ouroboros_core.sources import LOOKS, Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import divergence
 from ouroboros_core.trace.summary import Summary, Verdict
+from ouroboros_core.trace.trace import Step
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.protocol import Measured
-    from ouroboros_core.decoding.generation import Generation
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.trace.trace import Step
 
 REFRESH = 12
 """Times a second that the live line is drawn."""
@@ -211,8 +211,6 @@ def report(summary: Summary, notes: Console) -> None:
 
 def compare(pair: Pair, measured: Measured, notes: Console) -> None:
     """Print the speedup of rounds with plain decoding, and whether the text is the same."""
-    from ouroboros_core.decoding.generation import target_of
-
     baseline, trace = measured.middle().traces
     summary = Summary(trace, baseline, rounds=measured.speedup())
     plain, method = (

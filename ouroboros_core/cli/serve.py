@@ -7,14 +7,12 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading.allowed import PairChoice, read_pairs
 from ouroboros_core.locations import assets
-
-if TYPE_CHECKING:
-    from ouroboros_core.loading.allowed import PairChoice
 
 MAX_QUEUE = 20
 """The number of runs that may wait; further ones are refused."""
@@ -85,7 +83,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 def offered(arguments: argparse.Namespace) -> Sequence[PairChoice]:
     """Return the pairs that visitors may choose; raises InvalidInput."""
-    from ouroboros_core.loading.allowed import PairChoice, read_pairs
     from visualize.server.models import EMBEDDED
 
     named = [getattr(arguments, name) for name in ("target", "draft", "head", "corpus")]
@@ -104,8 +101,6 @@ def offered(arguments: argparse.Namespace) -> Sequence[PairChoice]:
 def shipped() -> list[PairChoice]:
     """Return the pairs of `assets/pairs` that fit into memory, but for the embedded one."""
     from psutil import virtual_memory
-
-    from ouroboros_core.loading.allowed import read_pairs
 
     pairs = {
         choice.name: choice

@@ -9,13 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.trace.file import read_trace
-
-if TYPE_CHECKING:
-    from ouroboros_core.what_if.machines import Quoted
+from ouroboros_core.what_if.machines import Quoted
 
 NUMBERS = ("bandwidth", "layer_seconds", "target.bytes_per_parameter", "draft.layers")
 """Some numbers that can be set, as docs/what-if.md names them."""

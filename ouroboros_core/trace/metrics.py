@@ -6,14 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from statistics import median, quantiles
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.speedup import TimedRound, Timing
+from ouroboros_core.trace.trace import Step, Trace
 from ouroboros_core.tree import Learned
-
-if TYPE_CHECKING:
-    from ouroboros_core.trace.trace import Step, Trace
 
 BUSY = 1.25
 """The machine was busy if one row takes this many times as long as a proposal."""

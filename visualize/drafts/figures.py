@@ -6,16 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import plotly.graph_objects as go
 
+from ouroboros_core.benchmark.report import Row
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.training.folder import agreement_of
 from visualize.kit.plots import layout, mark_plain, plain
-
-if TYPE_CHECKING:
-    from ouroboros_core.benchmark.report import Row
 
 SERIES = (
     "#6B7280",

@@ -6,11 +6,12 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.generation import Task
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.trace.file import MAX_BYTES
@@ -28,9 +29,6 @@ from visualize.run.request import RunRequest
 from visualize.server.limits import flag
 from visualize.watch.examples import EXAMPLES
 from visualize.watch.families import families
-
-if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
 
 CARDS = (
     {"id": "autoregressive", "name": "Plain", "line": "One forward pass for every token."},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 
@@ -12,9 +12,7 @@ from ouroboros_core.errors import OuroborosError
 from ouroboros_core.loading import download
 from visualize.kit.events import PRIVATE
 from visualize.kit.markup import safe
-
-if TYPE_CHECKING:
-    from visualize.server.models import Models
+from visualize.server.models import Models
 
 
 class ModelList:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.generation import Task
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.messages import say
 from ouroboros_core.sampling import Sampling
@@ -24,9 +25,6 @@ from visualize.run.request import RunRequest
 from visualize.server.jobs import Waiting
 from visualize.server.limits import visitor_id, whole_number
 from visualize.server.runner import Runner
-
-if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
 
 FEWEST_SEEDS, MOST_SEEDS = 100, 500
 LONGEST = 3

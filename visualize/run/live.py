@@ -5,17 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ouroboros_core.benchmark.protocol import ROUNDS
+from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.trace.equality import Divergence, divergence
+from ouroboros_core.trace.trace import Trace
 from visualize.run import view as views
 from visualize.server.jobs import Job, Turn, Update
 from visualize.server.zero_gpu import seconds_for
-
-if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Generation, Task
-    from ouroboros_core.trace.equality import Divergence
-    from ouroboros_core.trace.trace import Trace
 
 Charts = dict[str, Any]
 """Figures by the id of their chart: those that changed."""
@@ -105,6 +103,4 @@ def difference_from_plain(
     generation: Generation, trace: Trace, baseline: Trace
 ) -> Divergence | None:
     """Return the first difference from plain decoding, None if there is or may be none."""
-    from ouroboros_core.trace.equality import divergence
-
     return divergence(generation.target, trace, baseline) if generation.repeats_plain_text else None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.generation import Task
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.settings import Hyperparameters
@@ -22,9 +23,6 @@ LONGEST = 4000
 
 LONGEST_NAME = 80
 """Characters of a model's name that are shown."""
-
-if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
 
 T = TypeVar("T")
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ouroboros_core.decoding.generation import Task
 from ouroboros_core.trace import metrics
+from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.trace import Step, Trace
 from visualize.deploy.static_site import replay_html
 from visualize.run import permalink
-
-if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
-    from ouroboros_core.trace.equality import Divergence
 
 TYPES = {"json": "application/json", "html": "text/html", "csv": "text/csv"}
 """The type of each kind of file."""

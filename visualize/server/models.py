@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.generation import Generation, Task, lacking
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.loading import download
 from ouroboros_core.loading.allowed import PairChoice, typed
@@ -98,7 +98,6 @@ class Models:
 
     def _run(self, choice: PairChoice, loading: Future[Pair]) -> None:
         try:
-            import_core()
             pair = self._load(choice)
             if not ZERO:
                 _warm_up(pair)
@@ -120,8 +119,6 @@ class Models:
 
     def lacking(self, name: str = "") -> dict[str, str]:
         """Return by method what the pair lacks for it; nothing is known before it is loaded."""
-        from ouroboros_core.decoding.generation import lacking
-
         pair = self.if_loaded(name)
         if pair is None:
             return {}
@@ -175,23 +172,8 @@ class Models:
         return f"{words}, on {pair.environment.where}."
 
 
-_IMPORTING = threading.Lock()
-
-
-def import_core() -> None:
-    """Import the modules that compute, in one thread at a time.
-
-    A visitor may ask while the models' thread imports transformers. Its lazy modules fail if two
-    threads import them at once.
-    """
-    with _IMPORTING:
-        importlib.import_module("ouroboros_core.decoding.generation")
-
-
 def _warm_up(pair: Pair) -> None:
     """Generate a few tokens, so that no first call is timed; none if the tokenizer cannot."""
-    from ouroboros_core.decoding.generation import Generation, Task, lacking
-
     for method in methods.available().values():
         settings = method.Hyperparameters()
         if lacking(pair, method, settings) is None:

@@ -7,22 +7,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.generation import Task, check_kept
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.lookup.memory import of_kind, read_memory
+from ouroboros_core.lookup.memory import Memory, of_kind, read_memory
 from ouroboros_core.messages import counted
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.file import MAX_BYTES
-from ouroboros_core.trace.trace import Trace
+from ouroboros_core.trace.speedup import Speedup
+from ouroboros_core.trace.trace import Step, Trace
 from visualize.server.jobs import Update, Waiting
 from visualize.watch.job import Compared, Finished, Progress, Started, Written
 
 if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.lookup.memory import Memory
-    from ouroboros_core.trace.equality import Divergence
-    from ouroboros_core.trace.speedup import Speedup
-    from ouroboros_core.trace.trace import Step
 
 NOTHING = (
     "There is nothing yet that this method has learned with these settings: switch warm start on, "
@@ -176,8 +174,6 @@ class Session:
 
         Raises InvalidInput if it is of another kind, other settings or another tokenizer.
         """
-        from ouroboros_core.decoding.generation import check_kept
-
         fresh = methods.get(task.method).new_memory(task.hyperparameters, pair.fingerprint)
         assert fresh is not None, "the method has a memory"
         of_kind(memory, type(fresh))

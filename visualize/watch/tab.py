@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.generation import Task
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.settings import AUTO
+from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.summary import Summary
+from ouroboros_core.trace.trace import Trace
 from visualize.gallery import runs as gallery
 from visualize.kit import plots
 from visualize.kit.events import PRIVATE, at_the_end, errors_on_page, field, sent
@@ -39,10 +42,7 @@ from visualize.watch.visit import VisitRun
 from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.trace.speedup import Speedup
-    from ouroboros_core.trace.trace import Trace
 
 WHAT_IF = "what_if"
 """Beside the charts: the run on another machine."""

@@ -23,7 +23,6 @@ from rich.console import Console
 
 from ouroboros_core import methods
 from ouroboros_core.cli import build_parser, generate, main, serve
-from ouroboros_core.decoding import generation
 from ouroboros_core.loading import pairs
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.lookup.corpus import Corpus
@@ -257,7 +256,7 @@ def test_ctrl_c_while_it_is_measured_again_keeps_the_rounds_that_ended(
                 raise KeyboardInterrupt
             return typed_trace()
 
-    monkeypatch.setattr(generation, "Generation", Interrupted)
+    monkeypatch.setattr(generate, "Generation", Interrupted)
     monkeypatch.setattr(metrics, "busy", lambda *_: None)
     said = io.StringIO()
     task: Any = SimpleNamespace(plain=lambda: None)
