@@ -121,11 +121,6 @@ def read_rows(data: Sequence[Mapping[str, Any]]) -> list[Row]:
     return completed
 
 
-def ratio(a: float, b: float) -> float:
-    """a / b; 0 if b is 0."""
-    return a / b if b else 0.0
-
-
 def repeats(
     runs: Iterable[Measurement],
     reference: Iterable[Measurement],
@@ -236,9 +231,9 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
         setting=own_runs[0].setting if own_runs else "",
         questions=len({(run.question, run.turn) for run in own_runs}),
         tokens=tokens,
-        tokens_per_pass=ratio(tokens, passes),
-        rows_per_token=ratio(sum(run.rows for run in own_runs), tokens),
-        draft_passes_per_token=ratio(sum(run.draft_passes for run in own_runs), tokens),
+        tokens_per_pass=metrics.ratio(tokens, passes),
+        rows_per_token=metrics.ratio(sum(run.rows for run in own_runs), tokens),
+        draft_passes_per_token=metrics.ratio(sum(run.draft_passes for run in own_runs), tokens),
         tokens_per_second=measured.timed.method.tokens_per_second,
         plain_tokens_per_second=measured.timed.plain.tokens_per_second,
         decode_tokens_per_second=decoded.timed.method.tokens_per_second,

@@ -15,8 +15,9 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.progress import progress_bar
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sweeps import cells
+from ouroboros_core.sweeps.cells import Point
 from ouroboros_core.sweeps.grid import QUESTIONS, TOKENS, Axis, Grid, show
-from ouroboros_core.sweeps.sweep import Point, Sweep
+from ouroboros_core.sweeps.sweep import Sweep
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
