@@ -14,16 +14,16 @@ from dataclasses import dataclass, fields, replace
 from statistics import median
 from typing import Any, Protocol
 
-import numpy as np
 from pydantic import TypeAdapter
 
 from ouroboros_core.benchmark import llama_cpp
 from ouroboros_core.benchmark.entrants import BASELINE, split
 from ouroboros_core.benchmark.prompts import GROUPS
+from ouroboros_core.benchmark.repeats import Repeats, TimedRun
 from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.messages import counted
 from ouroboros_core.trace import metrics
-from ouroboros_core.trace.speedup import Speedup, TimedRound, Timing
+from ouroboros_core.trace.speedup import TimedRound, Timing
 
 OVERALL = "overall"
 PEER = "hf-"
@@ -35,71 +35,6 @@ WARM = "warm=true"
 """The setting of a method that keeps its memory from prompt to prompt."""
 ABSENT = "–"
 """In a table, for a number that was not measured or does not apply."""
-RESAMPLES = 2000
-
-
-@dataclass(frozen=True)
-class TimedRun:
-    """A run on one prompt or turn of a question, and plain decoding's in the same repeat."""
-
-    repeat: int
-    question: int | str
-    timed: TimedRound
-
-
-@dataclass(frozen=True)
-class Repeats:
-    """The repeats of one method: the runs of every repeat that has run all questions so far."""
-
-    each: tuple[tuple[TimedRun, ...], ...]
-
-    @classmethod
-    def of(cls, runs: Iterable[TimedRun]) -> Repeats:
-        """Leave out a repeat under way, which has fewer runs than another one."""
-        by_repeat: dict[int, list[TimedRun]] = {}
-        for run in runs:
-            by_repeat.setdefault(run.repeat, []).append(run)
-        most = max(map(len, by_repeat.values()), default=0)
-        return cls(tuple(tuple(runs) for runs in by_repeat.values() if len(runs) == most))
-
-    @property
-    def speedup(self) -> Speedup:
-        return Speedup(tuple(_total(runs).speedup for runs in self.each) or (0.0,))
-
-    @property
-    def middle(self) -> tuple[TimedRun, ...]:
-        """The runs of the repeat that has the median speedup; none if nothing was run."""
-        return self.each[self.speedup.middle] if self.each else ()
-
-    @property
-    def timed(self) -> TimedRound:
-        """All runs of that repeat together."""
-        return _total(self.middle)
-
-    @property
-    def ci95(self) -> tuple[float, float]:
-        """95% interval around the median speedup, from resampling questions with a fixed seed."""
-        by_question: dict[int | str, list[TimedRun]] = {}
-        for run in self.middle:
-            by_question.setdefault(run.question, []).append(run)
-        if not by_question:
-            return 0.0, 0.0
-        columns = np.array([_numbers(_total(runs)) for runs in by_question.values()])
-        count = len(columns)
-        picks = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
-        tokens, seconds, plain_tokens, plain_seconds = columns[picks].sum(1).T
-        low, high = np.percentile((tokens / seconds) / (plain_tokens / plain_seconds), [2.5, 97.5])
-        speedup = self.speedup.median
-        return min(float(low), speedup), max(float(high), speedup)
-
-
-def _total(runs: Iterable[TimedRun]) -> TimedRound:
-    return TimedRound.total(run.timed for run in runs)
-
-
-def _numbers(timed: TimedRound) -> tuple[float, ...]:
-    method, plain = timed.method, timed.plain
-    return method.tokens, method.seconds, plain.tokens, plain.seconds
 
 
 @dataclass(frozen=True)
@@ -185,10 +120,6 @@ def read_rows(data: Sequence[Mapping[str, Any]]) -> list[Row]:
             derived |= {"plain_tokens_per_second": plain.get(row.group)}
         completed.append(replace(row, **derived))
     return completed
-
-
-def ratio(a: float, b: float) -> float:
-    return a / b if b else 0.0
 
 
 def repeats(
@@ -299,9 +230,9 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
         setting=own_runs[0].setting if own_runs else "",
         questions=len({(run.question, run.turn) for run in own_runs}),
         tokens=tokens,
-        tokens_per_pass=ratio(tokens, passes),
-        rows_per_token=ratio(sum(run.rows for run in own_runs), tokens),
-        draft_passes_per_token=ratio(sum(run.draft_passes for run in own_runs), tokens),
+        tokens_per_pass=metrics.ratio(tokens, passes),
+        rows_per_token=metrics.ratio(sum(run.rows for run in own_runs), tokens),
+        draft_passes_per_token=metrics.ratio(sum(run.draft_passes for run in own_runs), tokens),
         tokens_per_second=measured.timed.method.tokens_per_second,
         plain_tokens_per_second=measured.timed.plain.tokens_per_second,
         decode_tokens_per_second=decoded.timed.method.tokens_per_second,

@@ -21,8 +21,8 @@ from ouroboros_core.sweeps.grid import QUESTIONS, TOKENS, Grid, read_axis, show
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.cluster import Cluster, Work
     from ouroboros_core.benchmark.prompts import Question
-    from ouroboros_core.sweeps.cells import CellRow
-    from ouroboros_core.sweeps.sweep import Point, Sweep
+    from ouroboros_core.sweeps.cells import CellRow, Point
+    from ouroboros_core.sweeps.sweep import Sweep
 
 
 def add(parser: argparse.ArgumentParser) -> None:

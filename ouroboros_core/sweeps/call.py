@@ -16,8 +16,9 @@ from ouroboros_core.progress import progress_bar
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.settings import Value
 from ouroboros_core.sweeps import cells
+from ouroboros_core.sweeps.cells import Point
 from ouroboros_core.sweeps.grid import QUESTIONS, TOKENS, Axis, Grid, show
-from ouroboros_core.sweeps.sweep import Point, Sweep
+from ouroboros_core.sweeps.sweep import Sweep
 
 
 @dataclass(frozen=True)

@@ -13,99 +13,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ouroboros_core.benchmark.entrants import BASELINE, left_out, outcome_of
+from ouroboros_core.benchmark.entrants import BASELINE, left_out
 from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.runner import WARM_UP_TOKENS, naming
-from ouroboros_core.benchmark.store import Conditions, Kind, Store, Unit, conditions
+from ouroboros_core.benchmark.store import Conditions, Kind, Store, conditions
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput, NotEnoughMemory
 from ouroboros_core.loading.pairs import Pair, with_draft
 from ouroboros_core.sources import Source
+from ouroboros_core.sweeps.cells import Point
 from ouroboros_core.sweeps.grid import TOKENS, Cell, Grid
-from ouroboros_core.trace.equality import Divergence, divergence
-from ouroboros_core.trace.speedup import Timing
-from ouroboros_core.trace.trace import Seconds, Trace
-
-
-@dataclass(frozen=True)
-class Point:
-    """One run of one cell on one question, and the plain run that it is compared with.
-
-    passes           of the target, prefill apart
-    accepted, tested as in Step, summed: accepted / tested is the acceptance rate
-    depth_sum        of each step's deepest branch; divided by passes it is the mean draft length
-    plain_tokens     of plain decoding with the same sampling, in the same process and turn; as many
-                     passes
-    compared         whether the text ought to be that of plain decoding; difference: where it is
-                     not
-    host             the machine's name, where there were several processes
-    lossless         whether the text follows the target's probabilities
-    """
-
-    cell: int
-    question: int | str
-    repeat: int
-    tokens: int
-    passes: int
-    draft_passes: int
-    accepted: int
-    tested: int
-    depth_sum: int
-    seconds: Seconds
-    plain_tokens: int
-    plain_seconds: Seconds
-    compared: bool
-    difference: Divergence | None = None
-    host: str = ""
-    lossless: bool = True
-
-    @classmethod
-    def of(
-        cls, unit: tuple[int, int | str, int], trace: Trace, plain: Trace, **facts: Any
-    ) -> Point:
-        """Return the record of a run beside its plain run.
-
-        unit   repeat, question and cell
-        facts  compared, and perhaps difference, host and lossless
-        """
-        repeat, question, cell = unit
-        outcome, baseline = outcome_of(trace), outcome_of(plain)
-        return cls(
-            cell=cell,
-            question=question,
-            repeat=repeat,
-            tokens=outcome.count,
-            passes=outcome.passes,
-            draft_passes=outcome.draft_passes,
-            accepted=sum(len(step.path) for step in trace.steps),
-            tested=sum(step.tested for step in trace.steps),
-            depth_sum=sum(max(step.tree.depths) for step in trace.steps),
-            seconds=outcome.seconds,
-            plain_tokens=baseline.count,
-            plain_seconds=baseline.seconds,
-            **facts,
-        )
-
-    @property
-    def identical(self) -> bool | None:
-        """Whether the text is that of plain decoding; None if it need not be."""
-        return self.difference is None if self.compared else None
-
-    @property
-    def timing(self) -> Timing:
-        return Timing(self.tokens, self.seconds.prefill + self.seconds.decode)
-
-    @property
-    def plain_timing(self) -> Timing:
-        return Timing(self.plain_tokens, self.plain_seconds.prefill + self.plain_seconds.decode)
-
-    @property
-    def unit(self) -> Unit:
-        return self.repeat, self.question, self.cell
-
-    @property
-    def key(self) -> Hashable:
-        return self.unit
+from ouroboros_core.trace.equality import divergence
+from ouroboros_core.trace.trace import Trace
 
 
 @dataclass(kw_only=True)

@@ -29,6 +29,11 @@ in it LOOP_ROUNDS times or more."""
 Sign = Literal["slowed", "beyond", "unsteady"]
 
 
+def ratio(a: float, b: float) -> float:
+    """a / b; 0 if b is 0."""
+    return a / b if b else 0.0
+
+
 def new_tokens(trace: Trace) -> int:
     return sum(len(step.tokens) for step in trace.steps)
 

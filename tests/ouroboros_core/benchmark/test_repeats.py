@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ouroboros_core.benchmark.report import Repeats, TimedRun
+from ouroboros_core.benchmark.repeats import Repeats, TimedRun
 from ouroboros_core.trace.speedup import TimedRound, Timing
 
 SECONDS = st.floats(0.01, 100)

@@ -23,9 +23,9 @@ from ouroboros_core.loading.pairs import Pair, load_pair, with_draft
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.settings import Value
 from ouroboros_core.sweeps import cells
-from ouroboros_core.sweeps.cells import CellRow, Ideal
+from ouroboros_core.sweeps.cells import CellRow, Ideal, Point
 from ouroboros_core.sweeps.grid import Axis, Grid, read_axis
-from ouroboros_core.sweeps.sweep import Point, Sweep
+from ouroboros_core.sweeps.sweep import Sweep
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.summary import Summary
