@@ -148,9 +148,10 @@ class ForwardPass:
             self._seen[depth] = states[0]
 
         hooks = [body.register_forward_hook(lambda _, __, out: note(self.layers, out))]
+        layers: Any = body.layers if hasattr(body, "layers") else body.h  # GPT-2's name
         for depth in self.depths:
             hook = partial(lambda depth, _, __, out: note(depth, out), depth)
-            hooks.append(body.layers[depth - 1].register_forward_hook(hook))
+            hooks.append(layers[depth - 1].register_forward_hook(hook))
         try:
             yield
         finally:
