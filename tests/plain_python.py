@@ -175,7 +175,7 @@ def resources(sampler: Any) -> Any:
     """Return a draft model and a head in pure Python, which agree with the target mostly."""
     from ouroboros_core.methods.parts.base import Resources
 
-    heads = {"eagle": PlainModel(5), "eagle3": PlainModel(4)}
+    heads = {kind: PlainModel(5) for kind in ("eagle", "eagle3", "mtp")}
     return Resources(sampler, PlainModel(3), heads=heads)
 
 

@@ -33,17 +33,19 @@ import torch
 from ouroboros_core.errors import (
     InvalidInput,
     OuroborosError,
+    UnsupportedModel,
     VocabularyMismatch,
     WeightsUnavailable,
 )
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.weights import fetched, short_name
-from ouroboros_core.models import heads
+from ouroboros_core.models import heads, state_candidates
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.heads.eagle import EagleConfig, EagleHead, Layout
 from ouroboros_core.models.heads.eagle3 import Eagle3Head
 from ouroboros_core.models.heads.head import ABOUT, WEIGHTS, HeadDrafter, described
-from ouroboros_core.models.heads.recipes import EAGLE, EAGLE3, HEADS, RECIPES
+from ouroboros_core.models.heads.mtp import ShippedMtp
+from ouroboros_core.models.heads.recipes import EAGLE, EAGLE3, HEADS, MTP, RECIPES
 
 NONE = "none"
 PUBLISHED_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -156,13 +158,17 @@ def _json(name: str, file: str) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
+def _names(named: str | Sequence[str] | None) -> list[str]:
+    return [named] if isinstance(named, str) else list(named or ())
+
+
 def choose_folders(named: str | Sequence[str] | None, shipped: bool) -> dict[str, str]:
     """Return the folder of each kind of head: the named ones and, for the embedded target, the
     shipped ones of the other kinds. 'none' leaves the shipped ones out.
 
     Raises InvalidInput if two folders are of one kind.
     """
-    names = [named] if isinstance(named, str) else list(named or ())
+    names = _names(named)
     folders: dict[str, str] = {}
     for name in names:
         if name == NONE:
@@ -182,6 +188,19 @@ def choose_folders(named: str | Sequence[str] | None, shipped: bool) -> dict[str
 def load_heads(folders: dict[str, str], target: CausalLM) -> dict[str, HeadDrafter]:
     """Return the drafters of some heads, by kind; raises the errors of `load_head`."""
     return {kind: load_head(folders[kind], target, kind) for kind in HEADS if kind in folders}
+
+
+def shipped_mtp(named: str | Sequence[str] | None, target: CausalLM) -> dict[str, HeadDrafter]:
+    """Return the drafter of the MTP layer in a target's files, by kind; nothing if 'none' is named,
+    if transformers finds no layer, or if it has a sliding window."""
+    if NONE in _names(named) or not state_candidates.mtp_layers(target.model):
+        return {}
+    try:
+        layers = state_candidates.load_mtp(target.model)
+    except UnsupportedModel:
+        return {}  # many configurations name a layer that the files lack
+    kinds = getattr(layers.config, "layer_types", None) or ["full_attention"]
+    return {MTP: ShippedMtp(layers, target)} if kinds[0] == "full_attention" else {}
 
 
 def load_head(name: str, target: CausalLM, kind: str = "") -> HeadDrafter:
@@ -291,7 +310,7 @@ def _check_layout(checkpoint: _Checkpoint, target: CausalLM) -> None:
     if not checkpoint.third:
         return
     depths = checkpoint.depths(target)
-    layered = hasattr(target.model.get_decoder(), "layers")
+    layered = any(hasattr(target.model.get_decoder(), name) for name in ("layers", "h"))
     if layered and depths != (2, target.layers // 2, target.layers - 3):
         if len({*depths}) < len(depths) or not all(0 < n < target.layers for n in depths):
             raise InvalidInput(

@@ -89,6 +89,7 @@ class Union(Combination):
         drafts: dict[Need, tuple[str, dict[str, Any]]] = {
             Need.EAGLE3: ("eagle3", {}),
             Need.EAGLE: ("eagle2", {}),
+            Need.MTP_HEAD: ("mtp", {}),
             Need.DRAFT_MODEL: ("ouroboros", {"lookahead_phrases": False, "extended": True}),
         }
         drafting = next((draft for need, draft in drafts.items() if resources.has(need)), None)

@@ -164,7 +164,8 @@ class CausalLM(Bookkeeping[torch.Tensor, TorchEvaluation]):
         if depths is None or tuple(depths) == kept:
             return rows
         last, *states = rows.chunk(1 + len(kept), -1)
-        return torch.cat([last, *(states[kept.index(depth)] for depth in depths)], -1)
+        chosen = [states[kept.index(depth)] for depth in depths]
+        return torch.cat([last, *chosen], -1) if chosen else last
 
     def logits_without(self, reduced: ReducedModel, rows: TokenRows) -> torch.Tensor:
         """Return the logits [len(rows.scored), vocabulary] of rows after those that `hold` keeps,

@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import DynamicCache, PreTrainedModel
 
-from ouroboros_core.models.heads.eagle import EagleConfig, EagleHead, head_input
+from ouroboros_core.models.heads.eagle import EagleConfig, EagleHead, beside, head_input
 from ouroboros_core.models.heads.recipes import EagleRecipe
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.student import (
@@ -61,6 +61,12 @@ class EagleStudent(JoiningStudent):
     def join(self) -> nn.Linear:
         assert self.head.join is not None
         return self.head.join
+
+    def beside(self, features: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
+        norms = self.head.joined_norms
+        if not norms:
+            return super().beside(features, embedded)
+        return beside(features.float(), embedded.float(), norms).to(features.dtype)
 
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
         recipe, device = self.recipe, self._matrix.device
@@ -128,7 +134,7 @@ class EagleStudent(JoiningStudent):
             mask = torch.zeros(1, 1, length, length * step, device=device, dtype=kind)
             mask.masked_fill_(~torch.cat(blocks, 1), torch.finfo(kind).min)
             with arithmetic(self._matrix):
-                joined = self.join(torch.cat([features, self._embed(ahead).to(kind)], dim=-1))
+                joined = self.join(self.beside(features, self._embed(ahead).to(kind)))
                 output = self.head.body(
                     inputs_embeds=joined,
                     attention_mask=mask if step > 1 else None,

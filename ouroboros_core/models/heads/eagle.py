@@ -14,7 +14,7 @@ Heads that are trained here are built like this. A `Layout` describes published 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -58,6 +58,8 @@ class EagleConfig(HeadConfig):
 class Layout:
     """The modules of a head. The defaults describe the heads that are trained here.
 
+    joined_norms     whether state and embedding are normalised before the matrix that joins them
+                     (multi-token prediction)
     separate         no matrix joins state and embedding: each has its own norm, and the layer's
                      queries, keys and values are made of both, the embedding first. The head
                      reads a matrix product of the states from between the target's layers,
@@ -78,6 +80,7 @@ class Layout:
     own_tokens       rows of the head's own embedding matrix; 0: it is the target's matrix
     """
 
+    joined_norms: bool = False
     separate: bool = False
     between: int | None = None
     state_norms: int = 0
@@ -94,7 +97,7 @@ class Layout:
 
 
 OWN = Layout()
-"""The layout of the heads that are trained here."""
+"""The layout of the EAGLE heads that are trained here."""
 
 
 def _body(config: EagleConfig, layout: Layout) -> LlamaConfig:
@@ -121,13 +124,16 @@ class EagleHead(Head):
     """A matrix that joins feature and embedding, and one Llama layer with its norm; or the modules
     of another layout."""
 
-    Recipe, Config = EagleRecipe, EagleConfig
+    Recipe, Config, Own = EagleRecipe, EagleConfig, OWN
     config: EagleConfig
 
-    def __init__(self, config: EagleConfig, outputs: Sequence[int], layout: Layout = OWN) -> None:
-        """outputs: the token ids that the head can draft."""
+    def __init__(
+        self, config: EagleConfig, outputs: Sequence[int], layout: Layout | None = None
+    ) -> None:
+        """outputs: the token ids that the head can draft. layout: None for a head that is trained
+        here."""
         super().__init__(config, outputs)
-        self.layout = layout
+        self.layout = layout = layout or self.Own
         width, states = config.width, len(config.depths) * (layout.between or config.width)
         self.join: nn.Linear | None = None
         if not layout.separate:
@@ -138,6 +144,7 @@ class EagleHead(Head):
             nn.init.zeros_(self.deeper.weight)
         self.body = LlamaModel(_body(config, layout))
         self.body.embed_tokens.requires_grad_(False)  # never used: inputs are vectors
+        self.joined_norms = nn.ModuleList()
         self.state_norms = nn.ModuleList()
         self.embedding_norm: nn.RMSNorm | None = None
         self.residual_norm: nn.RMSNorm | None = None
@@ -148,14 +155,24 @@ class EagleHead(Head):
             self._lay_out(width, len(outputs))
 
     def _lay_out(self, width: int, outputs: int) -> None:
-        layout, layer, eps = self.layout, self.body.layers[0], self.config.eps
+        layout, layer = self.layout, self.body.layers[0]
         if layout.separate or layout.attention_bias:
             inputs = width + (self.config.embedding if layout.separate else 0)
             for name in ("q_proj", "k_proj", "v_proj"):
                 rows = getattr(layer.self_attn, name).out_features
                 setattr(layer.self_attn, name, nn.Linear(inputs, rows, bias=layout.attention_bias))
+        self._lay_out_norms(width, layer, self.config.eps)
+        if layout.own_outputs:
+            self.output = nn.Linear(width, outputs, bias=False)
+        if layout.own_tokens:
+            self.embedding = nn.Embedding(layout.own_tokens, self.config.embedding)
+
+    def _lay_out_norms(self, width: int, layer: Any, eps: float) -> None:
+        layout, embedding = self.layout, self.config.embedding
+        if layout.joined_norms:
+            self.joined_norms.extend(nn.RMSNorm(size, eps) for size in (width, embedding))
         if layout.separate:
-            self.embedding_norm = nn.RMSNorm(self.config.embedding, eps)
+            self.embedding_norm = nn.RMSNorm(embedding, eps)
         if layout.state_norms:
             assert self.deeper is not None
             each = self.deeper.in_features // layout.state_norms
@@ -171,10 +188,6 @@ class EagleHead(Head):
             self.body.norm = nn.Identity()
         if layout.last_norm == "logits":
             self.last_norm = nn.RMSNorm(width, eps)
-        if layout.own_outputs:
-            self.output = nn.Linear(width, outputs, bias=False)
-        if layout.own_tokens:
-            self.embedding = nn.Embedding(layout.own_tokens, self.config.embedding)
 
     @property
     def stored(self) -> dict[str, torch.Tensor]:
@@ -187,8 +200,17 @@ class EagleHead(Head):
         return f"one layer of width {self.config.width}, {super().shape}"
 
     def save(self, folder: Path, bits: int = 16) -> None:
-        assert self.layout == OWN, "published layouts are only read"
+        assert self.layout == self.Own, "published layouts are only read"
         super().save(folder, bits)
+
+
+def beside(
+    features: torch.Tensor, embedded: torch.Tensor, norms: Iterable[Callable[..., torch.Tensor]]
+) -> torch.Tensor:
+    """Return features and embeddings side by side, each after its norm if there are any."""
+    pair = features, embedded
+    normed = [norm(x) for norm, x in zip(norms, pair, strict=True)] if norms else pair
+    return torch.cat([*normed], dim=-1)
 
 
 def head_input(
@@ -224,11 +246,12 @@ class EagleDrafter(HeadDrafter):
     read."""
 
     weights = EagleHead
+    _depths: tuple[int, ...] = ()
 
     def __init__(self, head: EagleHead, target: CausalLM, name: str = "") -> None:
         super().__init__(head, target, name or head.Recipe.kind)
         target.keep_features(head.config.depths)
-        self.head = head
+        self.head, self._depths = head, head.config.depths
         engine = target.engine
         self._ids = head.outputs.long()
         self._project = self._projection()
@@ -248,6 +271,7 @@ class EagleDrafter(HeadDrafter):
         self._norm_residual = (
             None if head.residual_norm is None else _norm(head.residual_norm, head.config)
         )
+        self._norms_joined = [_norm(cast(nn.RMSNorm, n), head.config) for n in head.joined_norms]
         self._norm_states = [_norm(cast(nn.RMSNorm, n), head.config) for n in head.state_norms]
         self._body = decoder(engine, head.body)
         drafted = int((self._ids < self.vocabulary).sum())
@@ -337,7 +361,7 @@ class EagleDrafter(HeadDrafter):
 
     def _read(self, tokens: tuple[int, ...]) -> torch.Tensor:
         """Read the context, and return the feature [1, width] that the head guesses after it."""
-        features = self.target.features(tokens, self.head.config.depths).to(self.head.device)
+        features = self.target.features(tokens, self._depths).to(self.head.device)
         start_row = min(max(0, self._common_length(tokens) - 1), len(tokens) - 2)
         self._cache.keep(start_row)
         self._tokens, self._latest = (), None
@@ -373,7 +397,7 @@ class EagleDrafter(HeadDrafter):
         self.passes += 1
         normed = None
         if self._join is not None:
-            features = self._join(torch.cat([features, embedded], dim=-1))
+            features = self._join(beside(features, embedded, self._norms_joined))
         else:
             assert self._norm_embedding is not None
             normed = self._norm_embedding(embedded)

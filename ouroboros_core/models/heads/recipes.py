@@ -20,6 +20,9 @@ from ouroboros_core.settings import Hyperparameters, Setting, setting_of
 EAGLE, EAGLE3 = "eagle", "eagle3"
 """The kinds of heads whose published checkpoints can be loaded."""
 
+MTP = "mtp"
+"""The kind of head that can be in the target's files."""
+
 
 class Recipe(Hyperparameters):
     """Everything that decides the trained weights; it is saved beside them.
@@ -166,6 +169,25 @@ class Eagle3Recipe(EagleRecipe):
         return super().read({**values, "depths": choose_depths(text, layers)}, layers)
 
 
+class MtpRecipe(EagleRecipe):
+    """A multi-token prediction head.
+
+    decay  weight of each further step, as in FastMTP (arXiv 2509.18362)
+    """
+
+    kind = MTP
+    phrase = "a multi-token prediction head"
+    task = "train a multi-token prediction head (MTP)"
+
+    decay: float = 0.6
+    steps: int = Field(
+        3, ge=1, description="Steps that the head learns to take from its own guesses."
+    )
+    feature_weight: float = Field(
+        0.0, ge=0, le=100, description="Weight of the loss on features, beside that on tokens."
+    )
+
+
 class MedusaRecipe(HeadRecipe):
     """A set of Medusa heads.
 
@@ -256,6 +278,7 @@ RECIPES: dict[str, type[Recipe]] = {
         DraftRecipe,
         EagleRecipe,
         Eagle3Recipe,
+        MtpRecipe,
         MedusaRecipe,
         GlideRecipe,
         ParallelRecipe,

@@ -32,6 +32,7 @@ SEPARATE: dict[str, dict[str, tuple[Any, float]]] = {
     "draft": {"hidden": (0, 0)},
     "eagle": {"steps": (2, 1), "feature_weight": (0.2, 0), "noise": (0.1, 0)},
     "eagle3": {"steps": (4, 1), "feature_weight": (0.0, 0), "noise": (0.1, 0)},
+    "mtp": {"steps": (3, 1), "feature_weight": (0.0, 0), "noise": (0.1, 0)},
     "medusa": {"heads": (5, 1)},
     "glide": {"block": (5, 1)},
     "parallel": {"group": (4, 2)},

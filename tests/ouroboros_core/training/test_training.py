@@ -21,12 +21,12 @@ from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch
 from ouroboros_core.loading.pairs import load_pair
 from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.heads import class_in
 from ouroboros_core.models.heads.recipes import (
     EAGLE,
     EAGLE3,
+    MTP,
     RECIPES,
-    Eagle3Recipe,
-    EagleRecipe,
     Recipe,
     choose_layers,
 )
@@ -94,6 +94,7 @@ METHOD = {
     "draft": "speculative",
     "eagle": "eagle2",
     "eagle3": "eagle3",
+    "mtp": "mtp",
     "medusa": "medusa",
     "glide": "glide",
     "parallel": "parallel_spec",
@@ -525,7 +526,7 @@ def test_a_training_says_that_there_is_nothing_to_learn(
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("kind", [EAGLE, EAGLE3])
+@pytest.mark.parametrize("kind", [EAGLE, EAGLE3, MTP])
 def test_what_a_head_learns_to_do_is_what_it_does_when_it_drafts(
     dtype: torch.dtype, kind: str
 ) -> None:
@@ -535,16 +536,15 @@ def test_what_a_head_learns_to_do_is_what_it_does_when_it_drafts(
     In half precision, too, where the frequencies of rotary positions must not be rounded.
     """
     from ouroboros_core.training.eagle import EagleStudent
-    from ouroboros_core.training.eagle3 import Eagle3Student
     from ouroboros_core.training.teacher import Teacher
 
     model = tiny.target("llama", "sdpa", dtype)
     texts = [tiny.prompt(200, seed=n) for n in (1, 2)]
     data = Conversations(np.concatenate(texts), np.array([0, 200, 400]), np.array([4, 4]))
     head = tiny.drafter(CausalLM(model, "llama"), kind)
-    recipe, made = EagleRecipe(target="llama", outputs=0), EagleStudent
-    if kind == EAGLE3:
-        recipe, made = Eagle3Recipe(target="llama", outputs=0, depths=(1,)), Eagle3Student
+    more: dict[str, Any] = {"depths": (1,)} if kind == EAGLE3 else {}
+    recipe = RECIPES[kind](target="llama", outputs=0, **more)
+    made: Any = class_in(f"ouroboros_core.training.{kind}", EagleStudent)
     teacher = Teacher(model, [data], **made.teacher_options(recipe))
     student = made(model, teacher, recipe, range(tiny.VOCABULARY))
     student.head.load_state_dict(tiny.head("llama", kind).state_dict())

@@ -268,8 +268,10 @@ def test_a_number_that_cannot_be_set_is_refused(
     [
         ("speculative", "tiny", False, False),
         ("eagle3", "tiny-eagle3", True, False),
+        ("eagle2", "tiny-eagle", True, False),
         ("medusa", "tiny-medusa", True, False),
         ("union", "tiny-eagle3", True, False),
+        ("union", "tiny-eagle", True, False),
         ("union", "tiny", False, False),
         ("union", None, False, False),
         ("sam", "tiny-eagle3", True, False),

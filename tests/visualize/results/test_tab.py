@@ -327,7 +327,7 @@ def test_every_published_number_has_a_source_and_is_shown() -> None:
         assert f'href="{row.source.url}"' in html and f"{row.speedup:.2f}×" in html
     named = {row.method for row in rows} | {one["method"] for one in results.without()}
     assert named >= {
-        *("ouroboros", "speculative", "lookahead", "eagle3", "medusa", "rest", "token_recycling"),
+        *("ouroboros", "speculative", "lookahead", "eagle2", "medusa", "rest", "token_recycling"),
         *("sam", "prompt_lookup", "spectr", "multi_candidate", "cape", "glide", "draft_verify"),
         *("parallel_spec", "cascade"),
     }
