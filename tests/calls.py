@@ -1,7 +1,5 @@
 """Calls of the page's server over HTTP, well-formed or not."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Generator, Iterator, Mapping

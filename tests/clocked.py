@@ -1,7 +1,5 @@
 """Models whose passes take as long as a test says, on a clock of their own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,12 +1,11 @@
 """The command line in this process: what it prints and its exit code, without the seconds in which
 a new process imports torch and loads a pair."""
 
-from __future__ import annotations
-
 import io
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -66,10 +65,27 @@ def missing_targets(names: Iterable[str]) -> list[str]:
     return [one for one in names if not re.search(rf"^{one}:", makefile, re.MULTILINE)]
 
 
+def sources(*folders: str) -> list[str]:
+    """Return the files of the working tree that git tracks or would track."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"]
+    names = finished([*command, *folders], check=True).stdout.split("\0")
+    return [name for name in names if name and (ROOT / name).is_file()]
+
+
 def finished(command: Sequence[str | Path], check: bool = False, **more: Any) -> Answer:
     """The answer of a process of its own; `more` as `subprocess.run` takes it."""
     options: dict[str, Any] = {"cwd": ROOT, "encoding": "utf-8", "timeout": 300, **more}
     return subprocess.run(command, capture_output=True, check=check, **options)
+
+
+def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str] | None = None) -> Any:
+    """Return the first true value of a condition within five minutes, while a process lives."""
+    for _ in range(15_000):
+        if value := condition():
+            return value
+        assert process is None or process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    raise AssertionError("the condition did not come true in five minutes")
 
 
 @contextmanager

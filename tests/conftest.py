@@ -125,6 +125,12 @@ def page(browser: Any, url: str) -> Iterator[Any]:
 
 
 @pytest.fixture
+def never_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else this machine is doing."""
+    monkeypatch.setattr("ouroboros_core.trace.metrics.busy", lambda *_: None)
+
+
+@pytest.fixture
 def ouroboros(capsys: pytest.CaptureFixture[str]) -> Iterator[Ask]:
     """The command line, in this process."""
     from tests.commands import asking

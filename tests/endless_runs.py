@@ -1,8 +1,6 @@
 """Serve the page with two prompts that run until Stop on any machine: a program for
 `tests.browser.server`."""
 
-from __future__ import annotations
-
 import runpy
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A tiny random model of every causal language model class of transformers that can be made."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tiny models with a real tokenizer: as a folder that can be loaded, and as a pair."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """A model hub on this machine, for huggingface_hub with HF_ENDPOINT: what it asks about a model,
 and the model's files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

@@ -6,8 +6,6 @@ Repeated rounds are tested without a browser in tests/visualize/watch/test_job.p
 tests/journeys/test_first_runs.py.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import runpy

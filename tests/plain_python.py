@@ -3,8 +3,6 @@
 `python -m tests.plain_python` refuses to import them, and prints the texts of all methods as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

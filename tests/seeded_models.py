@@ -1,7 +1,5 @@
 """Models with seeded random probabilities, given the last two tokens, that tests can recompute."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Who may import whom, and what no file may do."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys
@@ -13,10 +11,8 @@ from tests import ROOT
 from tests.commands import finished, words
 
 GROUND = {
-    *words(
-        "arrays bounds interfaces sources tree rules sampling settings errors environment locations"
-    ),
-    *words("progress messages version"),
+    *words("arrays bounds interfaces sources tree rules sampling settings errors environment"),
+    *words("locations progress messages version"),
 }
 STEP = {"methods.parts.base"}
 """The interface between a method and the controller around it."""

@@ -1,8 +1,6 @@
 """CONTRIBUTING.md is followed to the letter: in a copy of the repository its rule and its methods
 are written, and its commands are run."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """The Dockerfile: the rules of hadolint, its own facts, and the image where a daemon runs."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

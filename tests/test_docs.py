@@ -1,8 +1,6 @@
 """The documentation says what the program does: generated parts are fresh, commands are understood,
 links lead somewhere, and the site asks no other machine for anything."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib.util
@@ -66,9 +64,8 @@ def test_a_stale_part_is_found_and_written_anew(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert documents.stale(tmp_path) == []
     page = made["docs/page.md"]
-    (tmp_path / "docs/page.md").write_text(
-        re.sub(r"^\| ● .*\n", "", page, flags=re.MULTILINE), encoding="utf-8"
-    )
+    shorter = re.sub(r"^\| ● .*\n", "", page, flags=re.MULTILINE)
+    (tmp_path / "docs/page.md").write_text(shorter, encoding="utf-8")
     (tmp_path / "docs/methods/cape.md").unlink()
     (tmp_path / "docs/methods/sam.svg").write_text("<svg/>", encoding="utf-8")
     changed = {"docs/page.md", "docs/methods/cape.md", "docs/methods/sam.svg"}
@@ -84,9 +81,8 @@ def test_every_method_has_a_page_and_every_page_a_method() -> None:
     pages = {path.stem for path in (DOCS / "methods").glob("*.md")} - {"index"}
     assert pages == set(methods.available()), f"run: {documents.COMMAND}; remove what is left over"
     pictures = {path.stem for path in (DOCS / "methods").glob("*.svg")}
-    assert pictures == {
-        page for page in pages if f"]({page}.svg)" in TEXTS[f"docs/methods/{page}.md"]
-    }
+    shown = {page for page in pages if f"]({page}.svg)" in TEXTS[f"docs/methods/{page}.md"]}
+    assert pictures == shown
 
 
 def test_the_lesson_plans_name_chapters_that_there_are_and_all_of_their_ids() -> None:
@@ -199,9 +195,7 @@ def test_the_recorded_runs_are_as_fast_as_the_documents_say() -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    nav = set(
-        re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
-    )
+    nav = set(re.findall(r": (\S+\.md)$", read("mkdocs.yml"), re.MULTILINE))
     assert nav == {path.relative_to(DOCS).as_posix() for path in PAGES}
 
 
@@ -222,24 +216,15 @@ def test_its_commands_are_understood(name: str) -> None:
         elif program in (".venv/bin/torchrun", ".venv/bin/accelerate"):
             build_parser().parse_args(arguments[arguments.index("ouroboros_core") + 1 :])
         else:
-            known = (
-                "python3",
-                ".venv/bin/pip",
-                "docker",
-                "hf",
-                "git",
-                "cd",
-                "rm",
-                "elsewhere/bin/pip",
-            )
-            assert program in known, words
+            known = ("python3", ".venv/bin/pip", "elsewhere/bin/pip", "docker", "hf", "git")
+            assert program in (*known, "cd", "rm"), words
     assert missing_targets(re.findall(r"`make ([\w-]+)", TEXTS[name])) == []
     assert sum(1 for text in TEXTS.values() for _ in commands(text)) > 40
 
 
-@BY_NAME
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", *TEXTS])
 def test_its_links_lead_somewhere(name: str) -> None:
-    for link in re.findall(r"\]\(((?!http)[^)\s]+)\)", TEXTS[name]):
+    for link in re.findall(r"\]\(((?!http)[^)\s]+)\)", read(name)):
         path, _, anchor = link.partition("#")
         target = (ROOT / name).parent / path if path else ROOT / name
         assert target.exists(), link
@@ -252,9 +237,8 @@ def test_its_links_lead_somewhere(name: str) -> None:
 def test_the_files_it_names_are_there(name: str) -> None:
     folders = ("ouroboros_core", "visualize", "tests", "scripts", "assets", "docs")
     named = re.findall(rf"`((?:{'|'.join(folders)})/[\w./*-]*)`", TEXTS[name])
-    assert {one for one in named if not [*ROOT.glob(one.rstrip("/"))]} - {
-        "ouroboros_core/methods/ID.py"
-    } == set()
+    missing = {one for one in named if not [*ROOT.glob(one.rstrip("/"))]}
+    assert missing <= {"ouroboros_core/methods/ID.py"}
 
 
 @BY_NAME
@@ -281,9 +265,8 @@ def test_the_benchmark_is_whole_and_of_todays_prompts() -> None:
     measured = [q for q in prompts.own_prompts() if q.group in groups]
     measured = prompts.spread(measured, data["settings"]["questions"])
     assert groups >= set(prompts.SPEC_BENCH)
-    assert data["settings"]["prompts"] == prompts.digest(measured), (
-        "the prompts have changed: make bench"
-    )
+    same = data["settings"]["prompts"] == prompts.digest(measured)
+    assert same, "the prompts have changed: make bench"
     overall = {row["method"]: row for row in data["rows"] if row["group"] == report.OVERALL}
     assert set(overall) >= {methods.DEFAULT, *peers.SETTINGS}
     assert not any(row["differences"] for row in overall.values()), "more than a rounding tie"
@@ -324,10 +307,8 @@ def test_every_benchmark_is_a_column_and_a_file_with_all_its_rows(tmp_path: Path
 
 def test_the_drafts_are_small_and_several_shapes_were_measured() -> None:
     assert len(read_shapes(ROOT / "assets" / "models" / "shapes.json")) >= 5
-    sizes = [
-        file.stat().st_size for file in (ROOT / "assets" / "models").rglob("*") if file.is_file()
-    ]
-    assert sum(sizes) < 45_000_000
+    files = [file for file in (ROOT / "assets" / "models").rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) < 45_000_000
 
 
 def test_a_tree_is_drawn_with_every_node_its_edge_and_its_mark() -> None:

@@ -1,8 +1,6 @@
 """Tiny random models of many architectures, with a draft that is a noisy copy, and the oracles they
 are compared with."""
 
-from __future__ import annotations
-
 import copy
 import random
 import tempfile

@@ -1,7 +1,5 @@
 """Traces to test with: of a run of tiny models, and one written by hand."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from ouroboros_core.environment import Environment

@@ -1,8 +1,6 @@
 """A visitor of the page, and what a person does there; the page itself and a browser are fixtures
 of all tests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress

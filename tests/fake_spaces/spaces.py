@@ -5,8 +5,6 @@ lost, and of an error only the class name returns. It follows spaces 0.51 (zero/
 provides no GPU.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import pickle

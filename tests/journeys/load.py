@@ -5,8 +5,6 @@ bad input, and more come at once than the queue holds. Each text that ends must 
 decoding of the same inputs, asked for without other visitors. The exit status is 1 after a failure.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

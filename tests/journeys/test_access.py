@@ -1,8 +1,6 @@
 """The page for everyone: axe-core finds nothing on it that it does not find on a bare page of
 Gradio, light and dark."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

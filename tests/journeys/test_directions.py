@@ -3,8 +3,6 @@
 The oracle of the order is the same plain text in `<p dir="auto">`, as the browser draws it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

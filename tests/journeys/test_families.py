@@ -1,8 +1,6 @@
 """Every causal language model class of transformers, through every door: its text is that of the
 model's own pass, or it is refused in words."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

@@ -1,8 +1,6 @@
 """How the page comes over the line: packed, the charts' library last, and nothing moves when it
 lands."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

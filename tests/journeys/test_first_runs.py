@@ -1,8 +1,6 @@
 """The first minutes of a stranger: the first question of one's own, Stop, a refusal, a busy
 machine, a run that was saved."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ A payload may not hang, end the server, be served a file, reach another machine,
 without words, or raise in this project's code. Errors that only Gradio's code raises are allowed.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Many visitors at once, in small: `make soak` sends three hundred runs."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

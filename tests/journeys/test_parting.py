@@ -1,8 +1,6 @@
 """Where the text of a run parts from that of plain decoding: a mark on the first token that
 differs, and why in its card."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

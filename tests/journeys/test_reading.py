@@ -5,8 +5,6 @@ On the page, in a replay that stands alone and in the static lessons, in windows
 phone.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Type on the page: one scale of sizes."""
 
-from __future__ import annotations
-
 import re
 
 from tests import ROOT

@@ -1,7 +1,5 @@
 """The core without numpy and torch."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

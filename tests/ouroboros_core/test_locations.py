@@ -1,7 +1,5 @@
 """Files are replaced whole: the oracle is the content that a reader finds."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import BinaryIO

@@ -1,7 +1,5 @@
 """Long prose is in one file that a translation replaces; labels are in the code that shows them."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """Bars in the terminal and in a notebook, and what is shown while the embedded model is made."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

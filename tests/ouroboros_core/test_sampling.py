@@ -1,7 +1,5 @@
 """Sampling against Hugging Face's own logits processors and against the distribution itself."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import time

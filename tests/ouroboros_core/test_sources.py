@@ -1,7 +1,5 @@
 """Who proposed a token: each source has its own look."""
 
-from __future__ import annotations
-
 from ouroboros_core import sources
 from ouroboros_core.sources import Source
 

@@ -1,7 +1,5 @@
 """Token trees: pictures of masks, merging, depths."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Measurements by name, and the pieces that an ablation takes away."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

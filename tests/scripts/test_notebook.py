@@ -1,8 +1,6 @@
 """The notebook for teaching: it is stored without outputs, runs to its end without a network, and
 becomes a page that fetches nothing."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import pytest
 
 from scripts import notebook
 from tests import ROOT
+from tests.commands import missing_targets
 from visualize.learn import lessons
 
 GUARD = "import sys; from tests.loopback import watch; sys.addaudithook(watch)"
@@ -30,10 +29,7 @@ def test_the_notebook_is_stored_without_outputs_and_names_only_what_there_is() -
     text = "".join(cell.source for cell in stored.cells)
     for path in re.findall(r"`((?:docs|scripts)/[\w./]+)`", text):
         assert (ROOT / path).exists(), path
-    for target in re.findall(r"`make (\w+)`", text):
-        assert re.search(
-            rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
-        ), target
+    assert missing_targets(re.findall(r"`make (\w+)`", text)) == []
 
 
 def test_the_sections_are_the_chapters_of_the_lessons() -> None:
@@ -44,23 +40,16 @@ def test_the_sections_are_the_chapters_of_the_lessons() -> None:
 
 
 def test_a_page_shows_words_code_text_and_figures_and_nothing_of_them_is_a_script() -> None:
-    stored = nbformat.v4.new_notebook(
-        cells=[
-            nbformat.v4.new_markdown_cell("# A title"),
-            nbformat.v4.new_code_cell(
-                "x = 1",
-                outputs=[
-                    nbformat.v4.new_output("stream", text="</pre><script>1</script>"),
-                    nbformat.v4.new_output("stream", name="stderr", text="a warning"),
-                    nbformat.v4.new_output("display_data", {"text/html": "<p>shown</p>"}),
-                    nbformat.v4.new_output(
-                        "display_data",
-                        {notebook.FIGURE: {"data": [], "layout": {"a": "</div>'\""}}},
-                    ),
-                ],
-            ),
-        ]
-    )
+    new, figure = nbformat.v4.new_output, {"data": [], "layout": {"a": "</div>'\""}}
+    outputs = [
+        new("stream", text="</pre><script>1</script>"),
+        new("stream", name="stderr", text="a warning"),
+        new("display_data", {"text/html": "<p>shown</p>"}),
+        new("display_data", {notebook.FIGURE: figure}),
+    ]
+    title = nbformat.v4.new_markdown_cell("# A title")
+    code = nbformat.v4.new_code_cell("x = 1", outputs=outputs)
+    stored = nbformat.v4.new_notebook(cells=[title, code])
     page = notebook.page(stored)
     body = page[page.index("<body>") : page.index("<script>")]
     assert "<h1>A title</h1>" in body and "<p>shown</p>" in body
@@ -81,9 +70,8 @@ def test_every_cell_runs_offline_and_the_page_has_what_they_show(
     stored = read()
     stored.cells.insert(0, nbformat.v4.new_code_cell(GUARD))
     done = notebook.execute(stored)
-    told = "".join(
-        output.get("text", "") for cell in done.cells for output in cell.get("outputs", [])
-    )
+    outputs = [output for cell in done.cells for output in cell.get("outputs", [])]
+    told = "".join(output.get("text", "") for output in outputs)
     assert "refused" not in told and "Warning" not in told
     assert "the same text as sampling alone? True" in told
     assert told.count("texts, all those of plain decoding") == 4

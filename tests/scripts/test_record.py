@@ -1,7 +1,5 @@
 """What a recording notes beside a run: what passes cost in its minute."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from itertools import count

@@ -1,7 +1,5 @@
 """The animated picture of the README, as it ships."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from PIL import Image

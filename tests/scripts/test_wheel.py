@@ -1,8 +1,6 @@
 """What `pip install` gives: the wheel holds what the page and the command line need, and is the
 same wherever it is built."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,30 +1,25 @@
 """Fixtures of tests of jobs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
 
 from ouroboros_core.decoding.generation import Generation
-from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Step
-from tests.folders import small_pair
+from tests.visualize.jobs import letters, ready
 from visualize.server.models import Models
 from visualize.server.runner import Runner
 
 
 @pytest.fixture(scope="module")
 def runner() -> Runner:
-    made = Runner(Models(lambda _: small_pair()))
-    made.models.ask("").result()
-    return made
+    return ready()
 
 
-@pytest.fixture
-def never_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever else this machine is doing."""
-    monkeypatch.setattr(metrics, "busy", lambda *_: None)
+@pytest.fixture(scope="module")
+def letter_models() -> Models:
+    """Loaded models of `letters`."""
+    return ready(make=letters).models
 
 
 @pytest.fixture

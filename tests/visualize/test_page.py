@@ -1,8 +1,6 @@
 """The page in a real browser, on the embedded pair: what a visitor does, and what a visitor
 sees."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

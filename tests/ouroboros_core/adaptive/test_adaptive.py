@@ -1,8 +1,6 @@
 """Amounts that are 'auto': costs, throughput, acceptance, and what the controller decides by
 them."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

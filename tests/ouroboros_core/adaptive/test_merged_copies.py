@@ -4,8 +4,6 @@ the likeliest speaks for it.
 The oracle is the same run without the other source, which nothing can cut.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

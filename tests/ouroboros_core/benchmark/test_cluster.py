@@ -1,7 +1,5 @@
 """A measurement that the workers of a Ray cluster share, and the loss of a worker."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

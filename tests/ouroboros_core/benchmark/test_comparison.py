@@ -1,8 +1,6 @@
 """`compare` and `sweep`, the calls for notebooks: what they measure, in which order, and what they
 show of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -151,9 +149,8 @@ def test_in_letters_a_comparison_is_a_table(found: Comparison) -> None:
 
 def test_a_sweep_by_one_call_has_a_row_for_each_value(pair: Pair) -> None:
     """The same as the command: rows in the order of the values, texts equal to plain decoding's."""
-    told = sweep(
-        "speculative", {"gamma": [1, 3]}, prompts=[PROMPT, "a dog"], pair=pair, max_new_tokens=8
-    )
+    prompts = [PROMPT, "a dog"]
+    told = sweep("speculative", {"gamma": [1, 3]}, prompts=prompts, pair=pair, max_new_tokens=8)
     assert [row.coordinates for row in told.rows] == [(1,), (3,)]
     assert [(row.runs, row.equal) for row in told.rows] == [(6, 6), (6, 6)]
     assert told.best is not None and told.best.speedup == max(row.speedup for row in told.rows)
@@ -169,11 +166,12 @@ def test_two_settings_are_a_grid_and_the_others_stay(pair: Pair) -> None:
     assert [row.runs for row in single.rows] == [3], "a text is one prompt, not one a letter"
     page = notebook_tables.sweep_html(told)
     assert page.count("<td>") == 4 and page.count("★") >= 1
-    with pytest.raises(InvalidInput, match="gamma is varied and has a fixed value"):
-        sweep("speculative", {"gamma": [1]}, settings={"gamma": 2}, pair=pair)
-    with pytest.raises(InvalidInput, match="repeats must be at least 1, got 0"):
-        sweep("speculative", {"gamma": [1]}, repeats=0, pair=pair)
-    with pytest.raises(InvalidInput, match="max_new_tokens must be at least 1, got 0"):
-        sweep("speculative", {"gamma": [1]}, max_new_tokens=0, pair=pair)
-    with pytest.raises(InvalidInput, match="there is no prompt"):
-        sweep("speculative", {"gamma": [1]}, prompts=[], pair=pair)
+    wrong: dict[str, dict[str, Any]] = {
+        "gamma is varied and has a fixed value": {"settings": {"gamma": 2}},
+        "repeats must be at least 1, got 0": {"repeats": 0},
+        "max_new_tokens must be at least 1, got 0": {"max_new_tokens": 0},
+        "there is no prompt": {"prompts": []},
+    }
+    for message, given in wrong.items():
+        with pytest.raises(InvalidInput, match=message):
+            sweep("speculative", {"gamma": [1]}, pair=pair, **given)

@@ -1,8 +1,6 @@
 """llama.cpp as a peer. The oracle is a pretended library, which notes what it is asked, and the
 worked example of what its server tells."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import sys
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The protocol of every measured speedup: who runs when, what counts, when it ends. On runs whose
 seconds are set by hand, with a clock that is moved by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from dataclasses import replace
 
@@ -37,11 +35,6 @@ def measured(seconds: list[list[float]], rounds: int = protocol.ROUNDS) -> list[
 def busy_below_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain run of less than a second stands for a busy machine."""
     monkeypatch.setattr(metrics, "busy", lambda _, plain: metrics.total_seconds(plain) < 1 or None)
-
-
-@pytest.fixture
-def never_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "busy", lambda *_: None)
 
 
 @pytest.mark.usefixtures("never_busy")
@@ -148,7 +141,6 @@ def test_a_round_is_busy_where_any_of_its_methods_says_so() -> None:
     plain, slow = run_of(1.0), run_of(4.0)
     assert not Round((plain, plain)).busy
     assert Round((slow, slow, plain)).busy
-    assert [*protocol.idle([Round((plain, plain)), Round((slow, plain))])] == [
-        Round((plain, plain))
-    ]
+    calm, busy = Round((plain, plain)), Round((slow, plain))
+    assert [*protocol.idle([calm, busy])] == [calm]
     assert Measured.once(plain, plain).speedup().remark == "1 round"

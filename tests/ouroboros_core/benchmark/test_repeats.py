@@ -1,7 +1,5 @@
 """The speedup over a set of prompts: properties of any seconds, and rows computed by hand."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

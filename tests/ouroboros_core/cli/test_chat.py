@@ -1,7 +1,5 @@
 """The chat console: its commands on their own, then as a process - piped, and in a terminal."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

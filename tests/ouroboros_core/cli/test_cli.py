@@ -1,7 +1,5 @@
 """The command line as a person uses it: what it prints, its exit code."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import io

@@ -1,8 +1,6 @@
 """The flags of `train` come from settings classes; the oracle is the table of the flags, defaults
 and bounds that version 2.0.0 wrote by hand."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 
@@ -19,12 +17,8 @@ CALL = {"out", "data", "texts", "work", "teacher", "start", "note", "license"}
 COMMON = {"target", "minutes", "resume", "device", "dtype"}
 
 SHARED: dict[str, tuple[Any, float]] = {
-    "tokens": (5_000_000, 1),
-    "outputs": (12_288, 0),
-    "within": (0, 1),
-    "batch_tokens": (2048, 16),
-    "held_out": (64, 1),
-    "seed": (0, 0),
+    **{"tokens": (5_000_000, 1), "outputs": (12_288, 0), "within": (0, 1)},
+    **{"batch_tokens": (2048, 16), "held_out": (64, 1), "seed": (0, 0)},
 }
 """Default and least value by setting, the same in every training."""
 
@@ -89,19 +83,11 @@ def test_lists_of_layers_are_read_for_the_target() -> None:
 
 
 def test_texts_and_a_search_have_the_defaults_and_bounds_of_version_2() -> None:
-    tables: tuple[tuple[Any, tuple[str, ...], dict[str, tuple[int, int]]], ...] = (
-        (
-            train.DataSettings,
-            ("data", "--out", "folder"),
-            {"tokens": (500_000, 1), "answer_tokens": (136, 2), "batch": (96, 4), "seed": (0, 0)},
-        ),
-        (
-            train.SkipSettings,
-            ("skip",),
-            {"seconds": (600, 1), "max_new_tokens": (32, 2), "seed": (0, 0)},
-        ),
-    )
-    for settings, words, table in tables:
+    texts = {"tokens": (500_000, 1), "answer_tokens": (136, 2), "batch": (96, 4), "seed": (0, 0)}
+    search = {"seconds": (600, 1), "max_new_tokens": (32, 2), "seed": (0, 0)}
+    kinds: tuple[Any, ...] = (train.DataSettings, train.SkipSettings)
+    calls = (("data", "--out", "folder"), ("skip",))
+    for settings, words, table in zip(kinds, calls, (texts, search), strict=True):
 
         def values(*flags: str, settings: Any = settings, words: Any = words) -> dict[str, Any]:
             arguments = parsed(*words, *flags)

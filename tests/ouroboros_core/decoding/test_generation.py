@@ -1,8 +1,6 @@
 """A run of a checkpoint with generation settings of its own, compared with transformers'
 `generate`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

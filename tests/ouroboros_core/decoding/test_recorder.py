@@ -1,7 +1,5 @@
 """The models' probabilities at each position, compared with plain passes over the whole text."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

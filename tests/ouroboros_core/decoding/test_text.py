@@ -1,7 +1,5 @@
 """Pieces of text: together the tokenizer's decoding of all tokens, and none of them late."""
 
-from __future__ import annotations
-
 import copy
 import io
 import re

@@ -6,8 +6,6 @@ part: the reference's own check compares the first 64 tokens, of which this prom
 it compares the prompt with itself.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """How IPython shows results: the oracle is IPython's own display formatter."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from typing import Any

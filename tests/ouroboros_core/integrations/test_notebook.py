@@ -1,7 +1,5 @@
 """A run in a notebook: the oracle is the trace, read back out of the HTML as a browser reads it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -110,12 +108,8 @@ def test_the_tree_of_a_step_has_every_proposed_token_and_the_targets_own() -> No
     picture = notebook.tree_picture(typed_trace().tree(1))
     assert picture.title == "Step 1: 2 proposed, 1 accepted, then a correction"
     assert picture.svg.count("<rect") == 4 and len(re.findall("<rect.*dasharray", picture.svg)) == 1
-    assert [line.strip() for line in picture.text.splitlines()[1:]] == [
-        "#2",
-        "● #10 ✓",
-        "● #11 ✗",
-        "▲ #12 ✓",
-    ]
+    lines = [line.strip() for line in picture.text.splitlines()[1:]]
+    assert lines == ["#2", "● #10 ✓", "● #11 ✗", "▲ #12 ✓"]
     assert len(picture.reasons) == 2
 
 
@@ -133,8 +127,7 @@ def test_a_run_without_steps_can_be_shown() -> None:
 
 def test_in_letters_the_sign_of_who_wrote_it_stands_before_each_stretch() -> None:
     lines = notebook.trace_text(typed_trace()).splitlines()
-    assert lines[0].startswith(
-        "ouroboros: 7 tokens in 3 forward passes, 2.33 tokens per pass; 1.30 s"
-    )
+    head = "ouroboros: 7 tokens in 3 forward passes, 2.33 tokens per pass; 1.30 s"
+    assert lines[0].startswith(head)
     assert lines[1] == "●t10 ▲t12 ●t20 ◆t21 ★t22 ●t30 t31 "
     assert "● draft model" in lines[2]

@@ -4,8 +4,6 @@ the reference.
 The oracle is transformers' `generate`.
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import pickle

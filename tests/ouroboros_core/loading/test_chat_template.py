@@ -1,7 +1,5 @@
 """Conversations as token ids: what ends an answer, and that contents are text."""
 
-from __future__ import annotations
-
 import copy
 import io
 import json

@@ -1,8 +1,6 @@
 """What passes cost is timed once, kept, and timed again where the machine was busy; with models
 whose passes take what a test says."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -29,15 +27,10 @@ def test_costs_are_measured_once_and_a_damaged_file_anew(
     assert costs_of(ENVIRONMENT, model, None, {}, "x") == first and model.made == made
     (file,) = (tmp_path / "ouroboros" / "costs").glob("*.json")
     whole = json.loads(file.read_text(encoding="utf-8"))
-    target = whole["target"]
-    damaged = (
-        target | {"rows": [], "seconds": []},
-        target | {"seconds": target["seconds"][1:]},
-        target | {"seconds": [float("nan"), *target["seconds"][1:]]},
-        target | {"seconds": [*target["seconds"][1:], 0.0]},
-        target | {"rows": target["rows"][::-1]},
-        None,
-    )
+    rows, others = whole["target"]["rows"], whole["target"]["seconds"][1:]
+    changes = [{"seconds": wrong} for wrong in (others, [float("nan"), *others], [*others, 0.0])]
+    changes += [{"rows": [], "seconds": []}, {"rows": rows[::-1]}]
+    damaged = [None, *(whole["target"] | change for change in changes)]
     for damage in ("{", "[1]", *(json.dumps(whole | {"target": part}) for part in damaged)):
         file.write_text(damage, encoding="utf-8")
         assert costs_of(ENVIRONMENT, model, None, {}, "x").target.rows == first.target.rows

@@ -1,10 +1,7 @@
 """Models that are downloaded from the Hub: a real huggingface_hub, and a hub on this machine."""
 
-from __future__ import annotations
-
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -14,7 +11,7 @@ from typing import Any
 import pytest
 
 from ouroboros_core.loading import download
-from tests import ROOT
+from tests.commands import finished
 from tests.hub import Hub, hub
 
 NAME = "tiny/target"
@@ -39,10 +36,8 @@ try:
 except WeightsUnavailable as error:
     print(json.dumps(str(error)))
 """
-    command = [sys.executable, "-c", code]
     environment = {**os.environ, **made.variables, **variables}
-    options: dict[str, Any] = {"cwd": ROOT, "env": environment, "encoding": "utf-8"}
-    result = subprocess.run(command, capture_output=True, check=False, timeout=120, **options)
+    result = finished([sys.executable, "-c", code], env=environment)
     assert not result.stderr, result.stderr
     return json.loads(result.stdout)
 
@@ -59,12 +54,8 @@ def test_the_files_that_are_read_arrive_whole_and_no_others(tiny_hub: Hub) -> No
     files = needed(tiny_hub.root / NAME)
     total = sum(map(len, files.values()))
     assert len([name for name in files if name.endswith(".safetensors")]) > 2
-    assert answer(
-        tiny_hub, f"[download.missing({NAME!r}, None, 'none'), download.size([{NAME!r}])]"
-    ) == [
-        [NAME],
-        total,
-    ]
+    asked = f"[download.missing({NAME!r}, None, 'none'), download.size([{NAME!r}])]"
+    assert answer(tiny_hub, asked) == [[NAME], total]
     arrived = answer(tiny_hub, f"list(download.download([{NAME!r}]))")
     assert arrived == sorted(arrived) and arrived[0] == 0 and arrived[-1] == total
     (snapshot,) = tiny_hub.home.glob("hub/models--tiny--target/snapshots/*")

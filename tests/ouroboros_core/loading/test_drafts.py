@@ -1,8 +1,6 @@
 """Drafts whose vocabulary is not quite their target's: the text is the target's own, and the draft
 proposes what means the same to both."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path
@@ -89,10 +87,8 @@ def test_the_end_token_that_only_the_target_has_ends_the_text_by_every_interface
         models: Any = pair.target, pair.draft
         steps = tiny.run(models, method, prompt, 30, stop=frozenset([199]))
         assert tiny.emitted(steps) == expected, method
-    text, _ = speculative_generate(
-        prompt, draft, target, gamma=3, max_gen_len=30, eos_tokens_id=199
-    )
-    assert text == expected
+    sizes: dict[str, Any] = {"gamma": 3, "max_gen_len": 30, "eos_tokens_id": 199}
+    assert speculative_generate(prompt, draft, target, **sizes)[0] == expected
     loop: dict[str, Any] = {"custom_generate": ouroboros_core.generate, "assistant_model": draft}
     output = target.generate(ids, **options, **loop)
     assert output[0].tolist()[len(prompt) :] == expected
@@ -198,7 +194,6 @@ def test_a_change_of_drafts_leaves_no_trace_on_the_target(tmp_path: Path) -> Non
 
 def test_another_vocabulary_is_refused_with_both_sizes() -> None:
     model = tiny.pair("llama")[0]
-    with pytest.raises(
-        VocabularyMismatch, match=r"has 32000 tokens, target llama has 31: .* Pairs that fit"
-    ):
+    message = r"has 32000 tokens, target llama has 31: .* Pairs that fit"
+    with pytest.raises(VocabularyMismatch, match=message):
         check_vocabulary(32000, model, "X")

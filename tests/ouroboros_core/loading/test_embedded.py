@@ -1,7 +1,5 @@
 """The embedded pair: a real model, a real draft, in float32, against transformers alone."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections import Counter

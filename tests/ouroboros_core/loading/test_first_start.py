@@ -1,7 +1,5 @@
 """What `make weights` does: it ends once the target and the native pass are there."""
 
-from __future__ import annotations
-
 import threading
 import time
 

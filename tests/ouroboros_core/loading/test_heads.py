@@ -2,8 +2,6 @@
 descriptions of papers and trainers: it reads the whole text anew for every token, without any
 cache, and what it saves is the checkpoint that is loaded."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import cache

@@ -1,8 +1,6 @@
 """Loading pairs: local folders, what does not fit, what is damaged; and the embedded weights on
 their way into the cache."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,8 +1,6 @@
 """Targets over several devices and several processes. Oracle: plain decoding by the whole model in
 this process."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

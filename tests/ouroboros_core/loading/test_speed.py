@@ -1,7 +1,5 @@
 """A native pass that is right and slow; the seconds are made up."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """The first start of the embedded target: killed processes, damaged files, full disks, no network.
 Real processes and faults."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The corpus index against scanning all documents; and files of it, good and bad."""
 
-from __future__ import annotations
-
 import itertools
 import mmap
 import random
@@ -17,17 +15,13 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.ngrams import most_followed, most_frequent
 from ouroboros_core.lookup.suffix_tree import DEPTH, END
+from tests.ouroboros_core.lookup.test_suffix_counts import occurrences
 
 
 def positions(documents: Sequence[Sequence[int]], pattern: Sequence[int]) -> list[tuple[int, int]]:
     """(document, position behind it) of every occurrence, by scanning."""
-    size = len(pattern)
-    return [
-        (number, start + size)
-        for number, document in enumerate(documents)
-        for start in range(len(document) - size + 1)
-        if list(document[start : start + size]) == list(pattern)
-    ]
+    numbered = enumerate(documents)
+    return [(number, end) for number, text in numbered for end in occurrences(text, pattern)]
 
 
 def some_texts(rng: random.Random, letters: int, longest: int, most: int) -> list[list[int]]:

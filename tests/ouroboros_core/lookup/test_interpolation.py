@@ -1,7 +1,5 @@
 """Interpolated n-grams: the oracle counts every window of the text and of the documents."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 
@@ -10,18 +8,13 @@ import pytest
 
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.interpolation import Interpolation
+from tests.ouroboros_core.lookup.test_suffix_counts import occurrences
 
 WEIGHTS = (0.1, 0.2, 0.4)
 
 
 def counted(texts: Sequence[Sequence[int]], context: Sequence[int]) -> Counter[int]:
-    length = len(context)
-    return Counter(
-        text[n + length]
-        for text in texts
-        for n in range(len(text) - length)
-        if list(text[n : n + length]) == list(context)
-    )
+    return Counter(text[end] for text in texts for end in occurrences(text[:-1], context))
 
 
 @pytest.mark.parametrize("retrieve", [False, True])

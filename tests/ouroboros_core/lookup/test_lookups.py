@@ -1,8 +1,6 @@
 """N-grams, the recycled tree and the followed prediction, each against what a person would do by
 hand."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

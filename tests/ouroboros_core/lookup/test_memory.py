@@ -1,8 +1,6 @@
 """What is kept from text to text: the texts themselves against a search by brute force, the matrix,
 and what a file may hold."""
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -1,7 +1,5 @@
 """The n-gram tables against searches by brute force over random texts, token after token."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,6 +16,7 @@ from ouroboros_core.lookup.ngram_tables import (
     Rolling,
     Validated,
 )
+from tests.ouroboros_core.lookup.test_suffix_counts import occurrences
 
 
 def texts(seed: int, count: int = 60) -> Iterator[tuple[random.Random, list[int]]]:
@@ -29,8 +28,7 @@ def texts(seed: int, count: int = 60) -> Iterator[tuple[random.Random, list[int]
 
 def places(text: Sequence[int], n: int) -> list[int]:
     """Return the positions behind earlier occurrences of the last n tokens, the oldest first."""
-    last = list(text[len(text) - n :])
-    return [end for end in range(n, len(text)) if list(text[end - n : end]) == last]
+    return occurrences(text[:-1], text[len(text) - n :])
 
 
 def test_simple_copies_from_the_newest_place_with_enough_behind_it() -> None:
@@ -105,7 +103,7 @@ def test_mod_rolls_on_with_the_newest_next_tokens_and_makes_no_short_draft() -> 
             rolled: list[int] = []
             while end >= n and len(rolled) < m:
                 window = [*text[:end], *rolled][-n:]
-                following = [text[p] for p in range(n, end) if text[p - n : p] == window]
+                following = [text[p] for p in occurrences(text[: end - 1], window)]
                 if not following:
                     break
                 rolled.append(following[-1])
@@ -131,7 +129,7 @@ def passing(text: Sequence[int], window: list[int], strict: bool) -> int | None:
     threshold = STRICT if strict else LAX
     for n in range(min(4, len(window)), 0, -1):
         phrase = window[len(window) - n :]
-        following = Counter(text[p] for p in range(n, len(text)) if list(text[p - n : p]) == phrase)
+        following = Counter(text[p] for p in occurrences(text[:-1], phrase))
         if following:
             token, times = following.most_common(1)[0]
             enough = times >= threshold.seen[n - 1]

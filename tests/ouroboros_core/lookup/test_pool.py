@@ -1,7 +1,5 @@
 """The phrase pool against a plain-list model of the reference's rule."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

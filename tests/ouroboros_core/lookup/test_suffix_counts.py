@@ -1,7 +1,5 @@
 """Suffix counts against brute force: every suffix length, every position, in quadratic time."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -14,8 +12,8 @@ Path = tuple[int, list[int], list[float]]
 
 
 def occurrences(text: Sequence[int], phrase: Sequence[int]) -> list[int]:
-    """Return the positions behind every occurrence."""
-    size = len(phrase)
+    """Return the positions behind every occurrence, by a scan."""
+    size, phrase = len(phrase), list(phrase)
     return [end for end in range(size, len(text) + 1) if list(text[end - size : end]) == phrase]
 
 
@@ -45,12 +43,8 @@ def brute(text: Sequence[int], query: Sequence[int], scoring: Scoring, depth: in
 
 
 def random_scoring(rng: random.Random) -> Scoring:
-    return Scoring(
-        rng.randint(1, 8),
-        rng.choice((0.5, 1.0, 4.0)),
-        rng.choice((0, 2)),
-        rng.choice((0.0, 0.1, 0.4)),
-    )
+    most, alpha = rng.randint(1, 8), rng.choice((0.5, 1.0, 4.0))
+    return Scoring(most, alpha, rng.choice((0, 2)), rng.choice((0.0, 0.1, 0.4)))
 
 
 def consistent(text: Sequence[int], suffix: list[int], found: Continuation) -> None:

@@ -1,8 +1,6 @@
 """Cursors in a suffix tree against scanning the documents at every token; their moves, counted; and
 the order of suffixes against sorted slices."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

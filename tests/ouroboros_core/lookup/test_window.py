@@ -1,8 +1,6 @@
 """The lookahead window, compared with truth tables typed by hand from the paper's figure and the
 reference's index arithmetic."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

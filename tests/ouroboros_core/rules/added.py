@@ -6,8 +6,6 @@ FOLDER has the file of the rule `lenient`. Everything else is imported after the
 as it is when the file lies in `ouroboros_core/rules`.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

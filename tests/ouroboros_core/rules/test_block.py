@@ -1,7 +1,5 @@
 """Block verification: exact by enumeration, and never worse than token by token."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Sequence

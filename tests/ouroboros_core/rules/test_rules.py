@@ -1,7 +1,5 @@
 """A rule is declared once: the rule of CONTRIBUTING.md, added as one file, is found everywhere."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 """Typical acceptance: it keeps the tokens of the paper's rule, its text is not the target's, and
 page, terminal and reasons say so."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,8 +1,6 @@
 """The sweep: what it varies, that an interrupted one loses nothing, and that the best setting is
 the one that is named best."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -17,7 +15,6 @@ from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.benchmark.prompts import Question, read
 from ouroboros_core.benchmark.report import equality
-from ouroboros_core.cli import main
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair, load_pair, with_draft
 from ouroboros_core.sampling import Sampling
@@ -168,16 +165,13 @@ def test_an_interrupted_sweep_goes_on_and_has_the_counts_of_an_uninterrupted_one
     whole = Sweep(pair, grid, QUESTIONS, 1, 10)
     assert len(list(whole.run())) == whole.total == whole.done == 9 * 3
     first = Sweep(pair, grid, QUESTIONS, 1, 10, path)
-    for _ in islice(first.run(), 13):
-        pass
+    assert len([*islice(first.run(), 13)]) == 13
     assert (first.done, len(json.loads(path.read_text(encoding="utf-8"))["points"])) == (13, 13)
     second = Sweep(pair, grid, QUESTIONS, 1, 10, path, resume=True)
     assert (second.done, second.total) == (13, 27)
     assert len(list(second.run())) == 27 - 13
-    assert facts(second.points) == facts(whole.points)
-    assert facts(Sweep(pair, grid, QUESTIONS, 1, 10, path, resume=True).points) == facts(
-        whole.points
-    ), "read back from JSON"
+    read_back = Sweep(pair, grid, QUESTIONS, 1, 10, path, resume=True)
+    assert facts(second.points) == facts(read_back.points) == facts(whole.points)
     firsts = [point.cell for point in whole.points][::9]
     assert firsts == [0, 1, 2], "the order rotates, so that none is always first"
 
@@ -302,15 +296,15 @@ def test_another_draft_shares_the_target_which_scores_all_of_its_tokens_with_any
 
 
 def test_what_cannot_run_is_named_before_anything_runs(pair: Pair) -> None:
-    with pytest.raises(
-        InvalidInput, match="draft=none: speculative needs a draft model: name one with --draft"
-    ):
-        Sweep(pair, grid_of("draft=copy,none"), QUESTIONS)
     long = [Question("x", "qa", ("the cat " * 200,))]
-    with pytest.raises(InvalidInput, match=r"question x, turn 1: the prompt has \d+ tokens"):
-        Sweep(pair, grid_of("gamma=1"), long)
-    with pytest.raises(InvalidInput, match="there is no prompt to measure on"):
-        Sweep(pair, grid_of("gamma=1"), [])
+    missing = "draft=none: speculative needs a draft model: name one with --draft"
+    for axis, questions, message in (
+        ("draft=copy,none", QUESTIONS, missing),
+        ("gamma=1", long, r"question x, turn 1: the prompt has \d+ tokens"),
+        ("gamma=1", [], "there is no prompt to measure on"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            Sweep(pair, grid_of(axis), questions)
 
 
 def test_the_estimate_counts_every_run_as_plain_decoding(pair: Pair) -> None:
@@ -320,8 +314,9 @@ def test_the_estimate_counts_every_run_as_plain_decoding(pair: Pair) -> None:
     question = QUESTIONS[0]
     length = len(pair.encode(question.turns[0], chat=False))
     once = 0.5 + (length - 1) * 0.1 + 10 * 0.5
-    sweep = Sweep(pair, grid_of("temperature=0,1"), [question], 3, 10)
-    assert sweep.seconds_left == pytest.approx(3 * 4 * once)
+    for axis, repeats, runs in (("temperature=0,1", 3, 3 * 4), ("gamma=1,2", 1, 3)):
+        sweep = Sweep(pair, grid_of(axis), [question], repeats, 10)
+        assert sweep.seconds_left == pytest.approx(runs * once)
     sweep = Sweep(pair, grid_of("gamma=1,2"), [question], 1, 10)
     assert sweep.seconds_left == pytest.approx(3 * once)
     next(sweep.run())
@@ -445,10 +440,8 @@ def test_csv_has_a_column_for_every_axis_and_number() -> None:
     grid = grid_of("gamma=2,4", "draft=none,x")
     rows = cells.summary([point_of(1, 1, 1.0, 4.0), point_of(2, 1, 2.0, 4.0)], grid)
     lines = list(csv.DictReader(io.StringIO(cells.to_csv(rows, grid.axes))))
-    assert [(line["gamma"], line["draft"], line["speedup"]) for line in lines] == [
-        ("2", "x", "4.0"),
-        ("4", "none", "2.0"),
-    ]
+    shown = [(line["gamma"], line["draft"], line["speedup"]) for line in lines]
+    assert shown == [("2", "x", "4.0"), ("4", "none", "2.0")]
     assert (lines[0]["ci95_low"], lines[0]["acceptance_length"]) == ("4.0", "2.0")
 
 
@@ -461,11 +454,8 @@ def row_of(cell: int, coordinates: tuple[Value, ...], speedup: float) -> CellRow
 
 
 AXES = (Axis("gamma", (2, 4, "auto")), Axis("draft", ("a/b/one", "a/b/two")))
-ROWS = [
-    row_of(0, (2, "a/b/one"), 0.8),
-    row_of(1, (2, "a/b/two"), 1.0),
-    row_of(3, (4, "a/b/two"), 1.34),
-]
+SPEEDUPS = {(2, "a/b/one"): 0.8, (2, "a/b/two"): 1.0, (4, "a/b/two"): 1.34}
+ROWS = [row_of(n, key, SPEEDUPS[key]) for n, key in zip((0, 1, 3), SPEEDUPS, strict=True)]
 
 
 def named(figure: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -506,25 +496,21 @@ def test_a_trade_off_has_yield_cost_and_their_quotient_with_its_interval() -> No
     places = zip((ROWS[0], ROWS[2], ROWS[1]), axis.values, strict=True)
     rows = [replace(row, coordinates=(value,)) for row, value in places]
     figure = figures.trade_off(rows, [axis], [Ideal((), 2, 1.5, 0.62, 0.17)])
-    gains, costs, speedups = (
-        named(figure, name)[0] for name in ("tokens per pass", "cost of a step", "speedup")
-    )
+    names = ("tokens per pass", "cost of a step", "speedup")
+    gains, costs, speedups = (named(figure, name)[0] for name in names)
     for line in (gains, costs, speedups):
         assert list(line["x"]) == [0, 1, None, 2], "what is chosen step by step is no number"
         assert list(line["customdata"]) == [0, 3, None, 1]
     assert list(speedups["y"]) == [0.8, 1.34, None, 1.0]
     for at in (0, 1, 3):
         assert gains["y"][at] / costs["y"][at] == pytest.approx(speedups["y"][at])
-    errors = speedups["error_y"]
-    assert errors["array"][1] == pytest.approx(0.2) and errors["arrayminus"][1] == pytest.approx(
-        0.1
-    )
+    errors = [speedups["error_y"][name][1] for name in ("array", "arrayminus")]
+    assert errors == pytest.approx([0.2, 0.1])
     (star,) = named(figure, "measured best")
     assert (star["x"][0], star["y"][0]) == (1, 1.34)
     assert figure["layout"]["shapes"][0]["y0"] == 1
-    seeds = figures.trade_off(
-        [row_of(0, (5,), 1.1)], [Axis("seed", (5,))], [Ideal((5,), 2, 1.5, 0.62, 0.17)]
-    )
+    ideal = [Ideal((5,), 2, 1.5, 0.62, 0.17)]
+    seeds = figures.trade_off([row_of(0, (5,), 1.1)], [Axis("seed", (5,))], ideal)
     assert not named(seeds, "theory"), "gamma is not on the axis"
     assert "Nothing is measured yet" in str(figures.trade_off([], [axis]))
     assert "Nothing is measured yet" in str(figures.heatmap([], AXES))
@@ -559,10 +545,7 @@ def command(folders: dict[str, str], arguments: str) -> list[str]:
 
 
 def test_the_command_prints_writes_and_resumes(
-    folders: dict[str, str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    folders: dict[str, str], tmp_path: Path, ouroboros: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Interrupted after four runs, gone on with, and once more when complete."""
     out, table, figure = (tmp_path / f"out.{end}" for end in ("json", "csv", "html"))
@@ -577,16 +560,15 @@ def test_the_command_prints_writes_and_resumes(
 
     with monkeypatch.context() as patch:
         patch.setattr(Sweep, "run", stopped)
-        assert main(asked) == 130
-    said = capsys.readouterr()
-    assert "12 runs of up to 8 tokens, and plain decoding beside them" in said.err
-    assert f"stopped after 4 of 12 runs; {out} keeps them: --resume continues" in said.err
-    assert "Measured best" in said.out
-    assert main(asked) == 2
-    assert "add --resume" in capsys.readouterr().err
-    assert main([*asked, "--resume"]) == 0
-    said = capsys.readouterr()
-    assert "continuing after 4 of 12 runs" in said.err
+        said = ouroboros(*asked)
+    assert said.returncode == 130
+    assert "12 runs of up to 8 tokens, and plain decoding beside them" in said.stderr
+    assert f"stopped after 4 of 12 runs; {out} keeps them: --resume continues" in said.stderr
+    assert "Measured best" in said.stdout
+    said = ouroboros(*asked)
+    assert said.returncode == 2 and "add --resume" in said.stderr
+    said = ouroboros(*asked, "--resume")
+    assert said.returncode == 0 and "continuing after 4 of 12 runs" in said.stderr
     data = json.loads(out.read_text(encoding="utf-8"))
     assert (data["complete"], len(data["points"])) == (True, 12)
     assert data["settings"]["grid"] == ["gamma=1,4", "seed=1,2"]
@@ -600,31 +582,26 @@ def test_the_command_prints_writes_and_resumes(
     rows = cells.summary([Point(**point) for point in data["points"]], grid)
     assert [row.speedup for row in rows] == [row["speedup"] for row in data["rows"]]
     best = max(rows, key=lambda row: row.speedup)
-    assert f"* {best.speedup:.2f}x {best.acceptance_length:.2f}" in said.out
-    assert f"Measured best: {grid.describe(best.coordinates)}, {best.speedup:.2f}×" in said.out
-    assert "By theory, at seed=1 (alpha 1.00" in said.out
+    assert f"* {best.speedup:.2f}x {best.acceptance_length:.2f}" in said.stdout
+    assert f"Measured best: {grid.describe(best.coordinates)}, {best.speedup:.2f}×" in said.stdout
+    assert "By theory, at seed=1 (alpha 1.00" in said.stdout
     assert len(list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))) == 4
     assert "parcoords" in figure.read_text(encoding="utf-8")
     before = out.read_text(encoding="utf-8")
-    assert main([*asked, "--resume"]) == 0
-    assert f"{out} is complete: nothing is measured again" in capsys.readouterr().err
+    said = ouroboros(*asked, "--resume")
+    assert said.returncode == 0 and f"{out} is complete: nothing is measured" in said.stderr
     assert out.read_text(encoding="utf-8") == before
 
 
 def test_one_axis_is_a_list_and_without_prompts_six_of_the_own_are_read(
-    folders: dict[str, str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    folders: dict[str, str], ouroboros: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     own = "ouroboros_core.benchmark.prompts.own_prompts"
     monkeypatch.setattr(own, lambda limit: read(write_prompts(tmp_path / "p", limit)))
     settings = "--knobs top_k_suffixes=0,window_size=3"
-    assert main(command(folders, f"--method ouroboros --grid gamma=2 {settings}")) == 0
-    said = capsys.readouterr()
-    assert "6 of 6 runs" in said.err
-    assert "6 equal" in said.out
-    assert "By theory (alpha" in said.out
+    said = ouroboros(*command(folders, f"--method ouroboros --grid gamma=2 {settings}"))
+    assert said.returncode == 0 and "6 of 6 runs" in said.stderr
+    assert "6 equal" in said.stdout and "By theory (alpha" in said.stdout
 
 
 @pytest.mark.parametrize(
@@ -639,8 +616,7 @@ def test_one_axis_is_a_list_and_without_prompts_six_of_the_own_are_read(
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(
-    folders: dict[str, str], arguments: str, message: str, capsys: pytest.CaptureFixture[str]
+    folders: dict[str, str], arguments: str, message: str, ouroboros: Ask
 ) -> None:
-    assert main(command(folders, f"--method ouroboros {arguments}")) == 2
-    said = capsys.readouterr()
-    assert (said.out, message in said.err) == ("", True), said.err
+    said = ouroboros(*command(folders, f"--method ouroboros {arguments}"))
+    assert (said.returncode, said.stdout, message in said.stderr) == (2, "", True), said.stderr

@@ -1,7 +1,5 @@
 """Where two texts first differ, and whether rounding explains it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Traces from strangers: whatever the file, it is refused with a sentence or everything the page
 computes from it works."""
 
-from __future__ import annotations
-
 import copy
 import csv
 import io
@@ -20,7 +18,6 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
-from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import file as trace_io
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
@@ -28,24 +25,16 @@ from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Trace
 from tests import tiny
 from tests.commands import words
+from tests.ouroboros_core.decoding.test_recorder import RULES
 from tests.traces import make_trace, typed_trace
 from visualize.run import diagnosis, figures, saving
 from visualize.run import view as views
 from visualize.run.figures import acceptance_length, tokens_against_time
 
 HOSTILE = "<img src=x onerror=alert(1)>${alert(1)}{{7*7}}</script><script>`=1+1`\u2028\u202e\x00'\"&amp;\r\n"
-RULES = {
-    "greedy": Sampling(),
-    "match": Sampling(temperature=0.8, top_k=12, top_p=0.95, seed=4),
-    "rejection": Sampling(temperature=0.8, top_p=0.95, seed=4, acceptance="rejection"),
-}
 BASES = (
-    ("ouroboros", "greedy"),
-    ("speculative", "rejection"),
-    ("lookahead", "match"),
-    ("token_recycling", "rejection"),
-    ("draft_only", "match"),
-    ("ngram", "greedy"),
+    *(("ouroboros", "greedy"), ("speculative", "rejection"), ("lookahead", "match")),
+    *(("token_recycling", "rejection"), ("draft_only", "match"), ("ngram", "greedy")),
 )
 
 
@@ -461,9 +450,10 @@ def test_a_message_holds_no_markup_of_the_file() -> None:
         said = str(caught.value)
         assert not {*"<>$`{}&[]\x00\n\u202e"} & {*said} and len(said) < 400
     version = r"schema version '·img src=x.*; this program reads version 1: open it with"
-    for unknown, message in ((HOSTILE, version), (99, "version 99; this program reads version 1")):
+    newer = "version 99; this program reads version 1"
+    for number, message in ((HOSTILE, version), (99, newer)):
         with pytest.raises(InvalidInput, match=message):
-            read_trace(changed("version", value=unknown))
+            read_trace(changed("version", value=number))
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_parsed() -> None:

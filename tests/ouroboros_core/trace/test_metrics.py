@@ -1,7 +1,6 @@
 """The numbers of a run: counted by hand, and sums that must agree."""
 
-from __future__ import annotations
-
+import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -86,10 +85,50 @@ def test_a_speedup_that_passes_cannot_explain_is_said_to_be_measured_on_a_busy_m
     assert "busy" not in diagnosis.diagnosis(Summary(trace, plain(1.04)))[0]
     assert judged_busy(trace, plain(1.1)) == ["beyond", pytest.approx(1.1)]
     unlike = replace(trace, steps=tuple(replace(step, writer=Source.DRAFT) for step in trace.steps))
-    assert metrics.busy(unlike, plain(1.1)) is None, "a draft model's passes are cheaper"
+    for factor in (1.1, 2.0):
+        assert metrics.busy(unlike, plain(factor)) is None, "a draft model's passes are cheaper"
     assert judged_busy(trace, plain(2.0)) == ["slowed", pytest.approx(2.0)]
     steady = timed(plain_trace(), [0.1] * 9)
     unsteady = timed(plain_trace(), [0.06, 0.07, 0.08, 0.1, 0.1, 0.1, 0.12, 0.13, 0.14])
     assert metrics.busy(steady, steady) is None
     for pair in ((steady, unsteady), (unsteady, steady)):
         assert judged_busy(*pair) == ["unsteady", pytest.approx(metrics.pass_spread(unsteady))]
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("ab" + "cd" * 6, 4),
+        ("ab" + "cd" * 5 + "c", None),  # eleven tokens
+        ("ab" + "cd" * 6 + "c", 4),
+        ("a" * 12, 1),
+        ("a" * 11, None),
+        ("xy" + "abcde" * 3, 7),
+        ("xy" + "abcdef" * 2 + "abcde", None),  # not three rounds
+        ("cd" * 9 + ".", None),  # it goes on, or ends by itself
+        ("a", None),
+        ("", None),
+    ],
+)
+def test_where_a_text_begins_to_repeat_itself_until_it_ends(text: str, start: int | None) -> None:
+    assert metrics.loop_start([ord(letter) for letter in text]) == start
+
+
+def test_a_search_for_repetitions_by_brute_force_finds_the_same() -> None:
+    """The definition, word for word, over every tail and every cycle."""
+    chance = random.Random(5)
+    looped = 0
+    for _ in range(400):
+        cycle = [chance.randrange(3) for _ in range(chance.randint(1, 6))]
+        text = [chance.randrange(3) for _ in range(chance.randint(0, 8))]
+        text += (cycle * 6)[: chance.randint(0, 24)]
+        starts = [
+            tail + long
+            for tail in range(len(text))
+            for long in range(1, len(text) + 1)
+            if len(text) - tail >= max(metrics.LOOP_ROUNDS * long, metrics.LOOP_TOKENS)
+            and all(text[n] == text[n - long] for n in range(tail + long, len(text)))
+        ]
+        assert metrics.loop_start(text) == min(starts, default=None)
+        looped += bool(starts)
+    assert 40 < looped < 360

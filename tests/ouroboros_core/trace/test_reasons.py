@@ -1,7 +1,5 @@
 """The words of the token card: each number in them is recomputed from the step."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The definition of speedup: properties of any rounds, and the round whose numbers are shown."""
 
-from __future__ import annotations
-
 from statistics import median
 
 import pytest

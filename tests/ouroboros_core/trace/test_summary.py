@@ -1,8 +1,6 @@
 """The figures of a run: counted by hand in three typed steps and ten plain ones, and equal to the
 functions of `metrics` that compute them alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Recorded runs, priced with the costs of passes that were timed beside each of them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 from statistics import median

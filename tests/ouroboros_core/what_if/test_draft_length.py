@@ -1,7 +1,5 @@
 """Predicted draft lengths: against real runs of tiny models, and against every outcome by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 
@@ -20,15 +18,10 @@ DRAFT, ONE, PER_ROW = 0.1, 1.0, 0.05
 
 def timed(trace: Trace) -> Trace:
     """Give each step the seconds of its passes."""
-    steps = (
-        replace(
-            step,
-            seconds=Seconds(
-                draft=DRAFT * step.draft_passes, verify=ONE + PER_ROW * (step.width - 1)
-            ),
-        )
-        for step in trace.steps
-    )
+    steps = []
+    for step in trace.steps:
+        draft, verify = DRAFT * step.draft_passes, ONE + PER_ROW * (step.width - 1)
+        steps.append(replace(step, seconds=Seconds(draft=draft, verify=verify)))
     return replace(trace, steps=tuple(steps))
 
 

@@ -1,7 +1,5 @@
 """Prices of runs on other machines: small cases by hand, the recorded runs, and the presets."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Compare in a browser, mounted from disk with recorded runs: no server, no model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cache

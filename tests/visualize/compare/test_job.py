@@ -1,7 +1,5 @@
 """Comparisons with tiny models: the order of the runs, the estimate, and the rows they give."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Two runs of one prompt in the browser: segments as drawn by hand, and totals that add up."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

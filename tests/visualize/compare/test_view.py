@@ -1,7 +1,5 @@
 """The recorded comparison has the numbers of its traces; values come from declarations."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

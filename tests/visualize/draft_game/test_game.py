@@ -1,7 +1,5 @@
 """Be the draft: the score of a game, and a whole one in a real browser."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Whoever guesses is judged as a draft is. The oracle is greedy decoding by the unwrapped model."""
 
-from __future__ import annotations
-
 from itertools import takewhile
 from types import SimpleNamespace
 from typing import Any

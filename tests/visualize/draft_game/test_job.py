@@ -1,7 +1,5 @@
 """Rounds of "Be the draft": one turn and one budget as for every job, with tiny models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The recorded runs: texts that do not loop, speedups that can be, and which is shown for what."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,8 +1,6 @@
 """Addresses: of a tab, of a run that a link holds, of what is kept over a reload; and refusals,
 which reach the page."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import replace

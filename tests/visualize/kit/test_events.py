@@ -1,7 +1,5 @@
 """What the events of the page carry: the browser pays for it at every update of a run."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from inspect import signature
 from typing import Any

@@ -1,7 +1,5 @@
 """What a run is described by, read from the page and written to it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """The models in the header: one name or a list, and the download of a pair that is not on the disk,
 from a hub on this machine."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 """The views' scripts are modules: how the page gets and mounts them, and how a page without a
 server carries them."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

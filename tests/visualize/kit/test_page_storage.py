@@ -1,7 +1,5 @@
 """What the browser keeps for a page that is left: on a page from disk, without a server."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The settings of a run as one component's value."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The chi-square test, against torch's incomplete gamma function and the printed table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -21,10 +19,7 @@ def test_the_p_value_is_the_upper_incomplete_gamma_function(statistic: float) ->
 @pytest.mark.parametrize(
     ("statistic", "degrees", "chance"),
     [
-        (3.841, 1, 0.05),
-        (5.991, 2, 0.05),
-        (18.307, 10, 0.05),
-        (29.588, 10, 0.001),
+        *((3.841, 1, 0.05), (5.991, 2, 0.05), (18.307, 10, 0.05), (29.588, 10, 0.001)),
         (124.342, 100, 0.05),
     ],
 )
@@ -53,9 +48,8 @@ def test_what_is_expected_too_seldom_is_pooled_whatever_was_counted() -> None:
     assert (counts, p) == ([50, 40, 10], [0.5, 0.4, pytest.approx(0.1)])
     counts, p = pooled([0, 3, 90, 7], [0.07, 0.02, 0.9, 0.01])
     assert (counts, p) == ([90, 10], [0.9, pytest.approx(0.1)]), "too little: the next one joins"
-    assert pooled([9, 1], [0.2, 0.8]) == ([10], [1.0]), (
-        "of ten draws one is too rare, and nothing is left"
-    )
+    # Of ten draws one is too rare, and nothing is left.
+    assert pooled([9, 1], [0.2, 0.8]) == ([10], [1.0])
 
 
 def test_what_cannot_be_told_apart_is_not_judged_and_the_impossible_is_seen() -> None:

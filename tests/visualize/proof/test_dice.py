@@ -1,8 +1,6 @@
 """Learn's game of three tokens: what the browser draws, against the core's rules and exact
 probabilities."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import math

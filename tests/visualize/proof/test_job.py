@@ -1,7 +1,5 @@
 """Proofs: counts, time and budget, with tiny models."""
 
-from __future__ import annotations
-
 import time
 from itertools import count
 from types import SimpleNamespace

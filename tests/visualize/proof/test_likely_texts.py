@@ -1,7 +1,5 @@
 """What is drawn with many seeds, against all texts of a tiny model by brute force."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

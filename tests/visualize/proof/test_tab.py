@@ -1,7 +1,5 @@
 """The proof with real models: what is said of counts, and one in a real browser."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Results: the figures of a benchmark's file equal its report, and every published number has its
 source. The oracle is the report."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import asdict

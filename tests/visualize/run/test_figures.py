@@ -1,9 +1,6 @@
 """The charts of a run: each number in them is recomputed by hand, and a chart is declared once."""
 
-from __future__ import annotations
-
 import json
-import subprocess
 import sys
 
 import pytest
@@ -13,7 +10,7 @@ from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Step
 from ouroboros_core.tree import chain
-from tests import ROOT
+from tests.commands import finished
 from tests.traces import DRAFT, plain_trace, typed_trace
 from visualize.kit.plots import PLAIN
 from visualize.run import figures
@@ -53,14 +50,7 @@ print(json.dumps({
 
 
 def test_a_chart_that_is_declared_is_drawn_and_has_its_place_in_watch() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", DECLARE],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        encoding="utf-8",
-    )
+    done = finished([sys.executable, "-c", DECLARE], check=True)
     texts = {name: json.dumps(value) for name, value in json.loads(done.stdout).items()}
     assert "The title of a new chart" in texts["chart"]
     assert "A new chart" in texts["details"] and "declared-here" in texts["details"]
@@ -83,11 +73,8 @@ def test_the_new_charts_show_what_was_counted() -> None:
     curve, point = figures.break_even(Summary(trace, plain))["data"]
     assert list(point["x"]) == pytest.approx([5 / 6])
     cost = Summary(trace, plain).step_cost
-    assert (
-        cost
-        and list(point["y"]) == pytest.approx([7 / 3 / cost])
-        and next(iter(curve["y"])) == pytest.approx(1 / cost)
-    )
+    assert cost is not None
+    assert (point["y"][0], curve["y"][0]) == pytest.approx((7 / 3 / cost, 1 / cost))
     growth, paid = figures.pool_growth(trace.steps)["data"]
     assert list(growth["y"]) == [7, 9, 9] and list(paid["x"]) == [2]
 

@@ -1,7 +1,5 @@
 """The two charts under a text: each number in them is recomputed by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from ouroboros_core.sources import LOOKS

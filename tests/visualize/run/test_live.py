@@ -1,7 +1,5 @@
 """Measured runs beside the runs of others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -3,8 +3,6 @@
 The oracle is a recorded run, whose steps come one after the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

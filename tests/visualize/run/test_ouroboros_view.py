@@ -1,7 +1,5 @@
 """The view of a run as a part of other people's apps."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
@@ -26,13 +24,8 @@ from visualize.kit.ouroboros_view import Given
 RULE = re.compile(r"(?:^|[{}])\s*([^{}@]+?)\s*\{")
 OURS = re.compile(r"[.#]ouro-|\[data-look=")
 QUIET = {"GRADIO_ANALYTICS_ENABLED": "False"}
-TRAPS = (
-    "</script>",
-    "<img src=x onerror=document.title='got'>",
-    "${1+1}",
-    "{{value}}",
-    "C:\\users",
-)
+MARKUP = "<img src=x onerror=document.title='got'>"
+TRAPS = ("</script>", MARKUP, "${1+1}", "{{value}}", "C:\\users")
 
 
 def trapped() -> Trace:
@@ -177,7 +170,7 @@ def test_three_lines_in_an_app_of_its_own_show_a_run_that_is_stepped_by_keyboard
         page.wait_for_selector(".ouro-token")
         assert text_of(page) == trace.text
         page.locator(".ouro-token").nth(1).click()
-        assert TRAPS[1] in page.locator(".ouro-card").inner_text()
+        assert MARKUP in page.locator(".ouro-card").inner_text()
         page.get_by_label("Moment of the run").focus()
         page.keyboard.press("Home")
         assert text_of(page) == "".join(trace.texts[:2])
@@ -187,9 +180,8 @@ def test_three_lines_in_an_app_of_its_own_show_a_run_that_is_stepped_by_keyboard
         assert page.title() != "got" and faults == []
         here = (url, url.replace("http", "ws"), "data:", "blob:")
         others = [address for address in asked if not address.startswith(here)]
-        assert [one for one in others if "fonts.g" not in one] == [], (
-            "Gradio's own theme asks those"
-        )
+        # Gradio's own theme asks for fonts.
+        assert [one for one in others if "fonts.g" not in one] == []
         page.close()
 
 
@@ -225,14 +217,14 @@ def test_in_the_demo_events_reach_python_and_another_run_the_view(
         said = f"Step 2: {count} tokens after "
         field = "document.querySelectorAll('textarea')[1].value"
         insist(page, to_step_2, f"{field}.startsWith({said!r})", timeout=3_000)
-        for name, shown in (("own.json", trapped().text), ("bad.json", trapped().text)):
+        for name in ("own.json", "bad.json"):
             page.locator("input[type=file]").set_input_files(tmp_path / name)
             if name == "bad.json":
                 page.get_by_text("this is not a trace").wait_for()
             page.wait_for_function(
                 "t => [...document.querySelectorAll('.ouro-token')]"
                 ".map(n => n.textContent).join('') === t",
-                arg=shown,
+                arg=trapped().text,
             )
             page.get_by_label("Clear").first.click()
         assert faults == []

@@ -1,8 +1,6 @@
 """Timeline, token card and token tree, as a person uses them: by mouse and by keyboard. The first
 also where a server renders the page first, as Spaces do."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The table of a run's tokens, for other programs."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -14,6 +12,7 @@ from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Seconds, Step, Trace
 from ouroboros_core.tree import Learned, Provenance, chain
+from tests.commands import words
 from tests.traces import make_trace, typed_trace
 from visualize.run.saving import COLUMNS, to_csv
 
@@ -48,26 +47,12 @@ def test_a_table_of_tokens_gives_back_tokens_and_texts() -> None:
     assert tuple(json.loads(row["text"]) for row in rows) == texts
     assert [int(row["token"]) for row in rows] == list(range(1, 8))
     assert [int(row["step"]) for row in rows] == [1, 1, 2, 2, 2, 3, 3]
-    assert [row["source"] for row in rows] == [
-        "draft",
-        "target",
-        "draft",
-        "suffix",
-        "target",
-        "draft",
-        "draft",
-    ]
+    sources = words("draft target draft suffix target draft draft")
+    assert [row["source"] for row in rows] == sources
     assert [row["kind"] for row in rows] == ["", "correction", "", "", "bonus", "", ""]
     assert [row["learned"] for row in rows] == ["", "", "", Learned.HISTORY.value, "", "", ""]
-    assert [row["choice"] for row in rows] == [
-        "accepted",
-        "own",
-        "accepted",
-        "accepted",
-        "own",
-        "accepted",
-        "accepted",
-    ]
+    choices = ["own" if source == "target" else "accepted" for source in sources]
+    assert [row["choice"] for row in rows] == choices
     assert [float(row["seconds"]) for row in rows] == pytest.approx(metrics.seconds_to_token(trace))
     assert {(row["width"], row["draft_passes"]) for row in rows} == {("3", "2"), ("3", "1")}
     cells: list[Any] = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
@@ -76,8 +61,7 @@ def test_a_table_of_tokens_gives_back_tokens_and_texts() -> None:
 
 def test_a_table_with_a_baseline_has_its_seconds_as_far_as_the_texts_agree() -> None:
     rows = read(to_csv(run([3, 4], "abcdxyz"), run([1] * 9, "abcdefghi")))
-    assert [row["baseline_seconds"] for row in rows] == [f"{n / 2:.6f}" for n in range(1, 5)] + [
-        ""
-    ] * 3
+    agreeing = [f"{n / 2:.6f}" for n in range(1, 5)]
+    assert [row["baseline_seconds"] for row in rows] == [*agreeing, "", "", ""]
     assert all(row["baseline_seconds"] for row in read(to_csv(typed_trace(), typed_trace())))
     assert read(to_csv(make_trace([]), typed_trace())) == []

@@ -1,8 +1,6 @@
 """The text of a run, its two charts and its tree, which move together; in a saved replay, from
 disk. The oracle is the trace."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,13 +13,13 @@ import pytest
 from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Trace
-from tests.visitor import bar_at, press_at, press_bar
+from tests.visitor import bar_at, faultless, press_at, press_bar, view_alone
 from visualize.deploy.static_site import replay_html
 from visualize.gallery import runs as gallery
-from visualize.kit.markup import PLOTLY_JS, template
-from visualize.kit.modules import carried
+from visualize.kit.markup import PLOTLY_JS
 from visualize.kit.palette import MAIN
 from visualize.run import view as views
+from visualize.run.components import TOKEN_VIEW
 from visualize.run.figures import begun_charts
 from visualize.run.tour import longest_step
 
@@ -41,12 +39,10 @@ def open_replay(page: Any, file: Path, run: Trace, baseline: Trace | None) -> No
 
 @pytest.fixture(scope="module")
 def replay(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, offline=True)
-    page = context.new_page()
     file = tmp_path_factory.mktemp("replay") / "replay.html"
-    open_replay(page, file, RUN, gallery.baseline(NAME))
-    yield page
-    context.close()
+    with faultless(browser, (1440, 900), offline=True) as page:
+        open_replay(page, file, RUN, gallery.baseline(NAME))
+        yield page
 
 
 def step_shown(page: Any) -> int:
@@ -54,11 +50,14 @@ def step_shown(page: Any) -> int:
     return int(page.locator(".ouro-count").inner_text().split()[1]) - 1
 
 
+def bar_heights(page: Any) -> list[int]:
+    bars = page.locator(".ouro-bars").evaluate("plot => plot.data.map(d => [...d.y])")
+    return [sum(height or 0 for height in column) for column in zip(*bars, strict=True)]
+
+
 def test_a_replay_has_both_charts_and_rests_at_the_step_that_wrote_most(replay: Any) -> None:
     assert step_shown(replay) == longest_step(RUN)
-    bars = replay.locator(".ouro-bars").evaluate("plot => plot.data.map(d => [...d.y])")
-    heights = [sum(height or 0 for height in column) for column in zip(*bars, strict=True)]
-    assert heights == [len(step.tokens) for step in RUN.steps]
+    assert bar_heights(replay) == [len(step.tokens) for step in RUN.steps]
     method, plain = replay.locator(".ouro-curves").evaluate(
         "plot => plot.data.map(d => [d.x.at(-1), d.y.at(-1)])"
     )
@@ -75,11 +74,9 @@ def test_its_tree_shows_the_whole_accepted_path(replay: Any) -> None:
 
 @pytest.fixture
 def phone(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    context = browser.new_context(viewport={"width": 390, "height": 844}, offline=True)
-    page = context.new_page()
-    open_replay(page, tmp_path / "replay.html", RUN, gallery.baseline(NAME))
-    yield page
-    context.close()
+    with faultless(browser, (390, 844), offline=True) as page:
+        open_replay(page, tmp_path / "replay.html", RUN, gallery.baseline(NAME))
+        yield page
 
 
 def test_on_a_phone_no_letter_leaves_its_box_and_no_labels_overlap(phone: Any) -> None:
@@ -196,39 +193,25 @@ def test_every_token_of_a_character_has_a_mark_that_can_be_clicked(
     page.close()
 
 
-def test_bars_and_curve_grow_with_the_steps_of_a_run_under_way(browser: Any) -> None:
+def test_bars_and_curve_grow_with_the_steps_of_a_run_under_way(
+    browser: Any, tmp_path: Path
+) -> None:
     """The browser gets charts without steps, then steps, as `Live` sends them."""
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    page.set_content(f'<div id="run">{template("run/token_view")}</div>')
-    page.add_script_tag(path=PLOTLY_JS)
-    mount = f"const {{ mount }} = await {carried('run/token_view.js')};"
-    page.evaluate(
-        f"""async (props) => {{
-          {mount}
-          window.props = props;
-          const run = document.getElementById("run"), watch = (_, act) => (window.changed = act);
-          mount(run, props, watch, () => {{}});
-        }}""",
-        {"value": None, "looks": views.legend()},
-    )
-    summary = Summary(RUN)
-    steps = views.steps_view(RUN.steps, RUN.texts, summary.sampling, views.piece_of(RUN))
-
-    def send(**view: Any) -> None:
-        page.evaluate(
-            "view => { props.value = JSON.stringify(view); changed(); }", {"run": "live", **view}
+    props = {"value": None, "looks": views.legend()}
+    steps = views.steps_view(RUN.steps, RUN.texts, Summary(RUN).sampling, views.piece_of(RUN))
+    with view_alone(browser, tmp_path / "run.html", TOKEN_VIEW, props) as page:
+        page.add_script_tag(path=PLOTLY_JS)
+        for view in (
+            {"charts": begun_charts(), "steps": [], "prompt": "", "from": 0},
+            {"steps": steps[:3], "from": 0},
+            {"steps": steps[3:5], "from": 3},
+        ):
+            page.evaluate("view => show(view)", {"run": "live", **view})
+        looks = len({look for step in RUN.steps[:5] for look in step.looks})
+        page.wait_for_function(  # the charts are drawn four times a second at most
+            "looks => document.querySelector('.ouro-bars').data?.length === looks", arg=looks
         )
-
-    send(charts=begun_charts(), steps=[], prompt="", **{"from": 0})
-    send(steps=steps[:3], **{"from": 0})
-    send(steps=steps[3:5], **{"from": 3})
-    looks = len({look for step in RUN.steps[:5] for look in step.looks})
-    page.wait_for_function(  # the charts are drawn four times a second at most
-        "looks => document.querySelector('.ouro-bars').data?.length === looks", arg=looks
-    )
-    bars = page.locator(".ouro-bars").evaluate("plot => plot.data.map(d => [...d.y])")
-    heights = [sum(height or 0 for height in column) for column in zip(*bars, strict=True)]
-    assert heights == [len(step.tokens) for step in RUN.steps[:5]]
-    tokens = page.locator(".ouro-curves").evaluate("plot => plot.data[0].y")
-    assert tokens == [0, *accumulate(heights)]
-    page.close()
+        heights = bar_heights(page)
+        assert heights == [len(step.tokens) for step in RUN.steps[:5]]
+        tokens = page.locator(".ouro-curves").evaluate("plot => plot.data[0].y")
+        assert tokens == [0, *accumulate(heights)]

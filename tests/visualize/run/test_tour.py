@@ -1,7 +1,5 @@
 """The tour of a recorded run: its pace and its words; the oracle is the trace by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from ouroboros_core.trace.summary import Summary
@@ -35,11 +33,8 @@ def test_its_words_are_those_of_the_step() -> None:
     words = [words for _, words in made().captions if words]
     assert words[0] == "Step 1: 2 tokens guessed, 1 kept. The target writes ‘t12’."
     # 0.5 s of prefill, then a token each tenth of a second: five at 1.1 s, one of them just then.
-    assert (
-        words[2]
-        == words[-1]
-        == ("3 tokens from one forward pass. Plain decoding has written 6 tokens by now.")
-    )
+    longest = "3 tokens from one forward pass. Plain decoding has written 6 tokens by now."
+    assert words[2] == words[-1] == longest
     assert words[-2] == "All 7 tokens after 1.3 s. Plain decoding needs 0.2 s more."
 
 

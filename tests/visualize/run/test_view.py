@@ -1,7 +1,5 @@
 """The views of a run: the oracle is the trace that they are made of."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
@@ -13,6 +11,7 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.settings import AUTO
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.summary import Summary
+from tests.commands import words
 from tests.traces import make_trace, plain_trace, typed_trace
 from visualize.gallery import runs as gallery
 from visualize.kit import labels
@@ -27,33 +26,24 @@ def test_the_view_of_a_run_carries_every_token_with_its_origin() -> None:
     shown = [(nodes[n][t["node"] - 1] if "node" in t else {}) | t for n, t in enumerate(shown)]
     assert [t["id"] for t in shown] == list(trace.tokens)
     assert "".join(t["text"] for t in shown) == trace.text
-    assert [t["look"] for t in shown] == [
-        "draft",
-        "correction",
-        "draft",
-        "suffix",
-        "bonus",
-        "draft",
-        "draft",
-    ]
+    looks = words("draft correction draft suffix bonus draft draft")
+    assert [t["look"] for t in shown] == looks
     assert [t["source"] for t in shown if "kind" in t] == ["target", "target"]
     assert shown[3]["learned"] == "history"
-    assert (
-        views.steps_view(trace.steps, trace.texts, Sampling(), views.piece_of(trace), 1)
-        == view["steps"][1:]
-    )
+    later = views.steps_view(trace.steps, trace.texts, Sampling(), views.piece_of(trace), 1)
+    assert later == view["steps"][1:]
     assert [tile["value"] for tile in view["tiles"]] == ["5.4", "1.00×", "2.33", "4 of 7", "yes"]
     json.dumps(view)
 
 
 def test_plain_decoding_stands_beside_a_run_with_its_own_seconds() -> None:
     """The oracle: ten tokens, after 0.5 s of prefill one each tenth of a second."""
-    view = views.run_view(
-        Summary(typed_trace(), plain_trace()), run="r", seq=1, badge_text="recorded"
+    view, alone = (
+        views.run_view(Summary(typed_trace(), plain), run="r", seq=1, badge_text="recorded")
+        for plain in (plain_trace(), None)
     )
     assert view["rival"]["seconds"] == pytest.approx([0.6 + n / 10 for n in range(10)])
     assert len(view["rival"]["texts"]) == 10
-    alone = views.run_view(Summary(typed_trace()), run="r", seq=1, badge_text="recorded")
     assert "rival" not in alone and alone["charts"].keys() == view["charts"].keys()
 
 
@@ -65,28 +55,20 @@ def test_a_text_that_differs_says_where_or_why() -> None:
     tie, error = (Divergence(5, 7, 8, gap, gap / 0.0625, "bfloat16") for gap in (0.125, 0.25))
     assert (tie.tie, error.tie) == (True, False)
     shown = views.tiles(Summary(trace, other, tie))[-1]
-    assert (shown["label"], shown["value"], shown["note"]) == (
-        "Identical text",
-        "up to a tie",
-        tie.sentence(pieces),
-    )
+    assert (shown["label"], shown["value"]) == ("Identical text", "up to a tie")
+    assert shown["note"] == tie.sentence(pieces)
     assert tie.sentence({7: " x", 8: " y"}).startswith(
         "It differs from plain decoding from token 6 on: ' x' here, ' y' there. The two tie (0.125 "
         "logits, 2 ulp of bfloat16)"
     )
     assert "on: '\u2068 كتاب\u2069' here, ' \\n' there." in tie.sentence({7: " كتاب", 8: " \n"})
     assert views.tiles(Summary(trace, other, error))[-1]["value"] == "no, from token 6 on"
-    assert (
-        "0.25 logits, 4 ulp of bfloat16 below the best: more than rounding explains"
-        in error.sentence(pieces)
-    )
-    ended = Divergence(5, None, 8, math.inf, math.inf, "float32")
-    assert "the end here, ' y' there. One text ends where the other goes on" in ended.sentence(
-        {8: " y"}
-    )
-    assert (
-        views.tiles(Summary(trace))[-1]["value"] == views.tiles(Summary(trace))[1]["value"] == "–"
-    )
+    below = "0.25 logits, 4 ulp of bfloat16 below the best: more than rounding explains"
+    assert below in error.sentence(pieces)
+    ended = Divergence(5, None, 8, math.inf, math.inf, "float32").sentence({8: " y"})
+    assert "the end here, ' y' there. One text ends where the other goes on" in ended
+    alone = views.tiles(Summary(trace))
+    assert alone[-1]["value"] == alone[1]["value"] == "–"
 
 
 def test_the_line_of_a_run_has_its_preset() -> None:
@@ -100,20 +82,17 @@ def test_the_line_of_a_run_has_its_preset() -> None:
 def test_the_line_of_a_run_has_words_and_no_names_of_code() -> None:
     """The oracle: what `Hyperparameters` calls its fields, and the ids of the methods."""
     union = methods.get("union").Hyperparameters().model_dump()
-    assert views.describe("union", union, "owner/T", "owner/D", None) == (
-        "Union of all sources, on T with D"
-    )
-    assert views.describe("union", union | {"tree_size": 12}, "T") == (
-        "Union of all sources, tree size 12, on T"
-    )
+    for method, settings, models, line in (
+        ("union", union, ("owner/T", "owner/D", None), "Union of all sources, on T with D"),
+        ("union", union | {"tree_size": 12}, ("T",), "Union of all sources, tree size 12, on T"),
+        ("speculative", {"gamma": 3}, ("T",), "Speculative decoding, draft length 3, on T"),
+        ("autoregressive", {}, ("T",), "Plain decoding, on T"),
+    ):
+        assert views.describe(method, settings, *models) == line
+    assert views.describe("of another program", {"size": 3}, "T").startswith("of another program")
     assert labels.run("union", union | {"window_size": "auto"}) == "Union of all sources"
     assert labels.label("gamma") == "Draft length (gamma)", "messages call it gamma"
     assert labels.label("window_size") == "Window size"
-    assert views.describe("speculative", {"gamma": 3}, "T") == (
-        "Speculative decoding, draft length 3, on T"
-    )
-    assert views.describe("autoregressive", {}, "T") == "Plain decoding, on T"
-    assert views.describe("of another program", {"size": 3}, "T").startswith("of another program")
     for kind in methods.available().values():
         told = labels.run(kind.id, kind.Hyperparameters().model_dump())
         assert "_" not in told and told.startswith(kind.name), told

@@ -1,12 +1,9 @@
 """What may be asked for: budgets, lists of pairs, length in characters, memory, the size of a
 request."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,27 +15,18 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 from transformers import PreTrainedTokenizerFast
 
 from ouroboros_core import methods
-from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.decoding.generation import Generation
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import capacity
 from ouroboros_core.loading.allowed import PairChoice, read_pairs, typed
 from ouroboros_core.loading.pairs import Pair
 from tests.folders import small_pair, tokenizer
+from tests.visualize.jobs import make_task
 from visualize.server.limits import VISITORS, WINDOW, Budget, flag, visitor_id, whole_number
 from visualize.server.models import Models
 from visualize.server.service import Gate
 
 pytestmark = pytest.mark.slow
-
-
-def asked(**more: Any) -> Task:
-    kind = methods.get("speculative")
-    return Task(
-        "the cat sat",
-        kind.id,
-        kind.Hyperparameters(),
-        **{"max_new_tokens": 12, "chat": False, **more},
-    )
 
 
 def test_a_visitor_may_spend_a_budget_in_an_hour_and_is_told_when_there_is_more() -> None:
@@ -49,18 +37,14 @@ def test_a_visitor_may_spend_a_budget_in_an_hour_and_is_told_when_there_is_more(
     now[0] = 600
     budget.spend("a", 30)
     budget.admit("a", 10)
-    with pytest.raises(
-        InvalidInput,
-        match=(
-            r"may have 100 tokens in an hour; you have had 90, and this would be 11 more: .*in 50 "
-            r"min"
-        ),
+    had = "may have 100 tokens in an hour; you have had 90, and this would be"
+    for tokens, message in (
+        (11, f"{had} 11 more: .*in 50 min"),
+        (95, "in 60 minutes"),
+        (101, "and this would be 101: ask for less"),
     ):
-        budget.admit("a", 11)
-    with pytest.raises(InvalidInput, match="in 60 minutes"):
-        budget.admit("a", 95)
-    with pytest.raises(InvalidInput, match="and this would be 101: ask for less"):
-        budget.admit("a", 101)
+        with pytest.raises(InvalidInput, match=message):
+            budget.admit("a", tokens)
     budget.admit("b", 100)
     now[0] = WINDOW + 1
     budget.admit("a", 70)
@@ -77,10 +61,8 @@ def test_without_a_budget_nothing_is_counted_and_of_many_visitors_the_oldest_is_
 
 
 def test_a_visitor_is_a_hash_of_an_address_and_of_the_proxys_word_only_where_there_is_one() -> None:
-    request = SimpleNamespace(
-        client=SimpleNamespace(host="203.0.113.7"),
-        headers={"x-forwarded-for": "198.51.100.1, 10.0.0.1"},
-    )
+    headers = {"x-forwarded-for": "198.51.100.1, 10.0.0.1"}
+    request = SimpleNamespace(client=SimpleNamespace(host="203.0.113.7"), headers=headers)
     direct, proxied = visitor_id(request, proxied=False), visitor_id(request, proxied=True)
     assert direct != proxied
     assert "203" not in direct and len(direct) == 16
@@ -91,16 +73,10 @@ def test_a_visitor_is_a_hash_of_an_address_and_of_the_proxys_word_only_where_the
 
 
 def test_a_list_of_pairs_is_read_and_the_first_is_the_default(tmp_path: Path) -> None:
-    file = tmp_path / "pairs.json"
-    file.write_text(
-        json.dumps([{"name": "own"}, {"name": "other", "target": "models/t", "draft": "none"}]),
-        encoding="utf-8",
-    )
+    file, other = tmp_path / "pairs.json", {"name": "other", "target": "models/t", "draft": "none"}
+    file.write_text(json.dumps([{"name": "own"}, other]), encoding="utf-8")
     pairs = read_pairs(file)
-    assert pairs == (
-        PairChoice(name="own"),
-        PairChoice(name="other", target="models/t", draft="none"),
-    )
+    assert pairs == (PairChoice(name="own"), PairChoice(**other))
     models = Models(lambda _: small_pair(), pairs, own=False)
     assert models.choice("").name == "own" == models.first
     assert models.choice("other").draft == "none"
@@ -130,9 +106,8 @@ def test_a_list_of_pairs_that_is_none_is_refused(tmp_path: Path, text: str, mess
 
 
 def test_on_ones_own_machine_any_pair_may_be_typed() -> None:
-    assert typed("models/t + models/d") == PairChoice(
-        name="models/t + models/d", target="models/t", draft="models/d"
-    )
+    both = "models/t + models/d"
+    assert typed(both) == PairChoice(name=both, target="models/t", draft="models/d")
     assert typed("org/model").draft is None
     with pytest.raises(InvalidInput, match="name a target"):
         typed(" ")
@@ -170,23 +145,17 @@ def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenized(
 ) -> None:
     pair = small_pair()
     monkeypatch.setattr(type(pair.tokenizer), "__call__", lambda *_, **__: pytest.fail("tokenized"))
-    with pytest.raises(
-        InvalidInput,
-        match=r"the prompt has 100,000 characters, at least [\d,]+ tokens, but .* has room for 256",
-    ):
-        Generation(
-            pair,
-            replace(asked(), prompt="x" * 100_000),
-        )
+    message = r"the prompt has 100,000 characters, at least [\d,]+ tokens, but .* has room for 256"
+    with pytest.raises(InvalidInput, match=message):
+        Generation(pair, make_task("x" * 100_000))
 
 
 def test_no_prompt_that_fits_is_refused_for_its_characters() -> None:
     """The longest token of the vocabulary as often as the model has room."""
     pair = small_pair()
     longest = max(pair.tokenizer.get_vocab(), key=len)
-    capacity.check_characters(
-        longest * pair.target.max_length, pair.tokenizer, pair.target.max_length, "x"
-    )
+    room = pair.target.max_length
+    capacity.check_characters(longest * room, pair.tokenizer, room, "x")
 
 
 def composing(raw: Tokenizer) -> str:
@@ -240,7 +209,7 @@ def test_a_text_whose_characters_the_tokenizer_drops_or_joins_is_not_refused_if_
 def test_keys_and_values_take_the_bytes_that_are_foreseen() -> None:
     """Oracle: what the cache holds after a run."""
     pair = small_pair()
-    trace = Generation(pair, asked(max_new_tokens=100)).run()
+    trace = Generation(pair, make_task(max_new_tokens=100)).run()
     tokens = len(trace.prompt.tokens) + 100
     held, foreseen = pair.target.cache.bytes, capacity.cache_bytes(pair.target, tokens)
     assert foreseen <= held <= capacity.cache_bytes(pair.target, pair.target.cache.capacity)
@@ -253,13 +222,8 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_begins() -> None:
     pair = small_pair()
     needed = capacity.cache_bytes(pair.target, 1000) + capacity.SPARE
     capacity.check_memory([pair.target], 1000, free=needed)
-    with pytest.raises(
-        InvalidInput,
-        match=(
-            r"1,000 tokens of prompt and answer need 128 MiB of memory, 127 MiB are free: "
-            r"shorten"
-        ),
-    ):
+    message = "1,000 tokens of prompt and answer need 128 MiB of memory, 127 MiB are free: shorten"
+    with pytest.raises(InvalidInput, match=message):
         capacity.check_memory([pair.target], 1000, free=needed - 2**20)
 
 
@@ -307,8 +271,6 @@ def test_a_request_that_is_too_large_is_refused_with_or_without_its_length() -> 
     with pytest.raises(ConnectionError):
         through_the_gate(pieces(11))
     assert through_the_gate(b"x", {"content-length": "many"}) == 413
-    assert through_the_gate(b"x", path="/gradio_api/upload") == 403
-    assert through_the_gate(b"x", path="/gradio_api/upload/") == 403
 
 
 @pytest.mark.parametrize(
@@ -316,6 +278,7 @@ def test_a_request_that_is_too_large_is_refused_with_or_without_its_length() -> 
     [
         "/gradio_api/upload",
         "/upload",
+        "/gradio_api/upload/",
         "//gradio_api//upload/",
         "/gradio_api/process_recording",
         "/gradio_api/deep_link",
@@ -330,26 +293,17 @@ def test_no_file_comes_in_and_no_other_server_is_asked(path: str) -> None:
 
 
 def test_what_the_page_itself_asks_for_passes_the_gate() -> None:
-    for path in (
-        "/",
-        "/gradio_api/queue/join",
-        "/gradio_api/call/generate",
-        "/gradio_api/file=visualize/kit/dom.js",
-        "/healthz",
-    ):
+    inside = ("queue/join", "call/generate", "file=visualize/kit/dom.js")
+    for path in ("/", "/healthz", *(f"/gradio_api/{name}" for name in inside)):
         assert through_the_gate(b"{}", path=path) == 200
     assert through_the_gate(b"x", {"content-type": "multipart/form-data; boundary=x"}) == 403
 
 
 def test_half_a_surrogate_pair_is_no_text() -> None:
     pair = small_pair()
-    for task in (
-        replace(asked(), prompt="the \ud85d cat"),
-        replace(asked(), method="autoregressive", prompt="\udfff"),
-    ):
-        with pytest.raises(
-            InvalidInput, match=r"character \d is U\+D[0-9A-F]{3}, half of a surrogate pair"
-        ):
+    message = r"character \d is U\+D[0-9A-F]{3}, half of a surrogate pair"
+    for task in (make_task("the \ud85d cat"), make_task("\udfff", "autoregressive")):
+        with pytest.raises(InvalidInput, match=message):
             Generation(pair, task)
     with pytest.raises(InvalidInput, match="name a target"):
         typed("x\udfffy")
@@ -372,9 +326,8 @@ def test_settings_that_have_no_names_are_refused(settings: Any) -> None:
     [0, 257, 1.5, True, "3", None, float("nan"), float("inf"), -float("inf"), 10**400, -(10**400)],
 )
 def test_a_count_that_is_none_is_refused(count: Any) -> None:
-    with pytest.raises(
-        InvalidInput, match="max_new_tokens must be a whole number between 1 and 256, got"
-    ):
+    message = "max_new_tokens must be a whole number between 1 and 256, got"
+    with pytest.raises(InvalidInput, match=message):
         whole_number("max_new_tokens", count, 256)
     assert whole_number("max_new_tokens", 256.0, 256) == 256
 

@@ -1,8 +1,6 @@
 """What goes wrong while the page computes: it is said, logged without a visitor's words, and the
 next click works."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

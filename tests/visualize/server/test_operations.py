@@ -1,8 +1,6 @@
 """Running the page as a service: health, a bounded queue, an orderly end. Real processes, a real
 HTTP client."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

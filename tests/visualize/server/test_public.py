@@ -1,8 +1,6 @@
 """A page for strangers: pairs from a list, a budget, nothing by path, nothing of one visitor for
 another. Real clients."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

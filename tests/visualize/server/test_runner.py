@@ -1,7 +1,5 @@
 """Jobs of all visitors: their queue, their budgets, and what is pickled of them."""
 
-from __future__ import annotations
-
 import json
 import logging
 import pickle
@@ -16,8 +14,7 @@ import pytest
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.sweeps.grid import Axis, Grid
-from tests.folders import small_pair
-from tests.visualize.jobs import ending, letters, make_task, run, waits_for
+from tests.visualize.jobs import ending, make_task, ready, run, waits_for
 from visualize.compare.comparison import Plan
 from visualize.compare.job import CompareJob, CompareStarted, Ran, Running
 from visualize.run.live import Comparing
@@ -71,25 +68,21 @@ def test_a_task_that_cannot_run_frees_the_lane(runner: Runner) -> None:
 
 
 def test_models_that_do_not_load_are_an_answer_not_a_hang() -> None:
-    def fail() -> Pair:
+    def fail(_: Any) -> Pair:
         raise MemoryError("no room")
 
-    broken = Runner(Models(lambda _: fail()))
+    broken, why = Runner(Models(fail)), "these models do not fit into the memory"
     broken.models.start()
-    with pytest.raises(InvalidInput, match="these models do not fit into the memory"):
+    with pytest.raises(InvalidInput, match=why):
         list(run(broken, make_task(), compare=True))
-    assert broken.models.state().startswith(
-        "The models could not be loaded: these models do not fit"
-    )
+    assert broken.models.state().startswith(f"The models could not be loaded: {why}")
 
 
 def test_who_comes_when_too_many_wait_is_told_so_whichever_way() -> None:
     """A queue of two: one computes, one waits."""
-    small = Runner(Models(lambda _: small_pair()), waiting=1)
-    small.models.ask("").result()
-    first, second, third = (
-        run(small, make_task(max_new_tokens=64), compare=False) for _ in range(3)
-    )
+    small = ready(waiting=1)
+    task = make_task(max_new_tokens=64)
+    first, second, third = (run(small, task, compare=False) for _ in range(3))
     next(first)
     next(second)
     with pytest.raises(InvalidInput, match="the queue is full: a run is waiting already"):
@@ -120,8 +113,7 @@ def test_who_waits_is_served_in_the_order_of_coming_and_told_how_many_come_first
 
 
 def test_runs_that_wait_at_once_do_not_spend_one_budget_twice() -> None:
-    runner = Runner(Models(lambda _: small_pair()), Limits(tokens=20))
-    runner.models.ask("").result()
+    runner = ready(Limits(tokens=20))
     first, second = (run(runner, make_task(), compare=False, visitor="a") for _ in range(2))
     next(first)
     next(second)
@@ -152,8 +144,7 @@ def test_a_job_that_the_server_does_not_know_is_run_charged_and_logged(
 ) -> None:
     """The oracle is what the job itself says; who stops pays for what was computed."""
     caplog.set_level(logging.INFO, logger="ouroboros.runs")
-    runner = Runner(Models(lambda _: letters()), Limits(tokens=8))
-    runner.models.ask("").result()
+    runner = ready(Limits(tokens=8))
     stopped = runner.submit(Sums(), visitor="a")
     next(stopped)
     stopped.close()
@@ -161,10 +152,8 @@ def test_a_job_that_the_server_does_not_know_is_run_charged_and_logged(
     with pytest.raises(InvalidInput, match="you have had 5, and this would be 5 more"):
         list(runner.submit(Sums(), visitor="a"))
     lines = [json.loads(record.message) for record in caplog.records]
-    assert [(line["ending"], line["tokens"], line.get("sum")) for line in lines] == [
-        ("stopped", 2, None),
-        ("done", 3, 3),
-    ]
+    ends = [(line["ending"], line["tokens"], line.get("sum")) for line in lines]
+    assert ends == [("stopped", 2, None), ("done", 3, 3)]
     assert {(line["kind"], *line["numbers"]) for line in lines} == {("sum", 2, 1)}
 
 

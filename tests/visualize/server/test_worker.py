@@ -1,7 +1,5 @@
 """A worker process of a GPU that is lent, and the connections of the process that it comes from."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

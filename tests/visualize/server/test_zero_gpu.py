@@ -1,8 +1,6 @@
 """A page whose GPU is lent to worker processes: everything works across the border. With a stand-in
 for the package `spaces`."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

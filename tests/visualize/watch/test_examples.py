@@ -1,7 +1,5 @@
 """The examples of Watch: what their texts show with the embedded models."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """The sheet of all methods."""
 
-from __future__ import annotations
-
 from ouroboros_core import methods
 from ouroboros_core.methods.parts.base import Guesser
 from ouroboros_core.methods.parts.needs import Need

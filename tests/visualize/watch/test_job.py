@@ -1,7 +1,5 @@
 """Runs: what is shown of them, what is timed, and how speedups are measured, with tiny models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
@@ -15,14 +13,12 @@ from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Trace
-from tests.folders import small_pair
-from tests.visualize.jobs import ending, letters, make_task, run
+from tests.visualize.jobs import ending, letters, make_task, ready, run
 from visualize.run.figures import MORE_CHARTS
 from visualize.run.live import Comparing
 from visualize.run.request import RunRequest
 from visualize.server.jobs import Turn, Waiting
 from visualize.server.limits import Limits
-from visualize.server.models import Models
 from visualize.server.runner import Runner
 from visualize.watch import job
 from visualize.watch.job import Compared, Finished, Live, Progress, RunJob, Started, Written
@@ -47,11 +43,8 @@ def test_method_and_plain_decoding_run_in_turn_and_the_median_is_shown(
         assert methods_of(begun) == [method, *timed], "the run that is shown does not count"
         compared = [update for update in updates if isinstance(update, Compared)]
         assert [len(update.speedup.each) for update in compared] == [1, 2]
-        statuses = [update.view["status"] for update in compared]
-        assert [status.rpartition(". ")[2] for status in statuses] == [
-            "Measuring again, 2 of 3 …",
-            "Measuring again, 3 of 3 …",
-        ]
+        statuses = [update.view["status"].rpartition(". ")[2] for update in compared]
+        assert statuses == [f"Measuring again, {n} of 3 …" for n in (2, 3)]
         shown = [update.view["tiles"][1] for update in compared]
         assert shown[0]["value"] == f"about {compared[0].speedup.median:.1f}×"
         assert shown[0]["spread"] == "1 round" and shown[1]["spread"].endswith(", 2 rounds")
@@ -61,9 +54,8 @@ def test_method_and_plain_decoding_run_in_turn_and_the_median_is_shown(
         assert metrics.speedup(last.trace, last.baseline) == median(each)
         rate, tile = last.view["tiles"][:2]
         seconds = sum(sum(step["seconds"]) for step in last.view["steps"])
-        assert float(rate["value"]) == pytest.approx(len(last.trace.tokens) / seconds, rel=0.01), (
-            "the timeline has the seconds of the tiles"
-        )
+        # The timeline has the seconds of the tiles.
+        assert float(rate["value"]) == pytest.approx(len(last.trace.tokens) / seconds, rel=0.01)
         assert last.view["again"] == "same steps"
         assert tile["value"] == f"{median(each):.2f}×"
         assert tile["spread"] == f"({min(each):.2f}–{max(each):.2f}), 3 rounds"
@@ -85,8 +77,7 @@ def test_a_round_on_a_busy_machine_is_measured_again_and_then_the_warning_stands
 def test_a_long_answer_has_fewer_rounds_and_they_are_counted(begun: list[Generation]) -> None:
     """No time at all: the first round runs, of which the run that is shown is a part, and no
     other."""
-    short = Runner(Models(lambda _: small_pair()), Limits(sweep_minutes=0))
-    short.models.ask("").result()
+    short = ready(Limits(sweep_minutes=0))
     begun.clear()
     last = ending(run(short, make_task(), compare=True))
     assert (len(begun), last.view["tiles"][1]["spread"]) == (2, "1 round")
@@ -104,8 +95,7 @@ def test_what_was_measured_stays_where_the_timing_ends_early(runner: Runner) -> 
     running.close()
     assert session.leave() is order
     assert session.trace is not None and session.baseline is not None
-    assert session.speedup is not None
-    assert session.speedup.remark == "1 round"
+    assert session.speedup is not None and session.speedup.remark == "1 round"
     assert ending(run(runner, make_task(), compare=False)).trace.steps, "the lane is free"
 
 
@@ -206,9 +196,7 @@ def test_the_run_that_is_shown_is_not_the_one_that_is_timed(models: Pair, method
     assert last.trace.tokens == written.trace.tokens
     assert (shown(written.trace), shown(last.trace)) == (True, False)
     assert (last.baseline is not None) == (method == "speculative")
-    assert all(step.judged for step in last.trace.steps), (
-        "with the probabilities that were asked for"
-    )
+    assert all(step.judged for step in last.trace.steps), "the probabilities were asked for"
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 Oracles: the recorded run, and a browser in which the scripts never come.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

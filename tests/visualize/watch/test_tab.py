@@ -1,7 +1,5 @@
 """Watch, the first place: what is there in the first second, and one screen of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """The timing of a run in the background, as the page asks for it: two events of Gradio, of which
 the second may be closed at any time."""
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs of a visit: their cards, and what the browser sends back of them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

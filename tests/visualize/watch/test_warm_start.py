@@ -1,7 +1,5 @@
 """What a method remembers of a visitor's runs: for the next one, and as a file."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """A run on another machine, on the page: what is asked is priced, and called modelled."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`model.generate(custom_generate=...)`: the oracle is transformers' own `generate` without it."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import itertools
