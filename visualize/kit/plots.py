@@ -64,7 +64,7 @@ def empty(note: str) -> Figure:
 def mark_plain(figure: go.Figure, words: str | None = None) -> None:
     """Draw the line y = 1, as fast as plain decoding."""
     line = {"color": PLAIN, "dash": "dot", "width": 1.5}
-    figure.add_hline(y=1, line=line, annotation_text=words)
+    figure.add_hline(y=1, line=line, **({"annotation_text": words} if words else {}))
 
 
 def plain(figure: go.Figure) -> Figure:
