@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.calls import Page
 from tests.visitor import chart
 from visualize.kit.modules import FONTS
 
@@ -32,33 +33,16 @@ def test_the_page_and_its_assets_come_packed(url: str) -> None:
         assert len(page) > 3 * 200_000
         script = page.split('src="./assets/')[1].split('"')[0]
         assert client.get(f"/assets/{script}").headers["content-encoding"] == "gzip"
-        assert (
-            "content-encoding"
-            not in client.get("/", headers={"Accept-Encoding": "identity"}).headers
-        )
+        plain = client.get("/", headers={"Accept-Encoding": "identity"})
+        assert "content-encoding" not in plain.headers
 
 
 def test_a_stream_of_events_arrives_step_by_step(url: str) -> None:
     """A run's first token is read while its last one is not yet written: the server says so itself,
     by when it sent what."""
-    asked = [
-        "Count from one to ten in words.",
-        "autoregressive",
-        {},
-        True,
-        24,
-        0.0,
-        0,
-        1.0,
-        0,
-        False,
-        "match",
-        "",
-        False,
-        "",
-    ]
+    asked = {"prompt": "Count from one to ten in words.", "method": "autoregressive"}
+    event = Page(url).join({**asked, "max_new_tokens": 24, "compare": False})
     with httpx.Client(base_url=url, timeout=60, headers={"Accept-Encoding": "gzip, br"}) as client:
-        event = client.post("/gradio_api/call/generate", json={"data": asked}).json()["event_id"]
         lengths: list[int] = []
         with client.stream("GET", f"/gradio_api/call/generate/{event}") as answer:
             assert answer.headers["content-type"].startswith("text/event-stream")

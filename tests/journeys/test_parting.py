@@ -40,26 +40,21 @@ def view(difference: Divergence | None) -> views.View:
 
 def test_a_view_names_the_token_where_two_texts_part_and_whether_it_is_a_tie() -> None:
     run, plain, tie = parted()
-    assert view(tie)["parts"] == {
-        "index": 12,
-        "mark": "tie",
-        "words": tie.sentence(run.pieces | plain.pieces),
-    }
-    wide = view(replace(tie, ulps=50.0))["parts"]
-    assert (wide["index"], wide["mark"]) == (12, "other")
-    assert wide["words"].endswith("more than rounding explains. Please report this.")
-    unjudged = view(None)["parts"]
-    assert (unjudged["index"], unjudged["mark"]) == (12, "other")
-    assert unjudged["words"].endswith("Not judged yet.")
+    for judgement, mark, words in (
+        (tie, "tie", tie.sentence(run.pieces | plain.pieces)),
+        (replace(tie, ulps=50.0), "other", "more than rounding explains. Please report this."),
+        (None, "other", "Not judged yet."),
+    ):
+        parts = view(judgement)["parts"]
+        assert (parts["index"], parts["mark"]) == (12, mark) and parts["words"].endswith(words)
 
 
 def test_where_two_texts_are_equal_or_need_not_be_nothing_is_marked() -> None:
     run, plain, tie = parted()
     assert views.parting_view(Summary(run, None)) is None
     assert views.parting_view(Summary(run, gallery.baseline(RUN))) is None
-    rejected = replace(
-        run, sampling={**run.sampling, "temperature": 1.0, "acceptance": "rejection"}
-    )
+    rejection = {**run.sampling, "temperature": 1.0, "acceptance": "rejection"}
+    rejected = replace(run, sampling=rejection)
     assert views.parting_view(Summary(rejected, plain)) is None
     short = replace(run, steps=run.steps[:2])
     assert views.parting_view(Summary(short, replace(plain, steps=plain.steps[:30]), tie)) is None

@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,14 +79,8 @@ def test_methods_are_listed_with_their_settings_and_the_default() -> None:
     ("arguments", "message"),
     [
         ("--method speculative --gamma 4.5", "gamma must be auto, or between 1 and 32, got 4.5"),
-        (
-            "--method speculative --window-size 3",
-            "window_size is not a setting of speculative; its",
-        ),
-        (
-            "--method telepathy",
-            f"method must be one of {', '.join(methods.available())}, got telep",
-        ),
+        ("--method speculative --window-size 3", "window_size is not a setting of speculative; "),
+        ("--method telepathy", f"method must be one of {', '.join(methods.available())}, got t"),
         ("--method union --preset published", "union has no published settings"),
         ("--temperature -1", "temperature must be between 0 and 2, got -1"),
         ("--max-new-tokens x", "max_new_tokens must be a whole number of at least 0, got x"),
@@ -150,13 +143,9 @@ def test_only_the_first_process_says_what_it_loads(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            "generate",
-            "the following arguments are required: --prompt (python -m ouroboros_core gen",
-        ),
+        ("generate", "the following arguments are required: --prompt (python -m ouroboros_core g"),
         ("generate --prompt x --speed 9", "unrecognized arguments: --speed 9 (python -m ourob"),
         ("", "the following arguments are required: COMMAND"),
-        ("serve --max-queue 0", "max_queue must be a whole number of at least 1, got 0"),
     ],
 )
 def test_a_wrong_command_line_is_answered_in_a_line(
@@ -170,6 +159,12 @@ def test_a_wrong_command_line_is_answered_in_a_line(
     assert code == 2
     assert said.startswith(f"error: {message}")
     assert said.count("\n") == 1
+
+
+def test_a_queue_without_room_is_refused(ouroboros: Ask) -> None:
+    said = ouroboros("serve", "--max-queue", "0")
+    assert said.returncode == 2
+    assert "max_queue must be a whole number of at least 1, got 0" in said.stderr
 
 
 @pytest.mark.embedded
@@ -218,10 +213,7 @@ def test_sampling_is_reproducible_and_the_same_whatever_the_method(ouroboros: As
     ("arguments", "message"),
     [
         ("draft_only", "the draft model wrote this alone"),
-        (
-            "speculative --temperature 0.8 --acceptance rejection",
-            "the same distribution as plain sampling",
-        ),
+        ("speculative --temperature 0.8 --acceptance rejection", "the same distribution as plain"),
     ],
 )
 def test_a_comparison_says_what_may_differ_and_why(
@@ -293,17 +285,15 @@ def test_the_target_answers_prompts_for_a_corpus(
     ouroboros: Ask, tmp_path: Path, embedded_pair: Pair
 ) -> None:
     prompts, corpus = tmp_path / "prompts.jsonl", tmp_path / "corpus.npz"
-    prompts.write_text(
-        '{"prompt": "Name a colour."}\n{"prompt": "What is a heap in computer science?"}\n',
-        encoding="utf-8",
-    )
-    result = ouroboros(
-        "sam", "corpus", "--prompts", str(prompts), "--out", str(corpus), "--max-new-tokens", "8"
-    )
+    heap = "What is a heap in computer science?"
+    lines = [json.dumps({"prompt": text}) for text in ("Name a colour.", heap)]
+    prompts.write_text("\n".join(lines), encoding="utf-8")
+    asked = f"sam corpus --prompts {prompts} --out {corpus} --max-new-tokens 8"
+    result = ouroboros(*words(asked))
     assert result.returncode == 0, result.stderr
     found = Corpus.load(corpus, embedded_pair.fingerprint)
     assert found.documents == 2
-    question = embedded_pair.encode("What is a heap in computer science?", chat=False)
+    question = embedded_pair.encode(heap, chat=False)
     occurs = found.cursor().extend(question).match
     assert occurs is not None and occurs.length == len(question)
     assert len(found) > 2 * 8
@@ -451,10 +441,7 @@ def test_the_version_names_the_commit_of_a_checkout(tmp_path: Path) -> None:
         return run("git", "-C", str(tmp_path), *named)
 
     def run(*command: str) -> str:
-        done = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=True
-        )
-        return done.stdout.strip()
+        return finished(command, cwd=tmp_path, check=True).stdout.strip()
 
     def commit() -> str:
         return run(sys.executable, "-c", "import version; print(version.commit())")

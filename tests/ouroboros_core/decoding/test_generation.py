@@ -14,7 +14,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from ouroboros_core import methods
 from ouroboros_core.benchmark import doctor as checkup
-from ouroboros_core.cli import main
 from ouroboros_core.decoding.generation import Generation, Task, target_of
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair, load_pair
@@ -22,7 +21,7 @@ from ouroboros_core.models.processed import ProcessedModel
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace.equality import divergence
 from ouroboros_core.trace.file import read_run, read_trace
-from tests.commands import words
+from tests.commands import Ask, words
 from tests.folders import save
 from visualize.run import view as views
 
@@ -38,12 +37,6 @@ def plain_text(folder: Path) -> list[int]:
     return generated(folder, {})
 
 
-def checkpoint(folder: Path) -> Path:
-    for role, seed in (("target", 0), ("draft", 1)):
-        save(folder / role, seed=seed, eos_token_id=[3, 4])
-    return folder
-
-
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
     """Passes of tiny models are slower with several, which wait for each other."""
@@ -55,7 +48,10 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return checkpoint(tmp_path_factory.mktemp("own"))
+    made = tmp_path_factory.mktemp("own")
+    for role, seed in (("target", 0), ("draft", 1)):
+        save(made / role, seed=seed, eos_token_id=[3, 4])
+    return made
 
 
 def write(folder: Path, settings: dict[str, Any]) -> None:
@@ -107,12 +103,10 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-NAMES = tuple(
-    words(
-        "repetition_penalty small_penalty suppress_tokens no_repeat_ngram_size bad_words_ids "
-        "begin_suppress_tokens sequence_bias forced_eos_token_id exponential_decay watermark "
-        "min_new_tokens min_length"
-    )
+NAMES = (
+    *words("repetition_penalty small_penalty suppress_tokens no_repeat_ngram_size bad_words_ids"),
+    *words("begin_suppress_tokens sequence_bias forced_eos_token_id exponential_decay watermark"),
+    *words("min_new_tokens min_length"),
 )
 
 
@@ -234,27 +228,23 @@ def test_settings_that_cannot_be_applied_are_refused_with_the_switch(
 
 
 def test_the_command_line_says_and_switches_off_what_a_checkpoint_asks_for(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, ouroboros: Ask
 ) -> None:
     oracle, file = generated(folder, {"repetition_penalty": 1.5}), tmp_path / "t.json"
     pair = f"--target {folder / 'target'} --draft none --dtype float64 --passes transformers"
     run = f"--raw --method prompt_lookup --max-new-tokens {LENGTH} --compare --repeats 1"
     command = ["generate", *words(f"{pair} {run} --json {file}"), "--prompt", PROMPT]
-    assert main(command) == 0
-    told = capsys.readouterr().err
-    assert "under its generation_config.json: repetition_penalty 1.5" in told
-    assert "identical to plain decoding" in told
+    told = ouroboros(*command)
+    assert "under its generation_config.json: repetition_penalty 1.5" in told.stderr
+    assert "identical to plain decoding" in told.stderr
     assert list(read_trace(file.read_text(encoding="utf-8")).tokens) == oracle
-    assert main([*command, "--no-generation-config"]) == 0
-    assert "generation_config" not in capsys.readouterr().err
+    told = ouroboros(*command, "--no-generation-config")
+    assert told.returncode == 0 and "generation_config" not in told.stderr
     assert list(read_trace(file.read_text(encoding="utf-8")).tokens) == plain_text(folder)
 
 
 def test_benchmarks_leave_them_out_for_methods_and_peers_alike_and_say_so(
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    folder: Path, tmp_path: Path, ouroboros: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The texts of our methods, of transformers' own decoding and of a sweep are those without a
     penalty; what the checkpoint asks for is named."""
@@ -265,9 +255,9 @@ def test_benchmarks_leave_them_out_for_methods_and_peers_alike_and_say_so(
     asked = f"{pair} --prompts {tmp_path / 'one.jsonl'} --max-new-tokens {LENGTH} --repeats 1"
     out = tmp_path / "out.json"
     entrants = "--methods prompt_lookup --peers hf-greedy,hf-prompt-lookup"
-    assert main(words(f"bench {entrants} {asked} --json {out}")) == 0
+    told = ouroboros(*words(f"bench {entrants} {asked} --json {out}"))
     sentence = "generation_config.json of target (repetition_penalty 1.5) is left out"
-    assert sentence in " ".join(capsys.readouterr().err.split())
+    assert told.returncode == 0 and sentence in " ".join(told.stderr.split())
     rows = json.loads(out.read_text(encoding="utf-8"))["rows"]
     assert {row["method"] for row in rows} >= {"hf-greedy", "hf-prompt-lookup", "prompt_lookup"}
     assert all(row["differences"] == 0 for row in rows)
@@ -279,9 +269,9 @@ def test_benchmarks_leave_them_out_for_methods_and_peers_alike_and_say_so(
         begin(self, pair, task, memory)
 
     monkeypatch.setattr(Generation, "__init__", noting)
-    assert main(words(f"sweep --method prompt_lookup --grid num_tokens=2,3 {asked}")) == 0
+    told = ouroboros(*words(f"sweep --method prompt_lookup --grid num_tokens=2,3 {asked}"))
     assert tasks and not any(task.generation_config for task in tasks)
-    assert sentence in " ".join(capsys.readouterr().err.split())
+    assert told.returncode == 0 and sentence in " ".join(told.stderr.split())
 
 
 def test_settings_for_other_searches_are_named_as_not_applied(

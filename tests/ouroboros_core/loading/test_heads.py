@@ -19,12 +19,7 @@ from transformers import PreTrainedModel
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.loop import decode
-from ouroboros_core.errors import (
-    InvalidInput,
-    OuroborosError,
-    VocabularyMismatch,
-    WeightsUnavailable,
-)
+from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.loading.heads import load_head
 from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.models.causal_lm import CausalLM
@@ -210,9 +205,8 @@ class Eagle3(nn.Module):
         if not hasattr(self, "d2t"):
             return own
         columns = torch.arange(own.shape[-1]) + self.d2t
-        return (
-            torch.full((len(x), tiny.VOCABULARY), -torch.inf).double().index_copy(-1, columns, own)
-        )
+        nothing = torch.full((len(x), tiny.VOCABULARY), -torch.inf).double()
+        return nothing.index_copy(-1, columns, own)
 
 
 @cache
@@ -481,9 +475,8 @@ def test_what_does_not_fit_is_refused_with_the_reason(case: str, tmp_path: Path)
 def test_what_is_no_head_at_all_says_what_is_there_and_what_is_expected(tmp_path: Path) -> None:
     wrapper = CausalLM(tiny.target("llama"), "small")
     (tmp_path / "notes.txt").write_text("nothing", encoding="utf-8")
-    with pytest.raises(
-        WeightsUnavailable, match=r"Found: notes\.txt; a head is what `train eagle`"
-    ):
+    found = r"Found: notes\.txt; a head is what `train eagle`"
+    with pytest.raises(WeightsUnavailable, match=found):
         load_head(str(tmp_path), wrapper)
     with pytest.raises(InvalidInput, match="there is no model folder"):
         load_head(str(tmp_path / "nowhere"), wrapper)

@@ -119,10 +119,9 @@ def test_threads_are_those_of_the_containers_limit(
 
 
 def test_quantizing_needs_a_gpu_and_weights_that_are_not_quantized_yet(tmp_path: Path) -> None:
-    target = save(tmp_path / "target")
     message = "quantize 4bit needs an NVIDIA GPU, the device is cpu: leave it out"
     with pytest.raises(InvalidInput, match=message):
-        load_pair(target, device="cpu", quantize="4bit")
+        load_pair(save(tmp_path / "target"), device="cpu", quantize="4bit")
     (tmp_path / "model.gguf").touch()
     message = r"model\.gguf is a GGUF file, which is quantized already"
     with pytest.raises(InvalidInput, match=message):
@@ -133,12 +132,12 @@ def test_a_draft_of_another_size_without_a_tokenizer_is_refused(tmp_path: Path) 
     target, small = save(tmp_path / "target"), Path(save(tmp_path / "small", vocab_size=31))
     for file in small.glob("tokenizer*"):
         file.unlink()
-    message = r"has 31 tokens, target target has .* Pairs that fit"
-    with pytest.raises(VocabularyMismatch, match=message):
-        load_pair(target, str(small), **LOCAL)
-    message = "was made for a target with hidden_size 576, this one has 32"
-    with pytest.raises(VocabularyMismatch, match=message):
-        load_pair(target, str(embedded.draft_folder()), **LOCAL)
+    for draft, message in (
+        (small, r"has 31 tokens, target target has .* Pairs that fit"),
+        (embedded.draft_folder(), "was made for a target with hidden_size 576, this one has 32"),
+    ):
+        with pytest.raises(VocabularyMismatch, match=message):
+            load_pair(target, str(draft), **LOCAL)
 
 
 def test_a_draft_with_another_tokenizer_drafts_by_translation_only(

@@ -11,7 +11,6 @@ import torch
 import transformers
 
 from ouroboros_core import methods
-from ouroboros_core.cli import main
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import sharding, weights
@@ -21,7 +20,7 @@ from ouroboros_core.models.engines.native import build
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace.file import read_trace
 from tests import tiny
-from tests.commands import finished
+from tests.commands import Ask, finished
 from tests.folders import save
 
 COUNT = 24
@@ -95,19 +94,20 @@ def test_a_target_is_spread_where_it_does_not_fit_on_a_gpu(
 def test_processes_share_what_they_can_and_say_what_they_cannot(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    named: dict[str, Any] = {"target": "some/model"}
     with pytest.raises(InvalidInput, match="needs at least 2 processes, got 1: start them"):
-        load_pair("some/model", device="cpu", device_map="tp")
+        load_pair(**named, device="cpu", device_map="tp")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(InvalidInput, match="the embedded one is small: name one with --target"):
-        load_pair(device="cpu", device_map="tp")
-    with pytest.raises(InvalidInput, match="leave --head out"):
-        load_pair("some/model", head="some/head", device="cpu", device_map="tp")
-    with pytest.raises(InvalidInput, match="weights in safetensors, not quantised"):
-        load_pair("some/model", device="cpu", device_map="tp", quantize="4bit")
+    for given, message in (
+        ({}, "the embedded one is small: name one with --target"),
+        (named | {"head": "some/head"}, "leave --head out"),
+        (named | {"quantize": "4bit"}, "weights in safetensors, not quantised"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            load_pair(**given, device="cpu", device_map="tp")
 
 
-def test_a_command_that_shares_out_prompts_does_not_share_a_target(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["bench", "--target", "some/model", "--device-map", "tp"]) == 2
-    assert "is for generate, whose processes all run one prompt, got" in capsys.readouterr().err
+def test_a_command_that_shares_out_prompts_does_not_share_a_target(ouroboros: Ask) -> None:
+    said = ouroboros("bench", "--target", "some/model", "--device-map", "tp")
+    assert said.returncode == 2
+    assert "is for generate, whose processes all run one prompt, got" in said.stderr

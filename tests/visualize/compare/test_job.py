@@ -54,10 +54,8 @@ def test_lanes_run_in_rounds_and_a_speedup_is_of_two_runs_of_one_round(runner: R
         assert sum(step[0] for step in row["steps"]) == pytest.approx(seconds, abs=1e-3)
         assert [len(texts) for texts in row["runs"]] == [12, 12]
     assert [row.coordinates for row in comparison.rows] == [(1,), (3,)]
-    assert [row.repeats for row in comparison.rows] == [
-        comparison.speedup(lane).each  # type: ignore[union-attr]
-        for lane in (1, 2)
-    ]
+    speedups = [comparison.speedup(lane) for lane in (1, 2)]
+    assert [row.repeats for row in comparison.rows] == [one and one.each for one in speedups]
     lanes = [[row["lane"] for row in view.get("rows", ())] for view in views]
     assert lanes[:4] == [[0], [1], [2], [3]], "the first prompt shows at once, cell by cell"
     assert lanes[8:15] == [[]] * 7, "an unfinished round changes no row"

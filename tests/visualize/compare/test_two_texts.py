@@ -2,15 +2,14 @@
 
 import json
 import random
-import subprocess
-import sys
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import ROOT
+from tests.commands import finished
+from tests.node_pass import node
 
 SCRIPT = """
 import { common, segments } from "MODULE";
@@ -26,11 +25,8 @@ Run = dict[str, Any]
 def compared(*pairs: tuple[Run, Run]) -> list[tuple[int, list[dict[str, Any]]]]:
     """Return for each pair the common tokens and the segments that the page's module finds."""
     module = (ROOT / "visualize" / "compare" / "two_texts.js").as_uri()
-    node = str(Path(sys.executable).with_name("node"))
-    command = [node, "--input-type=module", "-e", SCRIPT.replace("MODULE", module)]
-    sent = json.dumps(pairs)
-    done = subprocess.run(command, input=sent, encoding="utf-8", capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
+    command = [node(), "--input-type=module", "-e", SCRIPT.replace("MODULE", module)]
+    done = finished(command, input=json.dumps(pairs), check=True)
     found: list[tuple[int, list[dict[str, Any]]]] = json.loads(done.stdout)
     return found
 

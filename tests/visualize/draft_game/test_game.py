@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.visitor import client, has, insist, open_tab
+from tests.visitor import answer, has, insist, open_tab
 from visualize.draft_game import game as play
 from visualize.draft_game.game import Game, Round
 from visualize.draft_game.guesses import RIVALS, YOU, Guess
@@ -105,13 +105,10 @@ def test_a_game_on_a_phone_by_keyboard_writes_the_targets_own_text(page: Any, ur
     assert status.startswith("10 rounds, tokens per pass:") and "the draft model" in status
     assert "<img src=x" in page.locator("#play-view").inner_text(), "as text"
     assert page.locator("#play-view img").count() == 0
-    parts = page.locator(
-        ".ouro-draft-game-text > :not(.ouro-draft-game-struck)"
-    ).all_text_contents()
-    begun = Game().beginning
-    how = {"chat": False, "max_new_tokens": 80, "compare": False, "api_name": "/generate"}
-    text = begun + client(url).predict(begun, "autoregressive", **how)["text"]
-    assert text.startswith("".join(parts)) and len("".join(parts)) > len(begun) + 20
+    kept = page.locator(".ouro-draft-game-text > :not(.ouro-draft-game-struck)")
+    written, begun = "".join(kept.all_text_contents()), Game().beginning
+    text = begun + answer(url, begun, "autoregressive", chat=False, max_new_tokens=80)["text"]
+    assert text.startswith(written) and len(written) > len(begun) + 20
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.locator("#play").click()
     page.get_by_text("this game is over").first.wait_for()

@@ -6,7 +6,6 @@ import pytest
 
 from ouroboros_core.errors import InvalidInput
 from tests import tiny
-from tests.visualize.jobs import letters
 from visualize.draft_game import game as play
 from visualize.draft_game.job import Played, RoundJob
 from visualize.proof.job import Counted, ProofJob
@@ -17,13 +16,6 @@ from visualize.server.models import Models
 from visualize.server.runner import Runner
 
 
-@pytest.fixture(scope="module")
-def models() -> Models:
-    found = Models(lambda _: letters())
-    found.ask("").result()
-    return found
-
-
 def play_on(runner: Runner, costs: list[int]) -> None:
     """Round after round, each with what it cost."""
     while True:
@@ -32,8 +24,8 @@ def play_on(runner: Runner, costs: list[int]) -> None:
         costs.append(last.round.rows)
 
 
-def test_a_visitor_has_no_more_seeds_and_rounds_than_the_budget(models: Models) -> None:
-    runner = Runner(models, Limits(tokens=900))
+def test_a_visitor_has_no_more_seeds_and_rounds_than_the_budget(letter_models: Models) -> None:
+    runner = Runner(letter_models, Limits(tokens=900))
     task = proof_task(2, "abcdefgh", "speculative", "match", 1.5, False, 0)
 
     def prove(seeds: int) -> Iterator[Update]:
@@ -53,9 +45,9 @@ def test_a_visitor_has_no_more_seeds_and_rounds_than_the_budget(models: Models) 
     assert isinstance(other, Played)
 
 
-def test_rounds_go_on_where_the_last_one_ended(models: Models) -> None:
+def test_rounds_go_on_where_the_last_one_ended(letter_models: Models) -> None:
     """Oracle: greedy decoding by the unwrapped model."""
-    runner, game = Runner(models), play.Game("abcabc")
+    runner, game = Runner(letter_models), play.Game("abcabc")
     for _ in range(3):
         *_, last = runner.submit(RoundJob(game.beginning, game.context, "ab"))
         assert isinstance(last, Played)
@@ -64,4 +56,4 @@ def test_rounds_go_on_where_the_last_one_ended(models: Models) -> None:
     written = list(game.context[len(start) :])
     assert written == tiny.generated(tiny.target("llama"), start, len(written))
     shown = "".join(one for r in game.rounds for one in r.texts)
-    assert shown == "".join(chr(97 + token) for token in written)
+    assert shown == "".join(tiny.LETTERS[token] for token in written)

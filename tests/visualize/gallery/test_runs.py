@@ -1,6 +1,5 @@
 """The recorded runs: texts that do not loop, speedups that can be, and which is shown for what."""
 
-import json
 import re
 from collections import Counter
 from dataclasses import replace
@@ -50,9 +49,7 @@ def test_all_that_is_planned_is_recorded_and_nothing_else() -> None:
     first, *_ = gallery.plan()["grid"]["prompts"]
     grid = {name for name, of in gallery.plan()["runs"].items() if of["prompt"] == first}
     assert missing in (set(), grid), "the comparison is recorded whole"
-    assert set(
-        json.loads((assets() / "traces" / "measured.json").read_text(encoding="utf-8"))
-    ) == set(METHODS)
+    assert set(gallery.measured()) == set(METHODS)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -141,9 +138,8 @@ def test_the_strip_of_a_card_has_as_many_tokens_of_each_source_as_the_trace(name
 def test_at_least_six_runs_are_of_the_real_pair_and_name_it_as_the_hub_does() -> None:
     real = [name for name in RUNS if gallery.trace(name).target in CODER]
     assert len(real) >= 6
-    assert {
-        f"java-{method}" for method in (gallery.PLAIN, "speculative", "ouroboros", "union")
-    } <= {*real}
+    java = (gallery.PLAIN, "speculative", "ouroboros", "union")
+    assert {f"java-{method}" for method in java} <= {*real}
     for name in RUNS:
         run = gallery.trace(name)
         assert run.target in CODER or "/" not in run.target, "a Hub id, or the embedded model"

@@ -1,14 +1,13 @@
 """What a run is described by, read from the page and written to it."""
 
 import json
-import subprocess
 import sys
 from typing import Any
 
 import gradio as gr
 import pytest
 
-from tests import ROOT
+from tests.commands import finished
 from visualize.kit.inputs import learns
 
 ROUND_TRIPS = """
@@ -37,9 +36,7 @@ for value in (True, False):
 
 def test_a_link_switches_the_checkpoints_own_settings_off_as_the_page_does() -> None:
     """A round trip: the box on the page, the task, the link, and the box again."""
-    command = [sys.executable, "-c", ROUND_TRIPS]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
-    assert done.returncode == 0, done.stderr
+    done = finished([sys.executable, "-c", ROUND_TRIPS], check=True)
     assert [json.loads(line) for line in done.stdout.splitlines()] == [[True] * 5, [False] * 5]
 
 

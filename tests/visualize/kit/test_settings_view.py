@@ -70,13 +70,7 @@ def test_a_links_settings_come_back_and_what_it_does_not_name_keeps_its_value() 
 @pytest.mark.parametrize(
     "value",
     [
-        None,
-        3,
-        "",
-        "{",
-        "[]",
-        "{}",
-        '{"of": []}',
+        *(None, 3, "", "{", "[]", "{}", '{"of": []}'),
         '{"method": "speculative", "of": {"speculative": 3}}',
         '{"method": "speculative", "of": {"speculative": {"values": [1]}}}',
         '{"method": "speculative", "of": {}, "run": [1]}',

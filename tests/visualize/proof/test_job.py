@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from ouroboros_core.errors import InvalidInput
-from tests.visualize.jobs import letters
 from visualize.proof import job as counting
 from visualize.proof import tally as proof
 from visualize.proof.job import Counted, ProofJob
@@ -19,13 +18,6 @@ from visualize.server.runner import Runner
 
 PROMPT = "abcdefgh"
 SEEDS = 100
-
-
-@pytest.fixture(scope="module")
-def models() -> Models:
-    found = Models(lambda _: letters())
-    found.ask("").result()
-    return found
 
 
 def proved(runner: Runner, method: str, rule: str, seeds: int, visitor: str = "") -> Counted:
@@ -43,8 +35,8 @@ def prove(runner: Runner, method: str, rule: str, seeds: int) -> Tally:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["rejection", "block"])
-def test_pairs_of_tokens_come_as_often_as_the_target_says(models: Models, rule: str) -> None:
-    tally = prove(Runner(models), "speculative", rule, SEEDS)
+def test_pairs_of_tokens_come_as_often_as_the_target_says(letter_models: Models, rule: str) -> None:
+    tally = prove(Runner(letter_models), "speculative", rule, SEEDS)
     assert tally.fit is not None and tally.fit.degrees >= 2 and tally.fit.p_value > 0.001
     assert tally.drawn == SEEDS and 0 < tally.accepted < tally.proposed
     assert "consistent" in proof.verdict(tally)
@@ -58,20 +50,20 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_proof_ends_when_its_time_is_over_and_says_so(
-    models: Models, monkeypatch: pytest.MonkeyPatch
+    letter_models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticking(monkeypatch)
-    tally = prove(Runner(models, Limits(sweep_minutes=1)), "speculative", "match", 100)
+    tally = prove(Runner(letter_models, Limits(sweep_minutes=1)), "speculative", "match", 100)
     assert tally.late and 1 <= tally.drawn < 100
     assert "judged" not in proof.verdict(tally)
 
 
 def test_the_time_ends_the_search_for_likely_texts_too(
-    models: Models, monkeypatch: pytest.MonkeyPatch
+    letter_models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each pass looks at the clock at least twice."""
     ticking(monkeypatch)
-    runner = Runner(models, Limits(sweep_minutes=0.1))
+    runner = Runner(letter_models, Limits(sweep_minutes=0.1))
     last = proved(runner, "speculative", "match", 500)
     assert last.tally is not None and last.tally.late and not last.tally.drawn
     assert 1 <= last.tokens <= 3 and f"so far: {last.tokens}" in last.status
@@ -79,8 +71,8 @@ def test_the_time_ends_the_search_for_likely_texts_too(
     assert proof.view(last.tally)["rows"] == []
 
 
-def test_passes_of_a_search_that_is_stopped_are_charged(models: Models) -> None:
-    runner = Runner(models, Limits(tokens=1400))
+def test_passes_of_a_search_that_is_stopped_are_charged(letter_models: Models) -> None:
+    runner = Runner(letter_models, Limits(tokens=1400))
     task = proof_task(2, PROMPT, "speculative", "match", 1.5, False, 0)
     updates = runner.submit(ProofJob(task, 200, 2), visitor="one")
     begun = next(one for one in updates if isinstance(one, Counted) and one.tokens)

@@ -3,7 +3,7 @@ source. The oracle is the report."""
 
 import json
 import random
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.benchmark import report
 from ouroboros_core.benchmark.report import Row
-from ouroboros_core.benchmark.store import Measurement, Settings, Store
+from ouroboros_core.benchmark.store import Measurement, Store
 from ouroboros_core.sources import LOOKS
-from ouroboros_core.trace.trace import Seconds
+from tests.ouroboros_core.benchmark.test_benchmark import make_settings, run_of
+from tests.traces import PLACE
 from tests.visitor import open_tab
 from visualize.drafts import figures as record_figures
 from visualize.kit import palette
@@ -43,60 +44,33 @@ OTHERS = {
     "speculative[gamma=1]": 1.1,
 }
 """Over plain decoding, about: no two prompts are alike."""
-ENVIRONMENT = {
-    "device": "cpu",
-    "dtype": "float32",
-    "threads": 2,
-    "processor": "A processor",
-    "python": "3.11",
-    "torch": "2",
-    "transformers": "5",
-    "ouroboros": "0.1",
-}
 
 
 def measurements(*names: str) -> list[Measurement]:
     chance = random.Random(3)
     found = []
     for name in names:
+        speed, alone = (SPEEDS | OTHERS)[name], name == "draft_only"
+        passes = 0 if alone else round(32 / max(1.0, speed))
         for question in range(12):
-            seconds = 2.0 / (SPEEDS | OTHERS)[name] * chance.uniform(0.8, 1.2)
-            found.append(
-                Measurement(
-                    method=name,
-                    setting="",
-                    repeat=0,
-                    question=question,
-                    turn=0,
-                    group=GROUPS[question % 3],
-                    tokens=32,
-                    passes=0
-                    if name == "draft_only"
-                    else round(32 / max(1.0, (SPEEDS | OTHERS)[name])),
-                    rows=40,
-                    draft_passes=3,
-                    seconds=Seconds(prefill=0.2 * seconds, verify=0.8 * seconds),
-                    peak_memory_mb=1.0,
-                    compared=name != "draft_only",
-                )
-            )
+            seconds = 2.0 / speed * chance.uniform(0.8, 1.2)
+            counts = {"group": GROUPS[question % 3], "tokens": 32, "passes": passes}
+            found.append(run_of(name, question, seconds, **counts, compared=not alone))
     return found
 
 
 def write(path: Path, names: Any = tuple(SPEEDS), *, complete: bool = True) -> tuple[Row, ...]:
     """A benchmark's file as the program writes it; its rows."""
-    settings = Settings(
+    peers = [name for name in names if name.startswith("hf-")]
+    settings = make_settings(
         questions=12,
-        prompts="x",
         max_new_tokens=32,
-        sampling={},
         repeats=1,
         target="target",
         draft="draft",
-        environment=ENVIRONMENT,
-        methods=[name for name in names if not name.startswith("hf-")],
-        peers=[name for name in names if name.startswith("hf-")],
-        turns=False,
+        environment=asdict(replace(PLACE, dtype="float32", processor="A processor")),
+        methods=[name for name in names if name not in peers],
+        peers=peers,
     )
     runs = measurements(*names)
     store = Store(settings, path, measurements=runs, complete=complete)
@@ -222,10 +196,8 @@ def test_methods_come_with_their_defaults_and_a_small_picture_has_few_rows() -> 
     bars = found.bars(Over.PLAIN)
     few = result_figures.few(bars)
     assert len(few) == result_figures.FEW < len([bar for bar in bars if bar.main]) < len(bars)
-    assert all(bar.main for bar in few) and {bar.family for bar in few} >= {
-        Family.PLAIN,
-        Family.PEER,
-    }
+    assert all(bar.main for bar in few)
+    assert {bar.family for bar in few} >= {Family.PLAIN, Family.PEER}
     assert sum(bar.family is Family.PEER for bar in few) == 1, "the fastest of transformers'"
     assert few[0] == max(bars, key=lambda bar: (bar.main, bar.speedup))
 

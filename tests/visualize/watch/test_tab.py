@@ -1,7 +1,6 @@
 """Watch, the first place: what is there in the first second, and one screen of it."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.summary import Summary
 from tests.endless_runs import LONG_ANSWER
 from tests.visitor import (
-    DONE,
     ask,
     choose,
     ended,
@@ -21,7 +19,7 @@ from tests.visitor import (
     open_settings,
     open_tab,
     point_at,
-    set_count,
+    saved,
     set_number,
     tokens,
 )
@@ -55,9 +53,8 @@ def test_the_sentence_of_a_run_tells_passes_speed_and_sameness() -> None:
     plain = next(n for n, run in gallery.runs().items() if run["method"] == "autoregressive")
     trace = gallery.trace(plain)
     steps = len(trace.steps)
-    assert views.sentence(Summary(trace)) == (
-        f"{steps} forward passes for {len(trace.tokens)} tokens: plain decoding."
-    )
+    whole = f"{steps} forward passes for {len(trace.tokens)} tokens: plain decoding."
+    assert views.sentence(Summary(trace)) == whole
     assert views.sentence(Summary(replace(trace, steps=()))) == ""
     run, baseline = gallery.trace(RECORDED), gallery.baseline(RECORDED)
     assert baseline is not None
@@ -67,9 +64,8 @@ def test_the_sentence_of_a_run_tells_passes_speed_and_sameness() -> None:
     passes = f"{len(run.steps)} forward passes instead of {len(baseline.steps)}"
     assert drafted and told.startswith(f"{passes}{small}, ")
     assert "× as fast, same text" in told
-    assert views.sentence(Summary(run)) == (
-        f"{len(run.steps)} forward passes instead of {len(run.tokens)}{small}."
-    )
+    alone = f"{len(run.steps)} forward passes instead of {len(run.tokens)}{small}."
+    assert views.sentence(Summary(run)) == alone
     copied = next(n for n, run in gallery.runs().items() if run["method"] == "prompt_lookup")
     assert "draft pass" not in views.sentence(Summary(gallery.trace(copied)))
     other = replace(baseline, steps=baseline.steps[:1])
@@ -154,10 +150,8 @@ def test_at_200_percent_the_result_begins_on_the_first_screen(browser: Any, url:
     page.wait_for_selector("#token-view .ouro-token")
     page.locator("#generate").wait_for()
     title = page.locator("#token-view .ouro-title").bounding_box()
-    assert (
-        title["y"] + title["height"]
-        < page.locator(".ouro-places > .tab-wrapper").bounding_box()["y"]
-    )
+    places = page.locator(".ouro-places > .tab-wrapper").bounding_box()
+    assert title["y"] + title["height"] < places["y"]
     open_tab(page, "Learn")
     starts = page.eval_on_selector_all(
         ".ouro-field a span",
@@ -183,6 +177,11 @@ def differs(page: Any, other: bool) -> None:
     page.wait_for_function(f"{marked} {'!==' if other else '==='} undefined")
 
 
+def says(page: Any, selector: str, words: str) -> None:
+    """Wait until an element has these words."""
+    page.wait_for_function(f"document.querySelector('{selector}').textContent === '{words}'")
+
+
 def button(page: Any) -> str:
     return str(page.locator("#generate").text_content())
 
@@ -201,9 +200,7 @@ def test_the_cards_play_recordings_of_one_prompt_and_one_model(page: Any) -> Non
         assert page.locator("#token-view .ouro-asked").inner_text() == prompt
         assert button(page) == "Generate"
     assert titles == {gallery.trace(RECORDED).target.split("/")[-1]}
-    with page.expect_download() as download:
-        page.locator('#save-view [data-kind="json"]').click()
-    assert read_trace(Path(download.value.path()).read_bytes()) == gallery.trace(RECORDED)
+    assert read_trace(saved(page)) == gallery.trace(RECORDED)
     cards.nth(3).focus()
     page.keyboard.press("ArrowLeft")
     page.wait_for_function("document.activeElement.getAttribute('aria-checked') === 'true'")
@@ -233,8 +230,11 @@ def test_a_click_on_a_method_runs_the_prompt_in_the_box_and_changes_no_prompt(pa
     before = ended(page)
     cards.nth(0).click()
     finish(page, before)
+    assert page.locator("#token-view .ouro-badge").inner_text() == "live", "no recorded run"
     assert page.locator("#token-view .ouro-asked").inner_text() == own
     assert page.locator("#prompt textarea").input_value() == own
+    page.get_by_role("button", name=EXAMPLES[0].label, exact=True).click()
+    page.get_by_role("button", name="My prompt", exact=True).wait_for()
 
 
 def test_a_method_clicked_during_a_run_says_when_it_runs(page: Any) -> None:
@@ -250,19 +250,6 @@ def test_a_method_clicked_during_a_run_says_when_it_runs(page: Any) -> None:
     note.wait_for(state="hidden")
 
 
-def test_a_method_clicked_under_a_prompt_of_ones_own_plays_no_recorded_run(page: Any) -> None:
-    own = "My own prompt about whales."
-    set_count(page, 16)
-    page.locator("#prompt textarea").fill(own)
-    before = ended(page)
-    page.locator(".ouro-methods .ouro-method").nth(1).click()
-    finish(page, before)
-    assert page.locator("#token-view .ouro-badge").inner_text() == "live"
-    assert page.locator("#token-view .ouro-asked").inner_text() == own
-    page.get_by_role("button", name=EXAMPLES[0].label, exact=True).click()
-    page.get_by_role("button", name="My prompt", exact=True).wait_for()
-
-
 def test_a_changed_setting_dims_the_run_and_the_button_names_it(page: Any) -> None:
     choose(page, "Speculative decoding")
     differs(page, True)
@@ -275,9 +262,7 @@ def test_a_changed_setting_dims_the_run_and_the_button_names_it(page: Any) -> No
     count = page.locator(".ouro-settings-count")
     assert count.inner_text() == "1 changed"
     set_number(page, "Temperature", 0.9)
-    page.wait_for_function(
-        "document.querySelector('#generate').textContent === 'Run with 2 changes'"
-    )
+    says(page, "#generate", "Run with 2 changes")
     assert count.inner_text() == "2 changed"
     ask(page, "Name a whale.", 16)
     generate(page)
@@ -286,28 +271,11 @@ def test_a_changed_setting_dims_the_run_and_the_button_names_it(page: Any) -> No
     assert changed == ["temperature 0.9, seed 0", "at most 16 tokens"]
     page.reload()
     page.wait_for_selector("#token-view .ouro-token")
-    page.wait_for_function(
-        "document.querySelector('.ouro-settings-count').textContent === '3 changed'"
-    )
+    says(page, ".ouro-settings-count", "3 changed")
     open_settings(page)
     page.locator(".ouro-reset").click()
     assert count.inner_text() == ""
     assert page.get_by_label("number input for Temperature").input_value() == "0"
-
-
-def test_an_example_runs_at_once(page: Any) -> None:
-    chip = page.locator(".ouro-chip:not([hidden])").first
-    chip.click()
-    page.wait_for_function(
-        """() => {
-          const stop = document.querySelector("#stop");
-          const runs = stop.checkVisibility();
-          if (runs) stop.click();
-          return runs;
-        }""",
-        timeout=60_000,
-    )
-    page.wait_for_selector(DONE, timeout=60_000)
 
 
 def test_this_step_is_that_of_the_token_that_is_pointed_at_or_chosen(page: Any) -> None:

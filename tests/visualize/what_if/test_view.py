@@ -86,10 +86,7 @@ def test_the_parts_of_a_run_add_up_as_they_are_shown(name: str, machine: str) ->
         ({"machine": "x"}, "there is no machine 'x'"),
         ({"batch": "many"}, "the batch must be a whole number, got many"),
         ({"batch": 65}, "between 1 and 64, got 65"),
-        (
-            {"numbers": {"machine": {"bandwidth": None}}},
-            "bandwidth, GB/s must be a number",
-        ),
+        ({"numbers": {"machine": {"bandwidth": None}}}, "bandwidth, GB/s must be a number"),
         ({"numbers": {"target": {"layers": 0}}}, "layers of Llama-3 8B: .* got 0"),
         ({"numbers": {"target": {"colour": 1}}}, "no number 'colour'"),
     ],
