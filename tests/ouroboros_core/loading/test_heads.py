@@ -443,7 +443,7 @@ def test_of_a_pickle_only_tensors_are_made(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-REFUSED: dict[str, tuple[int, dict[str, Any], str, type[OuroborosError], str]] = {
+REFUSED: dict[str, tuple[int, dict[str, Any], str, type[Exception], str]] = {
     "width": (1, {"hidden_size": 24}, "-", VocabularyMismatch, "of width 24, but target has 32"),
     "vocabulary": (1, {"vocab_size": 40}, "-", VocabularyMismatch, "size 40, but target has 31"),
     "no size": (1, {"intermediate_size": None}, "-", InvalidInput, "intermediate_size, got None"),

@@ -9,6 +9,7 @@ from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.summary import Summary
 from tests.endless_runs import LONG_ANSWER
 from tests.visitor import (
+    DONE,
     ask,
     choose,
     ended,
