@@ -312,7 +312,8 @@ class EagleDrafter(HeadDrafter):
         guessed = self._read(context)
         self.rows += 1
         logits = self._logits(guessed)
-        evaluation = HeadEvaluation(logits, [0], root, self._outputs, self.vocabulary, context)
+        where = [0], root, self._outputs, self.vocabulary, context
+        evaluation = HeadEvaluation(logits, *where, wants_confidence=True)
         evaluation.features = guessed
         self._latest = evaluation
         return self.extend(evaluation, tree)
@@ -355,6 +356,7 @@ class EagleDrafter(HeadDrafter):
             self._outputs,
             self.vocabulary,
             evaluation.context,
+            wants_confidence=True,
         )
         extended.features = torch.cat([evaluation.features, guessed])
         return extended
