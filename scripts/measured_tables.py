@@ -85,8 +85,8 @@ def _speeds(data: dict[str, Any]) -> list[str]:
     for name, row in rows.items():
         if name.startswith(llama_cpp.NAME):
             lines.append(
-                f"| the same file in {name} | – | {row.tokens_per_second:.1f}; "
-                f"{row.decode_tokens_per_second:.1f} in decoding only | – |"
+                f"| the same file in {name} ([wheel](docs/benchmarks.md#llamacpp-beside-them)) | – "
+                f"| {row.tokens_per_second:.1f}; {row.decode_tokens_per_second:.1f} in decoding only | – |"
             )
     return lines
 
