@@ -84,9 +84,10 @@ def _speeds(data: dict[str, Any]) -> list[str]:
     lines = [f"| {' | '.join(cells)} |"]
     for name, row in rows.items():
         if name.startswith(llama_cpp.NAME):
+            speeds = f"{row.tokens_per_second:.1f}; {row.decode_tokens_per_second:.1f} in decoding"
             lines.append(
                 f"| the same file in {name} ([wheel](docs/benchmarks.md#llamacpp-beside-them)) | – "
-                f"| {row.tokens_per_second:.1f}; {row.decode_tokens_per_second:.1f} in decoding only | – |"
+                f"| {speeds} only | – |"
             )
     return lines
 
