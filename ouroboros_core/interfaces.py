@@ -72,14 +72,6 @@ class SelfDrafter(Drafter, Protocol):
         ...
 
 
-class HeldDrafter(Drafter, Protocol):
-    """A drafter of a pair with its own memory."""
-
-    def reset(self) -> None:
-        """Forget every token and release the memory."""
-        ...
-
-
 class RankedDrafter(Drafter, Protocol):
     """Heads whose outputs after a node depend only on the context and the node's depth."""
 

@@ -95,7 +95,6 @@ def look(url: str) -> None:
 
 
 def wait(url: str, process: subprocess.Popen[bytes]) -> None:
-    """Wait until the models are loaded."""
     for _ in range(600):
         try:
             with urllib.request.urlopen(url, timeout=10) as answer:
@@ -111,7 +110,6 @@ def wait(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def runs(python: str) -> bool:
-    """Return whether there is such an interpreter."""
     return shutil.which(python) is not None and subprocess.call([python, "--version"]) == 0
 
 

@@ -12,11 +12,12 @@ from typing import Any
 
 from ouroboros_core import methods
 from ouroboros_core.benchmark import llama_cpp, report
+from ouroboros_core.benchmark.entrants import BASELINE
 from ouroboros_core.environment import processor_name
 from ouroboros_core.locations import assets
 from ouroboros_core.messages import counted
 
-COMPARED = ("union", "speculative", "eagle2", "prompt_lookup", "sam")
+COMPARED = ("union", "speculative", "eagle3", "prompt_lookup", "sam")
 """Columns of the table of tasks: the default, a draft model, a head, and two methods without."""
 
 RESULT = ("autoregressive", *COMPARED, "ouroboros", "ngram", "lookahead")
@@ -41,35 +42,53 @@ TASKS = {
 
 def result() -> str:
     """Return the README's table: tokens per second of transformers, of our plain decoding and of
-    the fastest method, for every benchmark."""
+    the fastest method, for every benchmark in bfloat16."""
     lines = [
-        "| model, number format, processor, prompts | transformers | our plain decoding | fastest "
-        "method at its defaults |",
+        "| target, processor | transformers | ours, plain | with speculation |",
         "|---|---:|---:|---:|",
     ]
-    for data in _benchmarks().values():
+    for data in _in_bfloat16():
         lines += _speeds(data)
-    return "\n".join([*lines, "", textwrap.fill(_below(), 140), ""])
+    words = (textwrap.fill(text, 140) for text in (_above(), _below()))
+    above, below = words
+    return "\n".join([above, "", *lines, "", below, ""])
+
+
+def _above() -> str:
+    """Return the sentence above the README's table."""
+    gains: dict[bool, list[float]] = {True: [], False: []}
+    for data in _in_bfloat16():
+        best = _fastest(defaults(report.read_rows(data["rows"])))
+        gains[data["settings"]["sampling"]["temperature"] > 0].append(best.speedup)
+    greedy, sampled = (f"{min(g):.1f} to {max(g):.1f} times" for g in (gains[False], gains[True]))
+    return (
+        f"Tokens per second on two CPU cores. Speculation makes greedy text {greedy} as fast, and "
+        f"sampled text {sampled}."
+    )
 
 
 def _speeds(data: dict[str, Any]) -> list[str]:
-    """Return the lines of a benchmark in the README's table."""
     rows = {row.method: row for row in defaults(report.read_rows(data["rows"]))}
-    plain = rows["autoregressive"]
-    best = _fastest(rows.values())
+    plain, best = rows["autoregressive"], _fastest(rows.values())
+    processor = processor_name(data["environment"]["processor"])
+    target = data["settings"]["target"].removesuffix("-Instruct")
+    sampling = data["settings"]["sampling"]
+    sampled = f", sampled, `{sampling['acceptance']}`" if sampling["temperature"] else ""
     low, high = best.ci95
     cells = [
-        f"{title_of(data)}, {data['settings']['questions']} prompts, {sampling_of(data)}",
+        f"{target}{sampled}, {processor}",
         f"{rows[report.HF_GREEDY].tokens_per_second:.1f}" if report.HF_GREEDY in rows else "–",
-        f"{plain.tokens_per_second:.1f}"
-        + (f" ({plain.speedup_hf:.2f} x)" if plain.speedup_hf else ""),
-        f"{best.tokens_per_second:.1f} `{best.method}` ({best.speedup:.2f} x, {low:.2f} to "
-        f"{high:.2f})",
+        f"{plain.tokens_per_second:.1f}",
+        f"**{best.tokens_per_second:.1f}**, {best.speedup:.2f}× ({low:.2f} to {high:.2f})",
     ]
     lines = [f"| {' | '.join(cells)} |"]
     for name, row in rows.items():
         if name.startswith(llama_cpp.NAME):
-            lines.append(f"| the same by {name} | – | {row.tokens_per_second:.1f} | – |")
+            speeds = f"{row.tokens_per_second:.1f}; {row.decode_tokens_per_second:.1f} in decoding"
+            lines.append(
+                f"| the same file in {name} ([wheel](docs/benchmarks.md#llamacpp-beside-them)) | – "
+                f"| {speeds} only | – |"
+            )
     return lines
 
 
@@ -80,22 +99,33 @@ def _fastest(rows: Iterable[report.Row]) -> report.Row:
 
 
 def _below() -> str:
-    """Return the sentences below the README's table."""
     equal = texts = 0
     for data in _benchmarks().values():
-        for row in defaults(report.read_rows(data["rows"])):
+        for row in report.read_rows(data["rows"]):
             ours = row.lossless and not row.method.startswith(report.PEERS)
-            if ours and row.equal is not None and row.method != "autoregressive":
+            overall = row.group == report.OVERALL and row.method != BASELINE
+            if ours and overall and row.equal is not None:
                 equal, texts = equal + row.equal, texts + row.questions
-    data = _benchmark()
-    settings, environment = data["settings"], data["environment"]
-    return (
-        f"Tokens per second, with the time to read the prompt; {environment['threads']} threads, "
-        f"at most {settings['max_new_tokens']} new tokens, version {environment['ouroboros']}. In "
-        f"brackets: plain decoding over transformers, and the method over plain decoding with its "
-        f"95% interval. Greedy and by `match`, {equal:,} of {texts:,} texts of all methods equal "
-        "plain decoding's."
+    settings, environment = _benchmark()["settings"], _benchmark()["environment"]
+    counts = {data["settings"]["target"]: data["settings"]["questions"] for data in _in_bfloat16()}
+    prompts = " and ".join(
+        f"{count} prompts for {target.removesuffix('-Instruct')}"
+        for target, count in counts.items()
     )
+    best = {_fastest(defaults(report.read_rows(data["rows"]))).method for data in _in_bfloat16()}
+    fastest = " or ".join(f"`{name}`" for name in sorted(best))
+    return (
+        f"bfloat16, {environment['threads']} threads, with the time to read the prompt; {prompts}, "
+        f"{settings['max_new_tokens']} new tokens at most; sampled at temperature 0.8. The fastest "
+        f"method is {fastest}; its factor is over our plain decoding (95% interval). In all "
+        f"files and settings, greedy and by `match`, {equal:,} of {texts:,} texts equal plain "
+        "decoding's."
+    )
+
+
+def _in_bfloat16() -> list[dict[str, Any]]:
+    """Return the benchmarks of the README's table."""
+    return [data for data in _benchmarks().values() if data["environment"]["dtype"] == "bfloat16"]
 
 
 @functools.cache
@@ -124,14 +154,16 @@ def bench_section() -> str:
     rows = {row.method: _line(row) for row in defaults(table)}
     peers = [rows.pop(name) for name in list(rows) if name.startswith(report.PEER)]
     lines += rows.values()
-    lines += [f"| `{name}` |{' – |' * 5}" for name in unmeasured(row.method for row in table)]
+    # Modes of transformers are peers in the table.
+    measured = {row.method.partition("[")[0] for row in table}
+    missing = [name for name in methods.available() if name not in measured]
+    lines += [f"| `{name}` |{' – |' * 5}" for name in missing if not name.startswith("hf_")]
     count = data["settings"]["questions"]
     command = f"`rm assets/benchmark.json && make bench LIMIT={count}` measures this anew."
     return "\n".join([*lines, *peers, "", command, ""])
 
 
 def _line(row: report.Row) -> str:
-    """Return a row's line of the table."""
     low, high = row.ci95
     yields = f"{row.tokens_per_pass:.2f}" if row.tokens_per_pass else "–"
     numbers = f"{row.speedup:.2f} [{low:.2f}, {high:.2f}] | {report.shown(row.decode_speedup)}"
@@ -169,9 +201,10 @@ def worst() -> str:
     )
     return (
         textwrap.fill(
-            f"* **Drafts can cost more than they save.** In the worst group of all benchmarks "
-            f"`{method}` reaches {speed:.2f} times the speed of plain decoding ({dtype}, "
-            f"{counted(count, 'prompt')}, [Benchmarks](benchmarks.md)). Part of this is chance.",
+            "* **Drafts can cost more than they save.** In the worst group of all benchmarks, at "
+            f"default settings, `{method}` reaches {speed:.2f} times the speed of plain decoding "
+            f"({dtype}, {counted(count, 'prompt')}, [Benchmarks](benchmarks.md)). Part of this is "
+            "chance.",
             140,
             subsequent_indent="  ",
         )
@@ -197,7 +230,10 @@ def pairs_section(folder: Path | None = None) -> str:
     and over transformers' greedy generation."""
     benchmarks = _benchmarks(folder)
     speedups = {
-        name: {row.method: _both(row) for row in defaults(report.read_rows(data["rows"]))}
+        name: {
+            row.method: f"{row.speedup:.2f} / {report.shown(row.speedup_hf)}"
+            for row in defaults(report.read_rows(data["rows"]))
+        }
         for name, data in benchmarks.items()
     }
     titles = (f"{title_of(data)}, {sampling_of(data)}" for data in benchmarks.values())
@@ -213,11 +249,6 @@ def pairs_section(folder: Path | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _both(row: report.Row) -> str:
-    """Return the two speedups of a row."""
-    return f"{row.speedup:.2f} / {report.shown(row.speedup_hf)}"
-
-
 def defaults(rows: Iterable[report.Row]) -> list[report.Row]:
     """Return the overall rows of methods with their default settings, and of peers."""
     return [row for row in rows if row.group == report.OVERALL and "[" not in row.method]
@@ -225,27 +256,23 @@ def defaults(rows: Iterable[report.Row]) -> list[report.Row]:
 
 def csv_files(folder: Path | None = None) -> dict[str, str]:
     """Return all rows of each benchmark's file as CSV, by the name of the file."""
-    files = sorted((folder or assets()).glob("benchmark*.json"))
-    benchmarks = ((file.stem, json.loads(file.read_text(encoding="utf-8"))) for file in files)
+    benchmarks = _benchmarks(folder).items()
     tables = ((name, report.to_csv(report.read_rows(data["rows"]))) for name, data in benchmarks)
     return {f"{name}.csv": table.replace("\r\n", "\n") for name, table in tables}
 
 
 def pair_of(data: dict[str, Any]) -> str:
-    """Return the models of a benchmark."""
     settings = data["settings"]
     return f"{settings['target']} with {settings['draft'] or 'no draft model'}"
 
 
 def title_of(data: dict[str, Any]) -> str:
-    """Return target, dtype and processor of a benchmark."""
     environment = data["environment"]
     processor = processor_name(environment["processor"])
     return f"{data['settings']['target']}, {environment['dtype']}, {processor}"
 
 
 def sampling_of(data: dict[str, Any]) -> str:
-    """Return how a benchmark's tokens were chosen."""
     sampling = data["settings"]["sampling"]
     if not sampling["temperature"]:
         return "greedy"
@@ -253,7 +280,6 @@ def sampling_of(data: dict[str, Any]) -> str:
 
 
 def conditions(data: dict[str, Any]) -> str:
-    """Return the conditions of a benchmark in a line."""
     settings, environment = data["settings"], data["environment"]
     commit = f", commit {data['commit']}" if data.get("commit") else ""
     return (
@@ -264,13 +290,6 @@ def conditions(data: dict[str, Any]) -> str:
         f"{environment['dtype']}, torch {environment['torch']}, transformers "
         f"{environment['transformers']}"
     )
-
-
-def unmeasured(measured: Iterable[str]) -> list[str]:
-    """Return the methods without a row; modes of transformers are peers in the table."""
-    rows = {name.partition("[")[0] for name in measured}
-    names = [name for name in methods.available() if not name.startswith("hf_")]
-    return [name for name in names if name not in rows]
 
 
 def sampled_speedups(method: str) -> dict[str, float]:

@@ -222,8 +222,7 @@ def _steady(rounds: Sequence[Round], sides: Sequence[tuple[Timed, Timed]]) -> li
 
 
 def stale(gallery: Facts, name: str) -> bool:
-    """Return whether a run is missing or differs from the gallery; a setting that is newer than the
-    run has its default."""
+    """Return whether a run is missing or differs; a newer setting has its default."""
     file, facts = folder() / f"{name}.json", gallery["runs"][name]
     if not file.exists() or (facts["method"] != PLAIN and name not in measured()):
         return True

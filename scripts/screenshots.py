@@ -1,13 +1,16 @@
 """Pictures of the page for the README and the documentation: make screenshots.
 
 `python -m scripts.screenshots NAME ...` makes some of them alone: animation, benchmark, or a place.
-All show recorded runs, so that no picture depends on how fast this machine is.
+All show recorded runs, so that no picture depends on how fast this machine is. The README's
+pictures exist in light and dark.
 """
 
 from __future__ import annotations
 
+import functools
 import io
 import itertools
+import json
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -21,10 +24,12 @@ from PIL import Image
 from ouroboros_core.locations import assets
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Step
+from scripts.documents import HERO
 from tests.browser import chromium, server
 from tests.visitor import open_tab
 from visualize.drafts import figures as record_figures
 from visualize.gallery import runs as gallery
+from visualize.kit.plots import INK
 from visualize.results import figures as result_figures
 from visualize.results.data import Benchmark, Family, Over
 from visualize.run.tour import longest_step
@@ -32,15 +37,23 @@ from visualize.watch.tab import RECORDED
 
 DESK, PHONE = (1440, 900), (390, 844)
 """Width and height of the whole pictures, and of the page that small ones are cut from."""
+THEMES = {"light": "", "dark": "-dark"}
+"""Themes of the page, and what they add to the name of a picture of the README."""
 WHOLE = ("watch", "compare", "results", "runs", "learn")
-"""Pictures of the whole page."""
-FRAME, FRAMES, COLOURS, LAST_MS = (1120, 700), 32, 256, 4000
+"""Pictures of the whole page, in light."""
+FRAME, FRAMES, COLOURS, LAST_MS = (1120, 566), 32, 256, 4000
 """The animation: size of a frame, number of frames and colours, milliseconds of the last frame."""
+DARK_PAPER = "#0b0f19"
+"""The page's ground in dark."""
+NARROW_FRAME = 390, 470
+"""Size of a frame for phones, in CSS pixels."""
+MARGIN = 40
+"""Pixels beside the card of a run."""
 EXACT = 96
 """Colours of the animation that stay unchanged."""
 MOST_BYTES = 3_000_000
-SEEK = f"""(seconds) => document.dispatchEvent(
-  new CustomEvent('ouro:seek', {{ detail: {{ run: 'recorded {RECORDED}', seconds }} }})
+SEEK = """([name, seconds]) => document.dispatchEvent(
+  new CustomEvent('ouro:seek', { detail: { run: `recorded ${name}`, seconds } })
 )"""
 TYPEFACE = """async () => {
   const fonts = ['16px Inter', '16px "JetBrains Mono"'];
@@ -50,16 +63,21 @@ TYPEFACE = """async () => {
 SUBJECTS = {
     "watch": ("#token-view .ouro-text", "#token-view .ouro-legend"),
     "card": (".ouro-card", ".ouro-card"),
-    "compare": (".ouro-compare-rows", ".ouro-compare-row:nth-child(6)"),
-    "learn": (".ouro-learn-run .ouro-text", ".ouro-learn-run .ouro-legend"),
-    "trade-off": (".ouro-compare-below figure", ".ouro-compare-below figure"),
+    "compare": (".ouro-compare-rows", ".ouro-compare-row:nth-child(4)"),
+    "trade-off": ("#compare-view .js-plotly-plot", "#compare-view .js-plotly-plot"),
+    "learn": (".ouro-mask-tree", ".ouro-mask-matrix"),
 }
-"""Parts of phone pictures that the README shows small: first element, last."""
-SMALL, SHARP = (300, 390), 2
+"""Parts of the page that the README shows small: first element, last."""
+WIDE = ("learn",)
+"""Those that are cut from the page of a desk; the others are cut from a phone's."""
+SMALL, SHARP = (340, 300), 2
 """Width and height of a small picture, and its dots per pixel."""
+CUT = 1.5
+"""A part so many times as high as a small picture is cut rather than made smaller."""
 STYLES = {
-    "watch": ".ouro-text { height: 310px !important }",
-    "card": ".ouro-card { width: 300px !important; border-radius: 0 !important }",
+    "watch": ".ouro-text { height: 220px !important }",
+    "card": ".ouro-card { width: 340px !important; border: 0 !important; border-radius: 0 "
+    "!important }",
 }
 """Rules that make elements smaller for a small picture."""
 END = """() => {
@@ -87,79 +105,85 @@ def main(names: Sequence[str]) -> None:
     folder.mkdir(exist_ok=True)
     places = [shot for name, shot in PLACES.items() if name in names or not names]
     with server(guard=False) as url, chromium() as browser:
-        if not names or "animation" in names:
-            _animate(browser, url, folder / "watch.gif")
-        if places:
-            for width, height in (DESK, PHONE):
+        for theme, suffix in THEMES.items():
+            if not names or "animation" in names:
+                place = f"{url}/?__theme={theme}"
+                _animate(browser, place, False, folder / f"watch{suffix}.gif")
+                _animate(browser, place, True, folder / f"watch-narrow{suffix}.gif")
+            for width, height in (DESK, PHONE) if places else ():
                 size = {"width": width, "height": height}
                 still = browser.new_context(
                     viewport=size, reduced_motion="reduce", device_scale_factor=SHARP
                 )
                 page = still.new_page()
-                page.goto(f"{url}/?__theme=light")
+                page.goto(f"{url}/?__theme={theme}")
                 page.get_by_text("Ready:").wait_for(state="attached", timeout=60_000)
                 _in_its_typeface(page)
 
-                def shoot(name: str, page: Any = page, width: int = width) -> None:
-                    page.wait_for_timeout(1200)
-                    if width == PHONE[0] and name in SUBJECTS:
-                        _small(page, name, folder)
-                    elif width == DESK[0] and name in WHOLE:
-                        page.screenshot(path=folder / f"{name}-{width}-light.png", scale="css")
-
-                for place in places:
-                    place(page, shoot)
+                shoot = functools.partial(_shoot, folder, page, width, theme)
+                for visited in places:
+                    visited(page, shoot)
                 still.close()
         if not names or "benchmark" in names:
             _benchmark(browser, folder)
 
 
-def _small(page: Any, name: str, folder: Path) -> None:
-    """Take the page from the top of one element to the bottom of another."""
+def _shoot(folder: Path, page: Any, width: int, theme: str, name: str) -> None:
+    """Take the pictures of a place that this page is meant for."""
+    page.wait_for_timeout(1200)
+    if name in SUBJECTS and (width == DESK[0]) == (name in WIDE):
+        _small(page, name, folder / f"small-{name}{THEMES[theme]}.png")
+    if width == DESK[0] and name in WHOLE and theme == "light":
+        page.screenshot(path=folder / f"{name}-{width}-light.png", scale="css")
+
+
+def _small(page: Any, name: str, path: Path) -> None:
+    """Take the page from the top of one element to the bottom of another, and as wide as both."""
     first, last = SUBJECTS[name]
     sheet = page.add_style_tag(content=STYLES.get(name, "* {}"))
     subject = page.locator(first).first
     page.evaluate(END)
     subject.evaluate(BARE)
-    box = subject.bounding_box()
-    end = page.locator(last).first.bounding_box()
+    box, end = subject.bounding_box(), page.locator(last).first.bounding_box()
+    width = max(box["x"] + box["width"], end["x"] + end["width"]) - box["x"]
     height = end["y"] + end["height"] - box["y"]
     top = box["y"] + page.evaluate("scrollY")
-    clip = {"x": box["x"], "y": top, "width": box["width"], "height": height}
-    _fit(page.screenshot(clip=clip, full_page=True), folder / f"small-{name}.png")
+    clip = {"x": box["x"], "y": top, "width": width, "height": height}
+    _fit(page.screenshot(clip=clip, full_page=True), path)
     page.evaluate(SHOWN)
     sheet.evaluate("node => node.remove()")
 
 
 def _fit(picture: bytes, path: Path) -> None:
-    """Put a picture into the middle of a small one, made smaller where it is too large."""
+    """Put a picture into the middle of a small one in the colour of its corner, made smaller where
+    it is too large, and cut where it is much too high."""
     image = Image.open(io.BytesIO(picture)).convert("RGB")
-    canvas = Image.new("RGB", (SMALL[0] * SHARP, SMALL[1] * SHARP), "white")
-    image.thumbnail(canvas.size, Image.Resampling.LANCZOS)
-    canvas.paste(image, ((canvas.width - image.width) // 2, (canvas.height - image.height) // 2))
+    canvas = Image.new("RGB", (SMALL[0] * SHARP, SMALL[1] * SHARP), image.getpixel((0, 0)))
+    most = canvas.height if image.height < CUT * canvas.height else image.height
+    image.thumbnail((canvas.width, most), Image.Resampling.LANCZOS)
+    top = max(0, canvas.height - image.height) // 2
+    canvas.paste(image, ((canvas.width - image.width) // 2, top))
     canvas.quantize(COLOURS).save(path, optimize=True)
 
 
 def _watch(page: Any, shoot: Callable[..., None]) -> None:
-    """Show the step on which the page rests, and the card of the correction on which the models
-    differ most."""
+    """Show the step on which the page rests, and the card of the most disputed token."""
     trace = gallery.trace(RECORDED)
     reached = [0, *itertools.accumulate(len(step.tokens) for step in trace.steps)]
     corrections = [step for step in trace.steps if step.kind == "correction"]
     disputed = max(corrections, key=_disagreement)
     arrived = metrics.seconds_to_token(trace)
-    page.evaluate(SEEK, arrived[reached[longest_step(trace)]] + 1e-3)
+    page.evaluate(SEEK, [RECORDED, arrived[reached[longest_step(trace)]] + 1e-3])
     shoot("watch")
     token = reached[disputed.index] + len(disputed.path)
-    page.evaluate(SEEK, arrived[token] + 1e-3)
+    page.evaluate(SEEK, [RECORDED, arrived[token] + 1e-3])
     page.locator("#token-view .ouro-token").nth(token).click()
     shoot("card")
     page.keyboard.press("Escape")
 
 
 def _disagreement(step: Step) -> float:
-    """Return how far the models' probabilities differ where a step was corrected, 0 if the draft
-    model has none there."""
+    """Return how far the models differ where a step was corrected, 0 without a draft's."""
     judged = step.judged[-1]
     return sum(
         abs(p - q) for p, q in zip(judged.target, judged.draft or judged.target, strict=True)
@@ -172,21 +196,27 @@ def _in_its_typeface(page: Any) -> None:
     page.wait_for_timeout(500)
 
 
-def _animate(browser: Any, url: str, path: Path) -> None:
-    """Animate the first run at its own speed; raises ValueError if the file is larger than
-    `MOST_BYTES`."""
-    width, height = DESK
-    size = {"width": width, "height": height}
-    page = browser.new_page(viewport=size, reduced_motion="reduce")
-    page.goto(f"{url}/?__theme=light")
+def _animate(browser: Any, url: str, narrow: bool, path: Path) -> None:
+    """Animate a run at its own speed, as a desk or a phone shows it; raises ValueError if the file
+    is larger than `MOST_BYTES`."""
+    width, height = PHONE if narrow else (FRAME[0] + 2 * MARGIN, 1000)
+    page = browser.new_page(
+        viewport={"width": width, "height": height},
+        reduced_motion="reduce",
+        device_scale_factor=SHARP if narrow else 1,
+    )
+    page.goto(url)
     page.wait_for_selector("#token-view .ouro-token")
     page.get_by_text("Ready:").wait_for(state="attached", timeout=60_000)
+    page.get_by_role("radio", name="Ouroboros").click()
+    page.locator(".ouro-title", has_text="Ouroboros").wait_for()
+    page.locator("#token-view").evaluate(BARE)
     _in_its_typeface(page)
-    trace = gallery.trace(RECORDED)
+    trace = gallery.trace(HERO)
     first, last = metrics.seconds_to_token(trace)[0], metrics.total_seconds(trace)
     pause = (last - first) / (FRAMES - 1)
     moments = [first + pause * n for n in range(FRAMES)]
-    drawn = [_frame(page, moment) for moment in moments]
+    drawn = [_frame(page, moment, narrow) for moment in moments]
     page.close()
     palette = _palette(drawn)
     drawn = [_in_colours(frame, palette) for frame in drawn]
@@ -203,7 +233,7 @@ def _palette(frames: Sequence[Any]) -> Any:
     """Return the colours of a run: the most frequent ones unchanged, so that the tints of two
     sources stay apart, and blended ones."""
     sample = frames[:: -(len(frames) // 4)]
-    width, height = FRAME
+    width, height = frames[0].size
     strip: Any = Image.new("RGB", (width, height * len(sample)))
     for row, frame in enumerate(sample):
         strip.paste(frame, (0, height * row))
@@ -214,8 +244,7 @@ def _palette(frames: Sequence[Any]) -> Any:
 
 
 def _in_colours(frame: Any, palette: Any) -> Any:
-    """Return a frame in the nearest colours of a palette [colours, 3]; Pillow's search is quicker,
-    but confuses near tints."""
+    """Return a frame in the nearest colours; Pillow's quicker search confuses tints."""
     pixels = np.asarray(frame, dtype=np.int64)
     packed: Any = pixels @ np.array([65536, 256, 1])
     unique, index = np.unique(packed, return_inverse=True)
@@ -226,12 +255,14 @@ def _in_colours(frame: Any, palette: Any) -> Any:
     return image
 
 
-def _frame(page: Any, moment: float) -> Any:
-    """Watch at a moment of the recorded run, in seconds."""
-    page.evaluate(SEEK, moment)
+def _frame(page: Any, moment: float, narrow: bool) -> Any:
+    """The card of the run at a moment, in seconds."""
+    page.evaluate(SEEK, [HERO, moment])
     page.wait_for_timeout(150)
-    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    return picture.resize(FRAME, Image.Resampling.LANCZOS)
+    box = page.locator("#token-view .ouro-sentence").bounding_box()
+    x, (width, height) = (0, NARROW_FRAME) if narrow else (MARGIN, FRAME)
+    clip = {"x": x, "y": box["y"] - 4, "width": width, "height": height}
+    return Image.open(io.BytesIO(page.screenshot(clip=clip, full_page=narrow))).convert("RGB")
 
 
 def _compare(page: Any, shoot: Callable[..., None]) -> None:
@@ -247,7 +278,9 @@ def _learn(page: Any, shoot: Callable[..., None]) -> None:
     open_tab(page, "Learn")
     page.wait_for_selector("#learn-view .ouro-learn[data-at]")
     page.locator(".ouro-learn-chapter").nth(6).click()
-    page.locator(".ouro-learn-next").click()
+    while not page.locator(".ouro-mask-matrix").is_visible():
+        page.locator(".ouro-learn-next").click()
+        page.wait_for_timeout(300)
     shoot("learn")
 
 
@@ -262,18 +295,11 @@ def _results(page: Any, shoot: Callable[..., None]) -> None:
     shoot("results")
 
 
-PLACES = {
-    "watch": _watch,
-    "compare": _compare,
-    "results": _results,
-    "runs": _runs,
-    "learn": _learn,
-}
+PLACES = {"watch": _watch, "compare": _compare, "results": _results, "runs": _runs, "learn": _learn}
 
 
 def _benchmark(browser: Any, folder: Path) -> None:
-    """The figure of docs/benchmarks.md, from the file of `make bench`, and a small one for the
-    README."""
+    """Draw the figure of docs/benchmarks.md, and a small one for the README."""
     benchmark = Benchmark.read(assets() / "benchmark.json")
     bars = result_figures.few(benchmark.bars(Over.PLAIN))
     machine = f"{benchmark.target} on {benchmark.where}, {benchmark.questions} prompts"
@@ -282,15 +308,27 @@ def _benchmark(browser: Any, folder: Path) -> None:
     picture = _bars(browser, bars, (1000, 560), 1, title=title, margin=margin)
     (folder / "benchmark.png").write_bytes(picture)
     bars = [bar for bar in bars if bar.family is not Family.PEER]
-    margin = {"l": 8, "r": 44, "t": 8, "b": 8}
-    picture = _bars(browser, bars, SMALL, SHARP, height=SMALL[1] - 30, margin=margin)
-    _fit(picture, folder / "small-results.png")
+    margin = {"l": 8, "r": 48, "t": 8, "b": 8}
+    for theme, suffix in THEMES.items():
+        picture = _bars(browser, bars, SMALL, SHARP, theme, margin=margin, showlegend=False)
+        _fit(picture, folder / f"small-results{suffix}.png")
 
 
-def _bars(browser: Any, bars: Any, size: tuple[int, int], sharp: int, **layout: Any) -> bytes:
+def _bars(
+    browser: Any,
+    bars: Any,
+    size: tuple[int, int],
+    sharp: int,
+    theme: str = "light",
+    **layout: Any,
+) -> bytes:
     """Return a picture of a bar chart."""
-    figure = go.Figure(result_figures.speedups(bars, Over.PLAIN))
-    figure.update_layout(template="plotly_white", **layout)
+    dark = theme == "dark"
+    paper, ink = (DARK_PAPER, "white") if dark else ("white", INK)
+    drawn = json.dumps(result_figures.speedups(bars, Over.PLAIN)).replace(INK, ink)
+    figure = go.Figure(json.loads(drawn))
+    figure.update_layout(template="plotly_dark" if dark else "plotly_white", **layout)
+    figure.update_layout(paper_bgcolor=paper, plot_bgcolor=paper, height=size[1])
     figure.update_xaxes(title="speedup over plain decoding")
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "benchmark.html"
@@ -298,6 +336,7 @@ def _bars(browser: Any, bars: Any, size: tuple[int, int], sharp: int, **layout: 
         viewport = {"width": size[0], "height": size[1]}
         page = browser.new_page(viewport=viewport, device_scale_factor=sharp)
         page.goto(path.as_uri())
+        page.add_style_tag(content=f"body {{ margin: 0; background: {paper} }}")
         page.wait_for_selector(".main-svg")
         page.wait_for_timeout(500)
         picture: bytes = page.screenshot()

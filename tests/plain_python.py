@@ -173,7 +173,8 @@ def resources(sampler: Any) -> Any:
     """Return a draft model and a head in pure Python, which agree with the target mostly."""
     from ouroboros_core.methods.parts.base import Resources
 
-    return Resources(sampler, PlainModel(3), heads={"eagle": PlainModel(5)})
+    heads = {kind: PlainModel(5) for kind in ("eagle", "eagle3", "mtp")}
+    return Resources(sampler, PlainModel(3), heads=heads)
 
 
 def runnable() -> list[str]:

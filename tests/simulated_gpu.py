@@ -177,8 +177,8 @@ def run(engine: str, setup: str, method: str, move: Callable[[Any], Any], count:
     """Return the steps of a run under one of the SETUPS."""
     dtype, sampling = SETUPS[setup]
 
-    def drafter(model: CausalLM, depths: tuple[int, ...] = (), kind: str = EAGLE) -> Any:
-        head = copy.deepcopy(tiny.head(model.name, depths, kind)).to(dtype)
+    def drafter(model: CausalLM, kind: str = EAGLE) -> Any:
+        head = copy.deepcopy(tiny.head(model.name, kind)).to(dtype)
         create: Any = drafter_class(kind)
         return create(move(head), model)
 

@@ -34,7 +34,7 @@ from ouroboros_core.methods.parts.base import Method, Resources
 from ouroboros_core.methods.parts.needs import ASSISTED, HEAD_KINDS, Need
 from ouroboros_core.models import candidates, state_candidates
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.heads.recipes import EAGLE, RECIPES
+from ouroboros_core.models.heads.recipes import EAGLE, EAGLE3, HEADS, RECIPES
 from ouroboros_core.models.self_draft import SelfDraft
 from ouroboros_core.models.skips import Skips
 from ouroboros_core.sampling import Sampler, Sampling, process
@@ -215,7 +215,7 @@ def written(architecture: str, kind: str) -> Any:
     EAGLE head of the model that has other weights, because it was made in single precision."""
     from ouroboros_core.training.corpus import Conversations
 
-    single = kind == "eagle"
+    single = kind in (EAGLE, EAGLE3)
     made = target(architecture, "eager", torch.float32) if single else target(architecture)
     model = copy.deepcopy(made).float()
     count, length = 160, 48
@@ -230,7 +230,7 @@ _GREEDY = {"do_sample": False, "eos_token_id": None, "pad_token_id": 0}
 
 
 @cache
-def head(architecture: str, depths: tuple[int, ...] = (), kind: str = "eagle") -> Any:
+def head(architecture: str, kind: str = EAGLE) -> Any:
     """A head for the target, trained for a few seconds on what it writes."""
     from accelerate import Accelerator
 
@@ -240,7 +240,7 @@ def head(architecture: str, depths: tuple[int, ...] = (), kind: str = "eagle") -
     data, model = written(architecture, kind)
     options: dict[str, Any] = {"outputs": 0, "tokens": TRAINING[kind], "batch_tokens": 768}
     options |= {"learning_rate": 4e-3, "held_out": 8}
-    options |= {"depths": depths} if kind == "eagle" else {}
+    options |= {"depths": (1,)} if kind == EAGLE3 else {}
     recipe, accelerator = RECIPES[kind](target=architecture, **options), Accelerator(cpu=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -254,14 +254,12 @@ def head(architecture: str, depths: tuple[int, ...] = (), kind: str = "eagle") -
 
 
 @cache
-def head_in(
-    dtype: torch.dtype, architecture: str, depths: tuple[int, ...] = (), kind: str = "eagle"
-) -> Any:
+def head_in(dtype: torch.dtype, architecture: str, kind: str = EAGLE) -> Any:
     """The same in a dtype; not to be changed, because all drafters read it."""
-    return copy.deepcopy(head(architecture, depths, kind)).to(dtype)
+    return copy.deepcopy(head(architecture, kind)).to(dtype)
 
 
-TRAINING = {"eagle": 24_000, "medusa": 20_000, "glide": 24_000, "parallel": 24_000}
+TRAINING = dict.fromkeys(HEADS, 24_000) | {"medusa": 20_000}
 """Answer tokens that a head is trained on, by kind."""
 
 
@@ -273,10 +271,10 @@ def corpus(architecture: str) -> Corpus:
     return Corpus.build([*written, *(prompt(40, seed=seed) for seed in range(50, 60))])
 
 
-def drafter(model: CausalLM, depths: tuple[int, ...] = (), kind: str = EAGLE) -> Any:
+def drafter(model: CausalLM, kind: str = EAGLE) -> Any:
     """The trained head of a target that is named after its architecture, in the target's dtype."""
     made: Any = drafter_class(kind)
-    return made(head_in(model.dtype, model.name, depths, kind), model)
+    return made(head_in(model.dtype, model.name, kind), model)
 
 
 def self_draft(model: CausalLM) -> SelfDraft:

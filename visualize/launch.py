@@ -16,8 +16,7 @@ from starlette.middleware import Middleware
 
 from ouroboros_core.loading.allowed import PairChoice
 from visualize import page
-from visualize.kit.fonts import FONTS_PATH, font
-from visualize.kit.modules import module, modules_path
+from visualize.kit.modules import FONTS_PATH, font, module, modules_path
 from visualize.kit.plot_view import PLOTLY, library
 from visualize.server import zero_gpu
 from visualize.server.limits import PUBLIC, Limits

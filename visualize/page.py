@@ -19,9 +19,8 @@ from visualize.gallery.tab import WATCH, TracesPanel
 from visualize.kit import palette
 from visualize.kit.address import Addresses, PageHeader
 from visualize.kit.events import PRIVATE, errors_on_page
-from visualize.kit.fonts import faces
 from visualize.kit.model_list import ModelList
-from visualize.kit.modules import preloaded
+from visualize.kit.modules import faces, preloaded
 from visualize.learn.tab import LearnPanel
 from visualize.proof.tab import ProofPanel
 from visualize.results.tab import ResultsPanel
@@ -31,13 +30,7 @@ from visualize.watch import endpoint
 from visualize.watch import opening as opening_page
 from visualize.watch.tab import RECORDED, WatchPanel
 
-PLACES = {
-    WATCH: "Watch",
-    "compare": "Compare",
-    "learn": "Learn",
-    "play": "Play",
-    "lab": "Lab",
-}
+PLACES = {WATCH: "Watch", "compare": "Compare", "learn": "Learn", "play": "Play", "lab": "Lab"}
 """The labels of the places by their ids, which their addresses name, in their order."""
 LAB = {
     "results": "Results",
@@ -152,8 +145,7 @@ def footer() -> str:
 def address_tabs(
     page: gr.Blocks, header: PageHeader, tabs: Sequence[Any], each: Mapping[str, Any]
 ) -> None:
-    """Open the tab that the address names, and write the open tab into the address; all of it in
-    the browser."""
+    """Open the tab of the address, and write an open tab into it, in the browser."""
     here: dict[str, Any] = {"fn": None, **PRIVATE}
     for name, tab in each.items():
         tab.select(js=ADDRESSES.opened(name), **here)
@@ -185,8 +177,6 @@ def launch_options() -> dict[str, Any]:
 
 
 def _add_endpoint(runner: Runner) -> None:
-    """Add the endpoint /generate, for programs."""
-
     def generate(
         prompt: str,
         method: str = methods.DEFAULT,
@@ -212,26 +202,9 @@ def _add_endpoint(runner: Runner) -> None:
         difference (where, and whether rounding explains it); and trace, one JSON object with
         `steps`.
         """
-        values = {
-            "prompt": prompt,
-            "method": method,
-            "knobs": knobs,
-            "chat": chat,
-            "max_new_tokens": max_new_tokens,
-            "prediction": prediction,
-            "record": record,
-            "compare": compare,
-            "pair": pair,
-        }
-        sampling = {
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "seed": seed,
-            "acceptance": acceptance,
-        }
+        asked = {**locals()}
         with errors_on_page():
-            yield from endpoint.answers(runner, values, sampling, visitor_id(request))
+            yield from endpoint.answers(runner, asked, visitor_id(request))
 
     # One computes at a time all the same: see `Runner.submit`.
     gr.api(generate, api_name="generate", concurrency_limit=None)

@@ -57,8 +57,7 @@ class Acceptance:
         return chances
 
     def path_chances(self, tree: TokenTree) -> list[float]:
-        """Return for each node the probability that its whole path is accepted: 1 for the root, 0
-        for window nodes."""
+        """Return the probability of each whole path: 1 for the root, 0 for window nodes."""
         chances = self.node_chances(tree)
         sum_of_children = [0.0] * len(tree)
         for node in tree.proposals:

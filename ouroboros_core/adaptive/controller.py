@@ -48,8 +48,7 @@ class Throughput:
         return max(self._tokens / self._seconds, 1 / self.target.of(1))
 
     def note(self, tokens: int, rows: int, drafting: float) -> None:
-        """Record a step that emitted `tokens` in a target pass over `rows` rows, after `drafting`
-        seconds."""
+        """Record a step: emitted tokens, rows of the target's pass, seconds of drafting."""
         self._tokens += tokens
         self._seconds += self.target.of(rows) + drafting
 

@@ -18,8 +18,7 @@ CHEAP = 1.1
 
 @dataclass(frozen=True)
 class PassCosts:
-    """Seconds of a model's pass at some ascending row counts; fewer rows take as long as the first
-    count."""
+    """Seconds of a pass at ascending row counts; fewer rows take as long as the first count."""
 
     rows: tuple[int, ...]
     seconds: tuple[float, ...]
@@ -34,8 +33,7 @@ class PassCosts:
             raise ValueError(f"seconds of a pass must be finite and above 0: {self}")
 
     def of(self, rows: float) -> float:
-        """Return the seconds of a pass over `rows` rows, interpolated linearly between measured row
-        counts and extrapolated beyond them."""
+        """Return the seconds of a pass, linear between and beyond the measured row counts."""
         if len(self.rows) == 1 or rows <= self.rows[0]:
             return self.seconds[0]
         at = min(bisect_left(self.rows, rows), len(self.rows) - 1)
@@ -49,8 +47,7 @@ class PassCosts:
 
     @property
     def cheap_rows(self) -> int:
-        """The most rows within the measured range for which a pass takes at most CHEAP times as
-        long as a pass over one row."""
+        """The most measured rows whose pass takes at most CHEAP passes over one row."""
         limit = CHEAP * self.seconds[0]
         return max(rows for rows in range(1, self.rows[-1] + 1) if self.of(rows) <= limit)
 
@@ -75,15 +72,13 @@ class Costs:
 
     @property
     def sizing(self) -> Sizing:
-        """The amounts that are cheap on this machine, for a method that chooses them at its
-        start."""
+        """The amounts that are cheap here, for a method that chooses them at its start."""
         return Sizing(self.target.cheap_rows, self.draft.cheap_rows if self.draft else 1)
 
 
 TYPICAL = Costs(
     target=PassCosts((1, 8, 16, 32, 64), (20.0, 22.0, 24.0, 28.0, 36.0)),
     draft=PassCosts((1, 16, 64), (3.0, 3.4, 4.6)),
-    heads={"eagle": PassCosts((1, 16, 64), (2.0, 2.3, 3.2))},
+    heads={"eagle3": PassCosts((1, 16, 64), (2.0, 2.3, 3.2))},
 )
-"""Default costs without a measurement: round numbers in the proportions of small models on a
-CPU."""
+"""Costs without a measurement: round numbers in the proportions of small models on a CPU."""

@@ -43,7 +43,6 @@ def in_turn(timers: Sequence[Timer], rounds: int, seconds: float) -> list[list[f
 
 
 def tree_of(rows: int, root: int) -> TokenTree:
-    """Return a chain of `rows` rows, with the root."""
     return chain(root, [root] * (rows - 1), Provenance(Source.DRAFT))
 
 
@@ -67,15 +66,13 @@ def pass_of(model: LanguageModel, rows: int, length: int) -> Timer:
 
 
 def pass_seconds(models: Sequence[tuple[LanguageModel, int]], repeats: int = 24) -> list[float]:
-    """Return the median seconds of a pass of each (model, rows), alternating between them, after
-    the same context of SHORT tokens."""
+    """Return the median seconds of each (model, rows), in turn, after SHORT tokens."""
     timers = [pass_of(model, rows, SHORT) for model, rows in models]
     return [statistics.median(seconds) for seconds in in_turn(timers, repeats, float("inf"))]
 
 
 def level_of(head: Drafter, rows: int, length: int) -> Timer:
-    """Return a timer of a head's pass over `rows` siblings below the root, or for one row of the
-    pass that reads the last token."""
+    """Time a head's pass over `rows` siblings; one row is the pass over the last token."""
     context = _text(length, head.vocabulary)
     root, tree = TreeBuilder(context[-1]).build(), siblings_of(rows, context[-1], head.vocabulary)
 
@@ -109,7 +106,9 @@ def measure(
     kinds |= {
         kind: (level_of, drafter, HEAD_ROWS[:counts]) for kind, drafter in (heads or {}).items()
     }
-    length = length_for(target, draft)
+    # A model may have too few positions for CONTEXT.
+    longest = min(model.max_length for model in (target, draft) if model) - TARGET_ROWS[-1]
+    length = min(CONTEXT, longest)
     plain = pass_of(target, 1, length)
     timers: dict[tuple[str, int], Timer] = {}
     for kind, (timed, model, several) in kinds.items():
@@ -131,15 +130,8 @@ def measure(
     return Costs(costs.pop("target"), costs.pop("draft", None), costs)
 
 
-def length_for(target: LanguageModel, draft: LanguageModel | None) -> int:
-    """Return CONTEXT, or less if a model has too few positions."""
-    longest = min(model.max_length for model in (target, draft) if model) - TARGET_ROWS[-1]
-    return min(CONTEXT, longest)
-
-
 def _behind(first: Timer, timed: Timer) -> Timer:
-    """Return a timer that runs `first` before `timed`, for the same state of the processor's
-    caches as in a step."""
+    """Run `first` before `timed`, so that the processor's caches are as in a step."""
 
     def second() -> float:
         first()

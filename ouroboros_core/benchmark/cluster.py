@@ -34,14 +34,10 @@ class Work(Protocol[R]):
     """Sentences about the results, for the file."""
 
     @property
-    def total(self) -> int:
-        """Units, done or not."""
-        ...
+    def total(self) -> int: ...
 
     @property
-    def done(self) -> int:
-        """Units that are done."""
-        ...
+    def done(self) -> int: ...
 
     @property
     def tasks(self) -> list[int]:
@@ -86,7 +82,6 @@ class Worker(Generic[R]):
     """A process that holds models; Ray runs it as an actor."""
 
     def open(self, build: Build[R]) -> Opened[R]:
-        """Load the models."""
         self.work = work = build(None, False)
         work.host = socket.gethostname()
         store = work.store
@@ -102,7 +97,6 @@ class Worker(Generic[R]):
         return self.work.tasks
 
     def measure(self, number: int) -> Result[R]:
-        """Run one task."""
         store = self.work.store
         units, records = len(store.units), len(store.measurements)
         for _ in self.work.run_task(number):
@@ -186,7 +180,6 @@ class Cluster(Generic[R]):
         self.store.save({})
 
     def close(self) -> None:
-        """End the workers."""
         self._ray.shutdown()
 
 

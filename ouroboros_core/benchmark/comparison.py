@@ -66,8 +66,7 @@ class Lane:
 
     @property
     def trace(self) -> Trace:
-        """The run of the round that has the median speedup; of plain decoding, that of median
-        seconds."""
+        """The run of the median round, by speedup; of plain decoding, by seconds."""
         return self.traces[self._middle]
 
     @property
@@ -170,8 +169,7 @@ def _specs(methods: Sequence[str] | str, sampling: Sampling) -> list[entrants.Sp
 def _follow(
     lanes: Sequence[entrants.MethodEntrant], prompt: str, count: int, rounds: int
 ) -> Measured:
-    """Run all rounds; the bar moves when a run begins, and stands while a round is measured
-    again."""
+    """Run all rounds; the bar moves with each run, and stands while a round is repeated."""
     total, begun = rounds * len(lanes), 0
     with progress_bar("comparing", total) as tell:
 
@@ -198,8 +196,7 @@ def _lane(pair: Pair, entrant: entrants.MethodEntrant, number: int, measured: Me
 
 
 def _wrong(pair: Pair, measured: Measured, lane: int) -> str:
-    """How the first text that is another one than plain decoding's differs, ties of rounding
-    apart."""
+    """Say how the first text differs from plain decoding's, ties of rounding apart."""
     for round_ in measured.rounds:
         trace, plain = round_.traces[lane], round_.plain
         difference = divergence(pair.target, trace, plain)

@@ -1,7 +1,11 @@
-"""Findings about this machine: each has a fact, its reason and, after a fault, the remedy."""
+"""Findings about this machine: each has a fact, its reason and, after a fault, the remedy.
+
+`gpu_report` takes ten minutes: exactness, costs by rows, peers, memory, ZeroGPU.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 import shutil
@@ -17,9 +21,12 @@ import torch
 from packaging.requirements import Requirement
 
 from ouroboros_core import methods
-from ouroboros_core.benchmark.entrants import BASELINE
+from ouroboros_core.adaptive.profiler import pass_seconds
+from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome, parse
+from ouroboros_core.benchmark.peers import peers
 from ouroboros_core.benchmark.prompts import own_prompts
-from ouroboros_core.decoding.generation import Generation, Task, target_of
+from ouroboros_core.benchmark.runner import MemoryPeak
+from ouroboros_core.decoding.generation import Generation, Task, lacking, target_of
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import check, embedded, manifest
 from ouroboros_core.loading.machine import (
@@ -35,6 +42,7 @@ from ouroboros_core.locations import cache_folder
 from ouroboros_core.models.engines.native import build, pages
 from ouroboros_core.models.engines.native import decoder as native
 from ouroboros_core.models.rules import unapplied_settings
+from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import divergence
 from ouroboros_core.trace.trace import Trace
@@ -78,7 +86,6 @@ class Finding:
 
 
 def machine() -> Iterator[Finding]:
-    """Processor, threads, memory and versions."""
     yield Finding(
         "machine", "python", "ok", f"{platform.python_version()} on {platform.platform()}"
     )
@@ -215,7 +222,7 @@ def weights() -> Iterator[Finding]:
         yield Finding("weights", "target", "note", f"damaged in {folder}", f"{fault}; {why}")
     else:
         yield Finding("weights", "target", "ok", str(folder), "every file is as it was written")
-    shipped = {"draft": embedded.draft_folder(), "EAGLE head": embedded.head_folder()}
+    shipped = {"draft": embedded.draft_folder(), "EAGLE-3 head": embedded.head_folder()}
     for name, path in {**shipped, "corpus": embedded.corpus_file()}.items():
         if path.exists():
             yield Finding("weights", name, "ok", str(path))
@@ -226,7 +233,6 @@ def weights() -> Iterator[Finding]:
 
 
 def _cache(folder: Path, needed: int) -> Finding:
-    """Report the cache folder, which needs `needed` bytes."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free, why = shutil.disk_usage(existing).free, ""
     if not os.access(existing, os.W_OK):
@@ -315,8 +321,7 @@ def run_raw(pair: Pair, prompt: str, method: str, tokens: int) -> Trace:
 
 
 def compared(pair: Pair, plain: Trace, method: str, name: str) -> Finding:
-    """Greedy text by a method beside a run of plain decoding; a difference that rounding explains
-    is a note, any other is broken."""
+    """Compare a method's greedy text with plain decoding; a rounding tie is a note."""
     trace = run_raw(pair, plain.prompt.text, method, plain.max_new_tokens)
     difference = divergence(target_of(pair, trace), trace, plain)
     passes = f"{len(trace.tokens)} tokens by {method} in {len(trace.steps)} passes"
@@ -329,6 +334,97 @@ def compared(pair: Pair, plain: Trace, method: str, name: str) -> Finding:
     )
 
 
-def own_texts(count: int) -> list[str]:
-    """Prompts of the benchmark, spread over its kinds."""
-    return [question.turns[0] for question in own_prompts(count)]
+ROWS = (1, 2, 4, 8, 16, 32, 64)
+METHODS = ("autoregressive", "speculative", "prompt_lookup", "eagle3", "union", "ouroboros")
+PEERS = ("hf-greedy", "hf-assisted", "hf-prompt-lookup")
+
+
+def gpu_report(pair: Pair, *, quick: bool = False) -> Iterator[Finding]:
+    """All findings, one after the other as they are made.
+
+    quick  two prompts of eight tokens and two methods, for a test of this script
+    """
+    count, tokens = (2, 8) if quick else (12, 64)
+    prompts = [question.turns[0] for question in own_prompts(count)]
+    peak = MemoryPeak(pair.target.device.type)
+    peak.reset()
+    able = [
+        method
+        for method in (("autoregressive", "union") if quick else METHODS)
+        if _runs(pair, method)
+    ]
+    yield from exactness(pair, prompts, tokens, able[1:])
+    yield from costs(pair, ROWS[:3] if quick else ROWS, 2 if quick else 24)
+    others = PEERS[:1] if quick or pair.draft is None else PEERS
+    yield from speeds(pair, prompts[: 1 if quick else 4], tokens, able, others)
+    whose = "of the accelerator" if pair.target.device.type == "cuda" else "of this process"
+    yield Finding("memory", "peak", "ok", f"{peak.megabytes():,.0f} MB", whose)
+    yield zero()
+
+
+def _runs(pair: Pair, method: str) -> bool:
+    kind = methods.get(method)
+    return lacking(pair, kind, kind.Hyperparameters()) is None
+
+
+def exactness(
+    pair: Pair, prompts: Sequence[str], tokens: int, ids: Sequence[str]
+) -> Iterator[Finding]:
+    """Every method's greedy text beside plain decoding's, on every prompt."""
+    plain = [run_raw(pair, run, BASELINE, tokens) for run in prompts]
+    for method in ids:
+        findings = [compared(pair, run, method, method) for run in plain]
+        equal = sum(run.state == "ok" for run in findings)
+        fact = f"{equal} of {len(findings)} texts equal plain decoding's"
+        worst = next((run for run in findings if run.state == "broken"), None)
+        worst = worst or next((run for run in findings if run.state == "note"), None)
+        if worst is None:
+            yield Finding("exactness", method, "ok", fact)
+        else:
+            yield Finding("exactness", method, worst.state, fact, worst.reason, worst.remedy)
+
+
+def costs(pair: Pair, rows: Sequence[int], repeats: int) -> Iterator[Finding]:
+    """Milliseconds of a pass by its rows, target and draft, the median of some repeats."""
+    for role, model in {"target": pair.target, "draft": pair.draft}.items():
+        if model is None:
+            continue
+        seconds = pass_seconds([(model, n) for n in rows], repeats)
+        fact = ", ".join(f"{n}: {1000 * s:.2f}" for n, s in zip(rows, seconds, strict=True))
+        ratio = seconds[-1] / seconds[0]
+        why = f"{rows[-1]} rows cost {ratio:.2f} times what one does"
+        yield Finding("costs", f"{role}, ms by rows", "ok", fact, why)
+
+
+def speeds(
+    pair: Pair, prompts: Sequence[str], tokens: int, ids: Sequence[str], others: Sequence[str]
+) -> Iterator[Finding]:
+    """Tokens per second without prefill, of methods and transformers in turn, warmed up."""
+    sampling = Sampling()
+    named = ",".join(ids)
+    entrants: list[Entrant] = [MethodEntrant(pair, spec) for spec in parse(named, sampling)]
+    entrants += peers(others, pair, sampling)
+    done: dict[int, list[Outcome]] = {n: [] for n in range(len(entrants))}
+    for prompt in (prompts[0], *prompts):  # the first time does not count
+        for number, entrant in enumerate(entrants):
+            done[number].append(entrant.run(prompt, (), tokens))
+    for number, entrant in enumerate(entrants):
+        counted = done[number][1:]
+        written = sum(len(outcome.tokens) for outcome in counted)
+        seconds = sum(outcome.seconds.decode for outcome in counted)
+        passes = sum(outcome.passes for outcome in counted)
+        setting = getattr(entrant, "setting", "")
+        name = f"{entrant.label} ({setting})" if setting else entrant.label
+        fact = f"{written / seconds:.1f} tokens/s" if seconds else "nothing was written"
+        yield Finding("speed", name, "ok", fact, f"{written} tokens in {passes} target passes")
+
+
+def zero() -> Finding:
+    """Whether this machine lends its GPU by the minute, as Hugging Face's ZeroGPU does."""
+    if importlib.util.find_spec("spaces") is None:
+        why = "the package spaces is there only on Spaces: make space HARDWARE=zero writes one"
+        return Finding("zerogpu", "spaces", "ok", "not installed", why)
+    on_zero_gpu = os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
+    where = "a GPU is lent by the minute" if on_zero_gpu else "installed, but no GPU is lent here"
+    remark = "torch sees one outside of a loan" if torch.cuda.is_available() else ""
+    return Finding("zerogpu", "spaces", "ok", where, remark)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
 from ouroboros_core import methods, rules
+from ouroboros_core.decoding.generation import Generation, Task, lacking
 from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.memory import Memory
@@ -31,8 +32,7 @@ BASELINE = "autoregressive"
 
 
 def left_out(pair: Pair) -> str:
-    """A sentence on the checkpoint's own generation settings, which a benchmark leaves out; empty
-    where it has none."""
+    """Say which generation settings of the checkpoint a benchmark leaves out; '' if none."""
     if not pair.generation_config:
         return ""
     words = metrics.in_words(pair.generation_config)
@@ -79,7 +79,6 @@ class Outcome:
 
     @property
     def count(self) -> int:
-        """Tokens written."""
         return sum(step.tokens for step in self.steps)
 
     @property
@@ -106,8 +105,7 @@ class Outcome:
         return self.steps[0]
 
     def before(self, count: int) -> Outcome:
-        """The run as far as its first `count` tokens. The step that reaches that far counts whole,
-        as the last one of every text does."""
+        """The run up to `count` tokens; the step that reaches them counts whole."""
         steps: list[Spent] = []
         for step in self.steps:
             left = count - sum(earlier.tokens for earlier in steps)
@@ -123,8 +121,7 @@ class Entrant(Protocol):
     label: str
     """The name of its rows."""
     setting: str
-    """Its difference from other entrants with the same label, among which the best counts; empty
-    if it is the only one."""
+    """What tells it from entrants of the same label, of which the best counts; or empty."""
     repeats_plain_text: bool
     """Whether its text must equal the baseline's."""
     lossless: bool
@@ -154,8 +151,7 @@ def split(text: str) -> list[str]:
 
 
 def parse(text: str, sampling: Sampling) -> list[Spec]:
-    """Return the methods of a list with the baseline first; raises InvalidInput for an unknown
-    method or setting."""
+    """Return the methods of a list, the baseline first; raises InvalidInput."""
     specs = [read_spec(item, sampling) for item in split(text)]
     if BASELINE not in {spec.text for spec in specs}:
         specs.insert(0, read_spec(BASELINE, sampling))
@@ -199,8 +195,6 @@ class MethodEntrant:
 
     def __init__(self, pair: Pair, spec: Spec) -> None:
         kind = methods.get(spec.method)
-        from ouroboros_core.decoding.generation import lacking
-
         need = lacking(pair, kind, spec.hyperparameters)
         if need is not None:
             wanting = methods.wanting(need, pair.foreign, f"name one with {need.flag}")
@@ -228,8 +222,6 @@ class MethodEntrant:
     def trace(
         self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
     ) -> Trace:
-        from ouroboros_core.decoding.generation import Generation, Task
-
         spec, chat = self._spec, bool(self._pair.tokenizer.chat_template)
         uses = methods.get(spec.method).uses
         expected = prediction if Need.PREDICTED_OUTPUT in uses else ""
@@ -247,7 +239,6 @@ def prompt_ids(pair: Pair, prompt: str, history: Sequence[str], max_new_tokens: 
 
 
 def outcome_of(trace: Trace) -> Outcome:
-    """Return the record of a trace."""
     return Outcome(trace.tokens, tuple(map(_spent, trace.steps)))
 
 

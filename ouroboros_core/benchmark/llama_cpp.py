@@ -31,8 +31,7 @@ FILE = "file"
 CONTEXT = 4096
 """Positions that its cache has room for, at most."""
 REST_S = 0.25
-"""Idle threads of either side look for work a while before they sleep: so long is waited before and
-after a run, outside its clock."""
+"""Seconds of waiting around a run, outside its clock, until idle threads sleep."""
 QUIET = -1
 """Of its log's levels."""
 
@@ -45,8 +44,7 @@ class LlamaCpp:
     lossless = True
 
     def __init__(self, name: str, pair: Pair, sampling: Sampling) -> None:
-        """name: `llama.cpp`, or with a file, `llama.cpp[file=TARGET.gguf]`; raises InvalidInput
-        where the wheel or the file is missing."""
+        """name: `llama.cpp` or `llama.cpp[file=TARGET.gguf]`. Raises InvalidInput."""
         self.label = NAME
         if sampling.temperature > 0:
             raise InvalidInput(

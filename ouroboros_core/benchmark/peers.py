@@ -44,13 +44,11 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         "num_tokens=5, ngram 3": {"prompt_lookup_num_tokens": 5, "max_matching_ngram_size": 3},
     },
 }
-"""Peer -> setting -> options. `prompt_lookup_num_tokens` has no default in transformers: 10 is its
-documentation's."""
+"""Peer -> setting -> options; 10 tokens of prompt lookup are its documentation's."""
 
 
 def peers(names: Sequence[str], pair: Pair, sampling: Sampling) -> list[Entrant]:
-    """The peers of these names, each in all its settings; raises InvalidInput for a name that is
-    none, and for one that cannot run."""
+    """Return peers in all their settings; raises InvalidInput if one cannot run."""
     rivals: list[Entrant] = []
     for name in dict.fromkeys(names):
         if name.partition("[")[0] == llama_cpp.NAME:
@@ -199,8 +197,7 @@ class Peer:
 
     @contextlib.contextmanager
     def _generation_options(self) -> Iterator[dict[str, Any]]:
-        """Arguments of `generate`, while both models have a neutral generation config: a
-        checkpoint's own may have penalties."""
+        """Arguments of `generate`; both models have neutral generation configs meanwhile."""
         sampling, pair = self._sampling, self._pair
         stops = sorted(pair.stops(chat=bool(pair.tokenizer.chat_template)))
         common = {"eos_token_id": stops or None, "pad_token_id": stops[0] if stops else 0}

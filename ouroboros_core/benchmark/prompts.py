@@ -68,8 +68,7 @@ def own_prompts(limit: int | None = None) -> list[Question]:
 
 
 def spread(questions: Sequence[Question], limit: int | None) -> list[Question]:
-    """The first `limit` questions when the groups take turns, in the order of the file; all for
-    None."""
+    """The first `limit` questions when the groups take turns, in order; all for None."""
     if limit is None or limit >= len(questions):
         return list(questions)
     by_group: dict[str, list[Question]] = {}
@@ -153,7 +152,6 @@ def _question(data: dict[str, Any], number: int, field: str | None) -> Question:
 
 
 def _instruct(field: str, value: Any) -> Any:
-    """Adds the instruction that this kind of text needs."""
     if field == "article":
         return f"Summarize: {value}"
     if field == "translation":

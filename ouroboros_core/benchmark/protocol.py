@@ -13,15 +13,12 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ouroboros_core.messages import counted
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.trace import Trace
-
-if TYPE_CHECKING:
-    pass
 
 ROUNDS, AGAIN = 3, 2
 """Rounds that count, and rounds on a busy machine that are measured again."""
@@ -77,14 +74,12 @@ class Measured:
 
     @classmethod
     def once(cls, plain: Trace, *traces: Trace) -> Measured:
-        """A single round."""
         alone = (Round((plain, *traces)),)
         return cls(alone, alone, 1)
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """Return the rounds on an idle machine; in the end all rounds, if fewer than two were
-        idle."""
+        """Return the idle rounds; at the end all, if fewer than two were idle."""
         few = len(self.steady) < (1 if self.more else min(2, self.wanted))
         return self.every if few else self.steady[: self.wanted]
 
@@ -166,7 +161,6 @@ def measure(
 
 
 def last(measuring: Generator[T | Measured, None, None]) -> Measured:
-    """Measure to the end."""
     *_, measured = measuring
     assert isinstance(measured, Measured)
     return measured

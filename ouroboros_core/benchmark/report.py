@@ -1,7 +1,8 @@
 """From measurements to a table: one row per method and group, every number with its formula.
 
 Group `overall` pools all questions. A repeat of the questions is a round of the speedup, see
-`ouroboros_core.benchmark.repeats`.
+`ouroboros_core.trace.speedup`: its speedup is the ratio of all tokens per second, and the repeat
+with the median speedup gives the numbers of a table.
 """
 
 from __future__ import annotations
@@ -121,11 +122,6 @@ def read_rows(data: Sequence[Mapping[str, Any]]) -> list[Row]:
     return completed
 
 
-def ratio(a: float, b: float) -> float:
-    """a / b; 0 if b is 0."""
-    return a / b if b else 0.0
-
-
 def repeats(
     runs: Iterable[Measurement],
     reference: Iterable[Measurement],
@@ -144,7 +140,6 @@ def repeats(
 
 
 def whole(run: Measurement) -> Timing:
-    """Return all tokens and seconds of a run."""
     return Timing(run.tokens, run.seconds.prefill + run.seconds.decode)
 
 
@@ -176,8 +171,7 @@ def rows(measurements: Sequence[Measurement]) -> list[Row]:
 
 
 def _in_order(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """The baseline first, the peers last, the others in the order of the first unit, which was not
-    mixed."""
+    """Return the baseline first and the peers last, the others as in the first unit."""
     return sorted(
         measurements, key=lambda run: (run.method != BASELINE, run.method.startswith(PEERS))
     )
@@ -236,9 +230,9 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
         setting=own_runs[0].setting if own_runs else "",
         questions=len({(run.question, run.turn) for run in own_runs}),
         tokens=tokens,
-        tokens_per_pass=ratio(tokens, passes),
-        rows_per_token=ratio(sum(run.rows for run in own_runs), tokens),
-        draft_passes_per_token=ratio(sum(run.draft_passes for run in own_runs), tokens),
+        tokens_per_pass=metrics.ratio(tokens, passes),
+        rows_per_token=metrics.ratio(sum(run.rows for run in own_runs), tokens),
+        draft_passes_per_token=metrics.ratio(sum(run.draft_passes for run in own_runs), tokens),
         tokens_per_second=measured.timed.method.tokens_per_second,
         plain_tokens_per_second=measured.timed.plain.tokens_per_second,
         decode_tokens_per_second=decoded.timed.method.tokens_per_second,
@@ -272,47 +266,6 @@ def to_csv(table: Sequence[Row]) -> str:
     return out.getvalue()
 
 
-def markdown(table: Sequence[Row], unmeasured: Sequence[str] = ()) -> str:
-    """The table of docs/benchmarks.md: overall numbers, and the speedup on each group.
-
-    unmeasured  methods that have no row; each is named before the peers, with dashes for numbers
-    """
-    groups = list(dict.fromkeys(row.group for row in table if row.group != OVERALL))
-    speedups = {(row.method, row.group): both_speedups(row) for row in table}
-    hf, plain = any(row.speedup_hf is not None for row in table), baselines(table)
-    head = ["method", "tokens per pass", "rows per token", "draft passes per token"]
-    head += ["first token, s", "tokens/s", "speedup [95%]", "decoding only"]
-    head += [*(["over hf-greedy", "decoding only"] if hf else []), "text", *groups]
-    ours: list[list[str]] = []
-    peers: list[list[str]] = []
-    for row in table:
-        if row.group == OVERALL:
-            by_group = [speedups[row.method, group] for group in groups]
-            cells = [*_cells(row, plain.get(OVERALL), hf), *by_group]
-            (peers if row.method.startswith(PEERS) else ours).append(cells)
-    ours += [[f"`{name}`", *[ABSENT] * (len(head) - 1)] for name in unmeasured]
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    lines += ["| " + " | ".join(cells) + " |" for cells in (*ours, *peers)]
-    return "\n".join(lines) + "\n"
-
-
-def _cells(row: Row, plain: Row | None, hf: bool) -> list[str]:
-    """The overall numbers of a row, in the columns' order."""
-    cold = cold_name(row.method)
-    name = f"`{cold}`" + (", warm" if cold != row.method else "")
-    name += f" ({row.setting})" if row.setting else ""
-    counts = row.tokens_per_pass, row.rows_per_token, row.draft_passes_per_token
-    numbers = [
-        f"{number:.{digits}f}" if number else ABSENT
-        for number, digits in zip(counts, (2, 1, 2), strict=True)
-    ]
-    low, high = row.ci95
-    numbers += [shown(row.first_token_seconds), speeds(row, plain)]
-    numbers += [f"{row.speedup:.2f} [{low:.2f}, {high:.2f}]", shown(row.decode_speedup)]
-    numbers += [shown(row.speedup_hf), shown(row.decode_speedup_hf)] if hf else []
-    return [name, *numbers, equality(row)]
-
-
 def speeds(row: Row, baseline: Row | None) -> str:
     """Tokens per second; and plain decoding's in that repeat, if its own row shows another."""
     plain = row.plain_tokens_per_second
@@ -321,12 +274,10 @@ def speeds(row: Row, baseline: Row | None) -> str:
 
 
 def baselines(table: Sequence[Row]) -> dict[str, Row]:
-    """Return the rows of plain decoding by group."""
     return {row.group: row for row in table if row.method == BASELINE}
 
 
 def both_speedups(row: Row) -> str:
-    """The speedup with prefill, and of decoding only."""
     return f"{row.speedup:.2f} / {shown(row.decode_speedup)}"
 
 
@@ -336,8 +287,7 @@ def shown(number: float | None) -> str:
 
 
 def loops(table: Sequence[Row]) -> str:
-    """How many texts run into a repetition loop, by group, in a sentence or two; empty where an
-    earlier version measured, which cut none."""
+    """Say how many texts of each group run into a loop; '' for an old file, which cut none."""
     plain = baselines(table)
     total = plain.get(OVERALL)
     if total is None or total.cut is None:
@@ -384,20 +334,12 @@ def equality(row: Compared) -> str:
 
 
 def explanations(measurements: Sequence[Measurement]) -> list[str]:
-    """In words, every difference that rounding does not explain and, of each method, the widest
-    tie."""
+    """Explain every difference that rounding does not explain, and each widest tie."""
     lines = []
-    differing = [run for run in measurements if run.difference is not None]
-    for method in dict.fromkeys(run.method for run in differing):
-        own_runs = sorted(
-            (run for run in differing if run.method == method), key=_ulps, reverse=True
-        )
-        for run in [
-            run for run in own_runs if run.difference and not run.difference.tie
-        ] or own_runs[:1]:
+    differing = [(run, run.difference) for run in measurements if run.difference is not None]
+    for method in dict.fromkeys(run.method for run, _ in differing):
+        own = [(run, difference) for run, difference in differing if run.method == method]
+        own.sort(key=lambda pair: pair[1].ulps, reverse=True)
+        for run, _ in [pair for pair in own if not pair[1].tie] or own[:1]:
             lines.append(f"{method}, question {run.question}: {run.explanation}")
     return lines
-
-
-def _ulps(run: Measurement) -> float:
-    return run.difference.ulps if run.difference is not None else 0.0

@@ -47,8 +47,7 @@ class MemoryPeak:
         self._cuda = device == "cuda"
 
     def reset(self) -> None:
-        """Reset the peak. Only Linux supports this for a process; elsewhere the peak covers the
-        whole run."""
+        """Reset the peak; outside Linux a process's peak covers the whole run."""
         if self._cuda:
             import torch
 
@@ -107,21 +106,11 @@ def stretch(outcome: Outcome, plain: Sequence[int], limit: int) -> Stretch:
     )
 
 
-def _mixed(entrants: Sequence[Entrant], number: int) -> list[Entrant]:
-    """The entrants in the order of the unit with that number, always the same; that of the first is
-    their own, in which tables have them."""
-    return random.Random(number).sample(entrants, len(entrants)) if number else [*entrants]
-
-
 class Runner:
     """Runs the remaining units of a benchmark."""
 
     def __init__(
-        self,
-        pair: Pair,
-        entrants: Sequence[Entrant],
-        questions: Sequence[Question],
-        store: Store,
+        self, pair: Pair, entrants: Sequence[Entrant], questions: Sequence[Question], store: Store
     ) -> None:
         assert any(entrant.label == BASELINE for entrant in entrants), "the baseline always runs"
         assert isinstance(store.settings, Settings)
@@ -184,7 +173,6 @@ class Runner:
 
     @property
     def left(self) -> list[tuple[int, int, Question]]:
-        """Units not yet done: number, repeat, question."""
         done = {*self.store.units}
         barred = {skipped.question for skipped in self.store.left_out if skipped.turn == 0}
         return [
@@ -205,15 +193,13 @@ class Runner:
                     entrant.memory = read_memory(self.store.memories[entrant.label])
 
     def run(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Unit]:
-        """Run the remaining units; each is stored before it is yielded. `progress` gets the
-        name of every run."""
+        """Run and store the remaining units; `progress` gets the name of every run."""
         for number in self.tasks:
             yield from self.run_task(number, progress)
 
     def run_task(
         self, number: int, progress: Callable[[str], None] = lambda _: None
     ) -> Iterator[Unit]:
-        """Run one unit."""
         _, repeat, question = next(unit for unit in self.work if unit[0] == number)
         if not self._warmed_up:
             progress("warming up")
@@ -231,9 +217,10 @@ class Runner:
     def _unit(
         self, number: int, repeat: int, question: Question, progress: Callable[[str], None]
     ) -> list[Measurement]:
-        """All turns that every entrant can run. Where one of them cannot, this turn and the later
-        ones are left out for all."""
-        order = _mixed(self.entrants, number)
+        """Run all turns that every entrant can run; others are left out for all."""
+        order = self.entrants  # as tables have them; later units always mix them in one way
+        if number:
+            order = random.Random(number).sample(order, len(order))
         history: list[str] = []
         measured: list[Measurement] = []
         for turn, prompt in enumerate(

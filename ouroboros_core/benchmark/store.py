@@ -50,8 +50,7 @@ class Record(Protocol):
 
 @dataclass(frozen=True)
 class Stretch:
-    """A run until its text had at most `limit` tokens; counts as in
-    Measurement."""
+    """A run until its text had at most `limit` tokens; counts as in Measurement."""
 
     limit: int
     tokens: int
@@ -148,8 +147,7 @@ class Kind(Generic[R]):
 
 
 class Plan(Protocol[R]):
-    """Settings, a dataclass: what decides the numbers, so that a resumed measurement must have the
-    same."""
+    """Settings, a dataclass, that decide the numbers: a resumed measurement has the same."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -159,8 +157,7 @@ class Plan(Protocol[R]):
 
 @dataclass(kw_only=True)
 class Conditions:
-    """The conditions of a measurement: number and digest of the questions, lengths, sampling,
-    models, machine."""
+    """The conditions of a measurement: questions, lengths, sampling, models, machine."""
 
     questions: int
     prompts: str
@@ -284,8 +281,7 @@ class Store(Generic[R]):
 
     @classmethod
     def open(cls, settings: Plan[R], path: Path | None, *, resume: bool) -> Store[R]:
-        """A new store, or the one that was interrupted; raises InvalidInput rather than lose or mix
-        results."""
+        """Return a new store, or the interrupted one; raises InvalidInput."""
         store, kind = cls(settings, path), settings.kind
         if path is None or not path.exists():
             return store
@@ -305,14 +301,9 @@ class Store(Generic[R]):
                     "done): add --resume to go on "
                     f"with it, or delete it to start over"
                 )
+            earlier = {"shorter": [], **state["settings"]}  # old versions knew no shorter texts
             for name, value in asdict(settings).items():
-                # An earlier version knew no shorter texts.
-                was = (
-                    state["settings"].get("shorter", [])
-                    if name == "shorter"
-                    else (state["settings"][name])
-                )
-                if was != value:
+                if (was := earlier[name]) != value:
                     raise InvalidInput(
                         f"{path} was measured with {name} {was}, not {value}: resume with the "
                         "same, or name another file"

@@ -16,7 +16,7 @@ from ouroboros_core.locations import as_utf8
 from ouroboros_core.progress import accept_any_text
 from ouroboros_core.version import commit
 
-HELPERS = ("console", "display", "measuring", "options", "skipping")
+HELPERS = ("console", "display", "measuring", "options")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
+from ouroboros_core.benchmark import entrants
 from ouroboros_core.cli import measuring, options
+from ouroboros_core.decoding.generation import lacking
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.sampling import Sampling
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.entrants import Spec
     from ouroboros_core.benchmark.prompts import Question
     from ouroboros_core.benchmark.report import Row
     from ouroboros_core.benchmark.runner import Runner
     from ouroboros_core.benchmark.store import Store
-    from ouroboros_core.sampling import Sampling
 
 OVERALL_COLUMNS = (
     *("tokens/pass", "rows/token", "drafts/token", "first token, s", "tokens/s", "decoding only"),
@@ -64,8 +65,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     import transformers
 
-    from ouroboros_core.benchmark import entrants
-
     transformers.utils.logging.set_verbosity_error()  # assisted generation warns of its arguments
     sampling = options.read_sampling(arguments)
     specs = entrants.parse(arguments.methods or "", sampling)
@@ -88,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _build(
     arguments: argparse.Namespace,
     sampling: Sampling,
-    specs: list[Spec],
+    specs: list[entrants.Spec],
     questions: list[Question],
     limits: list[int],
     repeats: int,
@@ -96,10 +95,9 @@ def _build(
     resume: bool,
 ) -> Runner:
     """Load the models and open the store; the input has been checked."""
-    from ouroboros_core.benchmark import entrants, peers
+    from ouroboros_core.benchmark import peers
     from ouroboros_core.benchmark.runner import Runner
     from ouroboros_core.benchmark.store import Settings, Store, conditions
-    from ouroboros_core.decoding.generation import lacking
 
     pair = options.load_pair(arguments)
     if arguments.methods is None:
@@ -123,12 +121,8 @@ def _build(
 
 
 def _finish(
-    arguments: argparse.Namespace,
-    store: Store,
-    header: dict[str, Any],
-    complete: bool,
+    arguments: argparse.Namespace, store: Store, header: dict[str, Any], complete: bool
 ) -> None:
-    """Table on standard output, and the files asked for."""
     from ouroboros_core.benchmark import report
 
     runs = store.fair
@@ -158,7 +152,6 @@ def _finish(
 
 
 def _print(table: list[Row], limit: int) -> None:
-    """The tables of one limit of new tokens: over all prompts, and by group."""
     from rich.table import Table
 
     from ouroboros_core.benchmark import report
@@ -187,7 +180,6 @@ def _print(table: list[Row], limit: int) -> None:
 
 
 def _cells(row: Row, plain: Row | None) -> list[str]:
-    """A method's name and its numbers over all prompts, in the columns' order."""
     from ouroboros_core.benchmark.report import equality, shown, speeds
 
     counts = row.tokens_per_pass, row.rows_per_token, row.draft_passes_per_token

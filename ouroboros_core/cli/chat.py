@@ -14,15 +14,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
+from ouroboros_core.benchmark.entrants import BASELINE, read_spec, split
+from ouroboros_core.benchmark.protocol import Measured
 from ouroboros_core.cli import options
+from ouroboros_core.cli.console import Answer, Quit, Session
+from ouroboros_core.decoding.generation import Generation
+from ouroboros_core.decoding.text import split_text
 from ouroboros_core.errors import InvalidInput, OuroborosError
+from ouroboros_core.locations import cache_folder
+from ouroboros_core.trace.summary import Summary
+from ouroboros_core.trace.trace import Trace
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from ouroboros_core.cli.console import Answer, Session
-    from ouroboros_core.decoding.generation import Generation
-    from ouroboros_core.trace.trace import Trace
 
 WARM_UP_TOKENS = 4
 
@@ -48,8 +52,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from ouroboros_core.benchmark.entrants import read_spec, split
-
     sampling = options.read_sampling(arguments)
     length = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 1)
     named = methods.DEFAULT if arguments.methods is None else arguments.methods
@@ -58,8 +60,6 @@ def run(arguments: argparse.Namespace) -> None:
         raise InvalidInput("name a method with --methods, or leave it out")
 
     from rich.console import Console
-
-    from ouroboros_core.cli.console import Session
 
     def load(target: str | None, draft: str | None) -> Any:
         others = {"target": target, "draft": draft, "head": None, "corpus": None}
@@ -90,15 +90,11 @@ def _lines() -> str:
 
 
 def _reader() -> Callable[[], str]:
-    """A line editor with history and completed commands; it draws on standard error, so that the
-    output can go to a file."""
+    """Return a line editor with history and completion, drawn on standard error."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import WordCompleter
     from prompt_toolkit.history import FileHistory
     from prompt_toolkit.output import create_output
-
-    from ouroboros_core.cli.console import Session
-    from ouroboros_core.locations import cache_folder
 
     cache_folder().mkdir(parents=True, exist_ok=True)
     words = [f"/{name}" for name in Session.commands()] + [
@@ -113,9 +109,6 @@ def _reader() -> Callable[[], str]:
 
 
 def _converse(session: Session, read: Callable[[], str], console: Console, notes: Console) -> None:
-    """Read and answer until the end of input; errors are reported in between."""
-    from ouroboros_core.cli.console import Quit
-
     while True:
         try:
             line = read()
@@ -146,13 +139,8 @@ def _converse(session: Session, read: Callable[[], str], console: Console, notes
 
 
 def _answer(session: Session, text: str, console: Console, notes: Console) -> None:
-    """Let every method answer; the first one's answer joins the conversation as soon as it is
-    complete."""
-    from ouroboros_core.benchmark.entrants import BASELINE
-    from ouroboros_core.benchmark.protocol import Measured
+    """Let every method answer; the first answer joins the conversation when complete."""
     from ouroboros_core.cli import display
-    from ouroboros_core.decoding.generation import Generation
-    from ouroboros_core.trace.summary import Summary
 
     answers = session.answers(text)
     traces: list[Trace] = []
@@ -186,8 +174,7 @@ def _answer(session: Session, text: str, console: Console, notes: Console) -> No
 def _run(
     session: Session, generation: Generation, answer: Answer, console: Console, notes: Console
 ) -> None:
-    """Run it and show its text on standard output; if that is no terminal, steps go to the
-    notes."""
+    """Show a run on standard output; if that is no terminal, its steps go to the notes."""
     from ouroboros_core.cli import display
 
     details, ends = session.debug or session.step, generation.stop_tokens
@@ -219,8 +206,6 @@ def _pause(console: Console) -> None:
 
 def _spoken(session: Session, trace: Trace) -> str:
     """The answer without its stop token, as the next turn's template needs it."""
-    from ouroboros_core.decoding.text import split_text
-
     ended = trace.ending == "stop token"
     tokens = trace.tokens[:-1] if ended else trace.tokens
     return "".join(split_text(session.pair.tokenizer, tokens))

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from ouroboros_core import methods
 from ouroboros_core.benchmark.entrants import BASELINE, Spec, read_spec, split
 from ouroboros_core.cli import options
+from ouroboros_core.decoding.generation import Task, lacking
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace.trace import Trace
 
 if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.trace.trace import Trace
 
 DRAFT_ALONE = "draft_only"
 FALLBACK = "prompt_lookup"
@@ -31,8 +31,7 @@ PROCESSORS = {
     "nucleus": ("temperature", "top_p"),
     "topknucleus": ("temperature", "top_k", "top_p"),
 }
-"""Ways to choose the next token, by the names of romsto/Speculative-Decoding's console, and what
-each asks for."""
+"""What each way to choose a token asks for, as in romsto/Speculative-Decoding's console."""
 
 
 class Quit(Exception):
@@ -86,8 +85,6 @@ class Session:
 
     def answers(self, text: str) -> list[Answer]:
         """Return the tasks of a line of text, in order."""
-        from ouroboros_core.decoding.generation import Task
-
         specs = [(spec, True) for spec in self.specs]
         names = {spec.method for spec in self.specs}
         if self.draft and DRAFT_ALONE not in names:
@@ -125,25 +122,15 @@ class Session:
     @classmethod
     def commands(cls) -> dict[str, Any]:
         """Name -> method, in the order of their definition."""
-        return {
-            name.removeprefix("do_"): member
-            for name, member in vars(cls).items()
-            if name.startswith("do_")
-        }
+        members = vars(cls).items()
+        return {name[3:]: member for name, member in members if name.startswith("do_")}
 
     def _rebuild(self, **changes: Any) -> None:
-        """Apply sampling or settings to the methods that answer."""
         specs = []
         for spec in self.specs:
             kind = methods.get(spec.method)
-            own_settings = {
-                name: value
-                for name, value in changes.items()
-                if name in kind.Hyperparameters.settings()
-            }
-            settings = kind.Hyperparameters.parse(
-                {**spec.hyperparameters.model_dump(), **own_settings}
-            )
+            own = {k: v for k, v in changes.items() if k in kind.Hyperparameters.settings()}
+            settings = kind.Hyperparameters.parse(spec.hyperparameters.model_dump() | own)
             sampling = self.sampling.model_copy(update={"acceptance": spec.sampling.acceptance})
             specs.append(Spec(_named(spec.method, settings), spec.method, settings, sampling))
         self.specs = tuple(specs)
@@ -158,8 +145,6 @@ class Session:
 
     def choose(self, specs: tuple[Spec, ...]) -> str:
         """Let these methods answer; raises InvalidInput if one cannot."""
-        from ouroboros_core.decoding.generation import lacking
-
         for spec in specs:
             need = lacking(self.pair, methods.get(spec.method), spec.hyperparameters)
             if need is not None:
@@ -178,26 +163,21 @@ class Session:
 
     def do_gamma(self, value: str = "") -> str:
         """[N]: draft tokens per step, for every method that has the setting."""
-        able = [
-            spec
-            for spec in self.specs
-            if "gamma" in methods.get(spec.method).Hyperparameters.settings()
-        ]
-        if not able:
+        if not self._with_gamma():
             raise InvalidInput(
                 f"no gamma in {', '.join(spec.method for spec in self.specs)}: choose others with "
                 "/method"
             )
         if value:
             self._rebuild(gamma=value)
-            able = [
-                spec
-                for spec in self.specs
-                if "gamma" in methods.get(spec.method).Hyperparameters.settings()
-            ]
         return ", ".join(
-            f"{spec.method}: gamma {spec.hyperparameters.model_dump()['gamma']}" for spec in able
+            f"{spec.method}: gamma {spec.hyperparameters.model_dump()['gamma']}"
+            for spec in self._with_gamma()
         )
+
+    def _with_gamma(self) -> list[Spec]:
+        kinds = ((spec, methods.get(spec.method)) for spec in self.specs)
+        return [spec for spec, kind in kinds if "gamma" in kind.Hyperparameters.settings()]
 
     def do_length(self, value: str = "") -> str:
         """[N]: new tokens at most."""
@@ -224,16 +204,10 @@ class Session:
                 )
             self.sampling = chosen
             self._rebuild()
-        settings = {
-            k: v
-            for k, v in self.sampling.model_dump().items()
-            if k in ("temperature", "top_k", "top_p")
-        }
-        return (
-            "greedy"
-            if self.sampling.temperature == 0
-            else ", ".join(f"{k} {v}" for k, v in settings.items())
-        )
+        if self.sampling.temperature == 0:
+            return "greedy"
+        names = ("temperature", "top_k", "top_p")
+        return ", ".join(f"{name} {getattr(self.sampling, name)}" for name in names)
 
     def do_seed(self, value: str = "") -> str:
         """[N]: seed of sampling."""
@@ -247,8 +221,6 @@ class Session:
         name, say which are loaded."""
         dropped: list[str] = []
         if target:
-            from ouroboros_core.decoding.generation import lacking
-
             pair = self.load(None if target == "embedded" else target, draft or None)
             needs = [
                 lacking(pair, methods.get(spec.method), spec.hyperparameters) for spec in self.specs
@@ -329,21 +301,17 @@ class Session:
             raise InvalidInput("there is nothing to save yet: send a text first")
         path = Path(file).expanduser()
         several = enumerate(self.traces, 1) if len(self.traces) > 1 else ()
-        names = [path.with_stem(f"{path.stem}-{n}-{trace.method}") for n, trace in several] or [
-            path
-        ]
+        names = [path.with_stem(f"{path.stem}-{n}-{trace.method}") for n, trace in several]
+        names = names or [path]
         for name, trace in zip(names, self.traces, strict=True):
             name.write_text(trace.to_json(), encoding="utf-8")
         return "written: " + ", ".join(map(str, names))
 
     def do_help(self) -> str:
         """This list."""
-        lines = [
-            f"  /{name:<11}{inspect.getdoc(command)}" for name, command in self.commands().items()
-        ]
-        return "\n".join(
-            [*lines, "  anything else is sent to the model; Ctrl-C ends an answer, Ctrl-D leaves"]
-        )
+        lines = [f"  /{name:<11}{inspect.getdoc(act)}" for name, act in self.commands().items()]
+        lines += ["  anything else is sent to the model; Ctrl-C ends an answer, Ctrl-D leaves"]
+        return "\n".join(lines)
 
     def do_quit(self) -> str:
         """Leave."""
@@ -360,12 +328,8 @@ def usage(name: str) -> str:
 
 
 def _named(method: str, settings: Any) -> str:
-    """A method as it would be asked for: its id, and the settings that are not at their defaults in
-    brackets."""
+    """Return a method as it is asked for, with the settings that are not defaults."""
     defaults = methods.get(method).Hyperparameters().model_dump()
-    texts = ",".join(
-        f"{name}={value}"
-        for name, value in settings.model_dump().items()
-        if value != defaults[name]
-    )
+    values = settings.model_dump().items()
+    texts = ",".join(f"{name}={value}" for name, value in values if value != defaults[name])
     return f"{method}[{texts}]" if texts else method

@@ -18,17 +18,17 @@ from rich.style import Style
 from rich.text import Text
 
 from ouroboros_core import methods
+from ouroboros_core.benchmark.protocol import Measured
+from ouroboros_core.decoding.generation import Generation, target_of
 from ouroboros_core.messages import counted
 from ouroboros_core.sources import LOOKS, Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import divergence
 from ouroboros_core.trace.summary import Summary, Verdict
+from ouroboros_core.trace.trace import Step
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.protocol import Measured
-    from ouroboros_core.decoding.generation import Generation
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.trace.trace import Step
 
 REFRESH = 12
 """Times a second that the live line is drawn."""
@@ -37,8 +37,7 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def rejected(step: Step) -> list[int]:
-    """The nodes of the first branch below the end of the walk: the first child, its first child,
-    and so on."""
+    """Return the first rejected branch below the walk: child, its first child, and so on."""
     if step.kind != "correction":
         return []
     branch: list[int] = []
@@ -50,23 +49,20 @@ def rejected(step: Step) -> list[int]:
 
 
 def safe(text: str) -> str:
-    """The text with control characters replaced by pictures, so that a model cannot control the
-    terminal."""
+    """Replace control characters by pictures: a model must not control the terminal."""
     return CONTROL.sub(
         lambda match: chr(0x2400 + ord(match[0])) if ord(match[0]) < 32 else "\ufffd", text
     )
 
 
 def _written(text: str) -> str:
-    """A rejected piece within a line."""
     return safe(text).replace("\n", "⏎").replace("\t", " ")
 
 
 def pieces(
     generation: Generation, step: Step, texts_before: int, ends: AbstractSet[int] = frozenset()
 ) -> list[tuple[str, str]]:
-    """Return (look, text) of each token that a step emitted, after `texts_before` texts. A token of
-    `ends` is left out at the end."""
+    """Return (look, text) of each emitted token; a last token of `ends` is left out."""
     emitted = list(zip(step.looks, generation.texts[texts_before:], strict=True))
     if step.tokens[-1] in ends:
         look, text = emitted.pop()
@@ -104,8 +100,7 @@ def stream(
 
 
 def live(generation: Generation, console: Console, *, ends: AbstractSet[int] = frozenset()) -> None:
-    """Like `stream`, for a terminal: rejected drafts struck through in place, and below it a line
-    with the speed so far."""
+    """Like `stream`, on a terminal: rejected drafts struck through, the speed below."""
     line, began, texts_before, drawn = Text(), time.perf_counter(), 0, 0.0
     speed = Text()
     try:
@@ -134,7 +129,6 @@ def live(generation: Generation, console: Console, *, ends: AbstractSet[int] = f
 
 
 def _tail(line: Text, console: Console) -> Text:
-    """The end of a line, as much as fits the terminal."""
     rows = line.copy().wrap(console, console.width)
     return Text("\n").join(list(rows)[-max(1, console.height - 2) :])
 
@@ -142,8 +136,7 @@ def _tail(line: Text, console: Console) -> Text:
 def _styled(
     generation: Generation, step: Step, emitted: list[tuple[str, str]]
 ) -> Iterator[Text | None]:
-    """Generate the pieces of a step's text, and None at a line end. Rejected tokens come before the
-    target's own token."""
+    """Yield a step's pieces, rejected ones before the target's token; None ends a line."""
     for number, (key, text) in enumerate(emitted, 1):
         if number == len(emitted):
             for node in rejected(step):
@@ -217,10 +210,7 @@ def report(summary: Summary, notes: Console) -> None:
 
 
 def compare(pair: Pair, measured: Measured, notes: Console) -> None:
-    """The speedup with its spread, and whether the text is that of plain decoding. measured: rounds
-    of plain decoding and one method."""
-    from ouroboros_core.decoding.generation import target_of
-
+    """Print the speedup of rounds with plain decoding, and whether the text is the same."""
     baseline, trace = measured.middle().traces
     summary = Summary(trace, baseline, rounds=measured.speedup())
     plain, method = (

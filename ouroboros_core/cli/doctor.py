@@ -70,7 +70,6 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
     from ouroboros_core.benchmark import doctor as checkup
-    from ouroboros_core.benchmark import gpu_report
     from ouroboros_core.loading.machine import choose_device
 
     if arguments.gpu and arguments.device == "auto" and choose_device("auto").type == "cpu":
@@ -90,7 +89,7 @@ def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
         return
     yield from checkup.models(pair)
     if arguments.gpu:
-        yield from gpu_report.report(pair, quick=arguments.quick)
+        yield from checkup.gpu_report(pair, quick=arguments.quick)
     else:
         yield from checkup.self_test(pair)
 

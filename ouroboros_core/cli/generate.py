@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ouroboros_core import methods
-from ouroboros_core.benchmark.protocol import ROUNDS
+from ouroboros_core.benchmark.protocol import ROUNDS, Measured
 from ouroboros_core.cli import options
+from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.lookup.memory import Memory, load_memory
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.trace.summary import Summary
+from ouroboros_core.trace.trace import Trace
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ouroboros_core.benchmark.protocol import Measured
-    from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.lookup.memory import Memory
-    from ouroboros_core.trace.trace import Trace
 
 WARM_UP_TOKENS = 8
 METHOD = 1
@@ -120,9 +120,7 @@ def run(arguments: argparse.Namespace) -> None:
     from rich.console import Console
 
     from ouroboros_core.cli import display
-    from ouroboros_core.decoding.generation import Generation, Task
     from ouroboros_core.loading import sharding
-    from ouroboros_core.trace.summary import Summary
 
     speaks = sharding.speaks(arguments.device_map)
     console = Console(highlight=False, soft_wrap=True, file=None if speaks else StringIO())
@@ -179,7 +177,6 @@ def _measure(
     """The run that was shown and plain decoding, and both again in turn; Ctrl-C ends it after the
     first round. memory: what every run of the method begins with."""
     from ouroboros_core.benchmark import protocol
-    from ouroboros_core.decoding.generation import Generation
 
     def run(number: int, lane: int) -> Trace:
         if lane != METHOD:
@@ -199,9 +196,6 @@ def _measure(
 
 
 def _open_memory(path: Path | None, pair: Pair, task: Task) -> Memory | None:
-    """Return the memory in the file, or a new one if there is no file."""
-    from ouroboros_core.lookup.memory import load_memory
-
     if path is None:
         return None
     if path.exists():

@@ -42,40 +42,33 @@ def add(
     own_prompts     describes the prompts that are measured without --prompts
     several_limits  whether several limits of new tokens can be given
     """
-    parser.add_argument(
+    option = parser.add_argument
+    option(
         "--prompts",
         metavar="FILE",
         type=Path,
         help=f"JSON lines, may be gzipped (default: {own_prompts})",
     )
-    parser.add_argument(
-        "--field", metavar="NAME", help="where a line has its prompt (default: found by itself)"
-    )
-    parser.add_argument(
-        "--limit", metavar="N", help="number of questions, from all groups alike (default: all)"
-    )
-    parser.add_argument(
+    option("--field", metavar="NAME", help="where a line has its prompt (default: found by itself)")
+    option("--limit", metavar="N", help="number of questions, from all groups alike (default: all)")
+    option(
         "--max-new-tokens",
         default=str(tokens),
         metavar="N,N" if several_limits else "N",
         help=f"default: {tokens}"
         + ("; each of several limits, as in 32,128, has its own table" if several_limits else ""),
     )
-    parser.add_argument(
+    option(
         "--repeats",
         default=str(repeats),
         metavar="N",
         help=f"runs of each prompt, of which the median counts (default: {repeats})",
     )
-    parser.add_argument(
-        "--json", type=Path, metavar="OUT", help="write all results there, after every unit"
-    )
-    parser.add_argument("--csv", type=Path, metavar="OUT", help="write the rows there")
-    parser.add_argument("--figure", type=Path, metavar="OUT.html", help=f"write {chart} there")
-    parser.add_argument(
-        "--resume", action="store_true", help=f"continue the interrupted {name} in --json"
-    )
-    parser.add_argument(
+    option("--json", type=Path, metavar="OUT", help="write all results there, after every unit")
+    option("--csv", type=Path, metavar="OUT", help="write the rows there")
+    option("--figure", type=Path, metavar="OUT.html", help=f"write {chart} there")
+    option("--resume", action="store_true", help=f"continue the interrupted {name} in --json")
+    option(
         "--cluster",
         metavar="ADDRESS",
         help=(
@@ -241,12 +234,10 @@ def output() -> Console:
 
 
 def literal(text: str) -> str:
-    """Escape the markup of rich."""
     return text.replace("[", r"\[")
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in a suitable unit."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

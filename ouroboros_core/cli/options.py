@@ -29,38 +29,37 @@ FOREIGN, BLOCK = "hf_universal", "hf_dflash"
 
 def add_pair(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("models")
-    group.add_argument(
+    option = group.add_argument
+    option(
         "--target",
         metavar="X",
         help="folder, GGUF file or Hub id of the target model (default: the embedded one)",
     )
-    group.add_argument("--draft", metavar="Y", help="the same for the draft model; 'none' for none")
-    group.add_argument(
+    option("--draft", metavar="Y", help="the same for the draft model; 'none' for none")
+    option(
         "--head",
         action="append",
         metavar="Z",
         help=(
             "folder or Hub id of an EAGLE head for the target, trained here or in the layout of "
-            "SafeAILab's EAGLE, EAGLE-2 and EAGLE-3 checkpoints, or of a head of another kind "
-            "(train); may be given once for each kind; 'none' for none"
+            "SafeAILab, Speculators or SpecForge, or of a head of another kind (train); may be "
+            "given once for each kind; 'none' for none"
         ),
     )
-    group.add_argument(
+    option(
         "--corpus",
         metavar="FILE",
         help="file of texts to look things up in (command sam); 'none' for none",
     )
-    group.add_argument(
-        "--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)"
-    )
+    option("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
     dtypes = ("auto", "bfloat16", "float16", "float32", "float64")
-    group.add_argument(
+    option(
         "--dtype",
         default="auto",
         choices=dtypes,
         help="default: bfloat16 where the processor has it",
     )
-    group.add_argument(
+    option(
         "--device-map",
         metavar="MAP",
         help=(
@@ -68,7 +67,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
             "torchrun (generate)"
         ),
     )
-    group.add_argument(
+    option(
         "--passes",
         default="auto",
         choices=("auto", "static", "transformers"),
@@ -77,7 +76,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
             "replays as CUDA graphs (of the draft too), or transformers' own"
         ),
     )
-    group.add_argument(
+    option(
         "--weights",
         default="bf16",
         choices=("auto", "bf16", "blocks"),
@@ -86,7 +85,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
             "file's own blocks (the same numbers in fewer bytes), or for each pass what is faster"
         ),
     )
-    group.add_argument(
+    option(
         "--quantize",
         choices=("8bit", "4bit"),
         help="the target in 8 or 4 bits (bitsandbytes, on a GPU)",
@@ -117,8 +116,7 @@ def load_pair(arguments: argparse.Namespace) -> Pair:
 
 
 def announce(arguments: argparse.Namespace) -> None:
-    """Print which models `load_pair` loads, which takes a while; under torchrun the first process
-    alone does so."""
+    """Print which models `load_pair` loads; under torchrun only the first process does."""
     if os.environ.get("RANK", "0") == "0":
         names = [arguments.target or "the embedded models", arguments.draft]
         names += arguments.head or ()
@@ -158,7 +156,6 @@ def _can_be_given(default: Any, low: float | None) -> bool:
 
 
 def add_settings(group: Any, kind: type[Hyperparameters]) -> None:
-    """Add a flag for each setting of a class."""
     for setting in kind.settings().values():
         add_setting(group, setting)
 
@@ -170,8 +167,7 @@ def flag_values(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
-    """--method and the settings of all methods; which belong to the chosen one is checked by
-    `read_method`."""
+    """Add --method and all methods' settings; `read_method` checks which belong to it."""
     ids = ", ".join(methods.available())
     parser.add_argument(
         "--method",
@@ -232,13 +228,10 @@ def add_grammar(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "grammar", "the text follows it, and tokens that it forces are drafts (needs llguidance)"
     ).add_mutually_exclusive_group()
-    group.add_argument(
-        "--json-schema", type=Path, metavar="FILE", help="the text is JSON that fits the schema"
-    )
-    group.add_argument("--regex", metavar="PATTERN", help="the whole text matches the pattern")
-    group.add_argument(
-        "--choices", nargs="+", metavar="TEXT", help="the text is one of these, as written"
-    )
+    option = group.add_argument
+    option("--json-schema", type=Path, metavar="FILE", help="the text is JSON that fits the schema")
+    option("--regex", metavar="PATTERN", help="the whole text matches the pattern")
+    option("--choices", nargs="+", metavar="TEXT", help="the text is one of these, as written")
 
 
 def read_grammar(arguments: argparse.Namespace) -> Grammar | None:
@@ -292,8 +285,7 @@ def read_utf8(path: Path) -> str:
 
 
 def notes(*, quiet: bool = False) -> Console:
-    """Return standard error for notes beside a result: wrapped on a terminal, a line each in a
-    file, so that paths stay whole."""
+    """Return standard error for notes; outside a terminal lines stay whole."""
     from rich.console import Console
 
     return Console(highlight=False, stderr=True, soft_wrap=not sys.stderr.isatty(), quiet=quiet)

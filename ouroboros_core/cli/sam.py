@@ -53,14 +53,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="let the target answer prompts, and index prompts and answers",
         allow_abbrev=False,
     )
-    answer.add_argument(
-        "--prompts", required=True, type=Path, metavar="FILE", help="JSON lines, as for bench"
-    )
-    answer.add_argument("--field", metavar="NAME", help="where a line has its prompt")
-    answer.add_argument(
-        "--max-new-tokens", default="256", metavar="N", help="longest answer (default: 256)"
-    )
-    answer.add_argument("--device", default="auto", help="auto, cpu, cuda (default: auto)")
+    option = answer.add_argument
+    option("--prompts", required=True, type=Path, metavar="FILE", help="JSON lines, as for bench")
+    option("--field", metavar="NAME", help="where a line has its prompt")
+    option("--max-new-tokens", default="256", metavar="N", help="longest answer (default: 256)")
+    option("--device", default="auto", help="auto, cpu, cuda (default: auto)")
     for sub in (build, answer):
         sub.add_argument(
             "--out",
@@ -98,8 +95,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _follow_time(corpus: Corpus) -> float:
-    """Microseconds a token to follow a text: passages of the corpus, each behind a token from
-    elsewhere."""
+    """Return microseconds a token to follow passages of the corpus."""
     rng, tokens = random.Random(0), corpus.tokens
     text: list[int] = []
     for _ in range(PASSAGES):
@@ -151,13 +147,9 @@ def _read(path: Path, field: str | None, words: ChatTemplate) -> Iterator[list[i
 
 
 def _lines(path: Path, field: str | None) -> Iterator[str]:
-    """The texts of a file of JSON lines: the named field, or all strings of a line put together in
-    their order."""
-    content = (
-        gzip.decompress(path.read_bytes()).decode()
-        if path.suffix == ".gz"
-        else options.read_utf8(path)
-    )
+    """Yield the texts of JSON lines: the named field, or all strings of a line."""
+    packed = path.suffix == ".gz"
+    content = gzip.decompress(path.read_bytes()).decode() if packed else options.read_utf8(path)
     for number, line in enumerate(content.split("\n"), 1):
         if not line.strip():
             continue

@@ -7,14 +7,12 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading.allowed import PairChoice, read_pairs
 from ouroboros_core.locations import assets
-
-if TYPE_CHECKING:
-    from ouroboros_core.loading.allowed import PairChoice
 
 MAX_QUEUE = 20
 """The number of runs that may wait; further ones are refused."""
@@ -54,8 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _listed() -> str | None:
-    """The list of pairs where no flag names one: OUROBOROS_PAIRS, or on Spaces the file beside
-    app.py."""
+    """The list of pairs without a flag: OUROBOROS_PAIRS, or on Spaces the file of the Space."""
     pairs_file = assets().parent / "pairs.json"
     pairs_path = str(pairs_file) if os.environ.get("SPACE_ID") and pairs_file.exists() else None
     return os.environ.get("OUROBOROS_PAIRS") or pairs_path
@@ -85,18 +82,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def offered(arguments: argparse.Namespace) -> Sequence[PairChoice]:
-    """The pairs that visitors may choose; raises InvalidInput for a list that cannot be read, or a
-    pair beside it."""
-    from ouroboros_core.loading.allowed import PairChoice, read_pairs
+    """Return the pairs that visitors may choose; raises InvalidInput."""
     from visualize.server.models import EMBEDDED
 
     named = [getattr(arguments, name) for name in ("target", "draft", "head", "corpus")]
     if not arguments.pairs:
-        name = (
-            " + ".join(given_name for given_name in named[:2] if given_name)
-            if arguments.target
-            else EMBEDDED
-        )
+        name = " + ".join(filter(None, named[:2])) if arguments.target else EMBEDDED
         models = dict(zip(("target", "draft", "head", "corpus"), named, strict=True))
         return [PairChoice(name=name[:200], **models)]
     if any(named):
@@ -108,11 +99,8 @@ def offered(arguments: argparse.Namespace) -> Sequence[PairChoice]:
 
 
 def shipped() -> list[PairChoice]:
-    """Return the pairs of `assets/pairs` that this machine's memory can hold, but for the embedded
-    one."""
+    """Return the pairs of `assets/pairs` that fit into memory, but for the embedded one."""
     from psutil import virtual_memory
-
-    from ouroboros_core.loading.allowed import read_pairs
 
     pairs = {
         choice.name: choice
@@ -124,6 +112,5 @@ def shipped() -> list[PairChoice]:
 
 
 def _load(arguments: argparse.Namespace, checks: bool, choice: PairChoice) -> Any:
-    """The pair, on this machine as the flags say."""
     models = choice.model_dump(exclude={"name", "size"})
     return options.load_pair(argparse.Namespace(**{**vars(arguments), **models, "checks": checks}))

@@ -21,8 +21,8 @@ from ouroboros_core.sweeps.grid import QUESTIONS, TOKENS, Grid, read_axis, show
 if TYPE_CHECKING:
     from ouroboros_core.benchmark.cluster import Cluster, Work
     from ouroboros_core.benchmark.prompts import Question
-    from ouroboros_core.sweeps.cells import CellRow
-    from ouroboros_core.sweeps.sweep import Point, Sweep
+    from ouroboros_core.sweeps.cells import CellRow, Point
+    from ouroboros_core.sweeps.sweep import Sweep
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +107,6 @@ def _finish(
     header: dict[str, Any],
     complete: bool,
 ) -> None:
-    """Tables and conclusions on standard output, and the files asked for."""
     from ouroboros_core.sweeps import cells
 
     store = work.store
@@ -156,8 +155,7 @@ def _print_list(rows: list[CellRow], grid: Grid) -> None:
 
 
 def _print_grid(rows: list[CellRow], grid: Grid) -> None:
-    """Speedup and mean acceptance length of each cell; the fastest is starred, and one with wrong
-    text says so."""
+    """Print each cell's speedup and acceptance length; the fastest is starred."""
     from rich.table import Table
 
     from ouroboros_core.sweeps import cells

@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from ouroboros_core.cli import options, skipping
+from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import as_utf8
 from ouroboros_core.models.heads.recipes import RECIPES, HeadRecipe, Recipe
@@ -24,8 +25,11 @@ from ouroboros_core.settings import Hyperparameters
 if TYPE_CHECKING:
     import torch
 
+    from ouroboros_core.loading.pairs import Pair
+    from ouroboros_core.models.skips import Skips
     from ouroboros_core.training.corpus import Conversations
     from ouroboros_core.training.folder import Circumstances
+    from ouroboros_core.training.skip import Fastest
 
 
 class DataSettings(Hyperparameters):
@@ -43,7 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     for kind, recipe in RECIPES.items():
         _add_training(commands.add_parser(kind, help=recipe.task, allow_abbrev=False), recipe)
     skip = "search for the layers to skip in draft_verify"
-    skipping.add(commands.add_parser("skip", help=skip, allow_abbrev=False))
+    _add_skip(commands.add_parser("skip", help=skip, allow_abbrev=False))
     _add_export(commands)
 
 
@@ -51,45 +55,41 @@ def _add_data(commands: Any) -> None:
     data = commands.add_parser(
         "data", help="let the target write conversations", allow_abbrev=False
     )
-    data.add_argument(
-        "--out", required=True, type=Path, metavar="DIR", help="folder for the conversations"
-    )
+    option = data.add_argument
+    option("--out", required=True, type=Path, metavar="DIR", help="folder for the conversations")
     for flag, kind, metavar, text in (
         ("--pieces", Path, "FILE", "conversations to make articles of"),
         ("--passages", Path, "FILE", "texts in paragraphs to make articles of"),
         ("--foreign", str, "LANGUAGE=FILE", "texts in paragraphs to translate"),
     ):
-        data.add_argument(flag, nargs="*", type=kind, default=[], metavar=metavar, help=text)
-    data.add_argument("--kinds", metavar="LIST", help="only these kinds of tasks (default: all)")
+        option(flag, nargs="*", type=kind, default=[], metavar=metavar, help=text)
+    option("--kinds", metavar="LIST", help="only these kinds of tasks (default: all)")
     options.add_settings(data, DataSettings)
     _add_common(data)
 
 
 def _add_training(parser: argparse.ArgumentParser, recipe: type[Recipe]) -> None:
-    parser.add_argument(
-        "--out", required=True, type=Path, metavar="DIR", help="folder for the result"
-    )
+    option = parser.add_argument
+    option("--out", required=True, type=Path, metavar="DIR", help="folder for the result")
     for flag, metavar, text in (
         ("--data", "PATH", "files or folders of conversations"),
         ("--texts", "FILE", "plain texts to learn from as well"),
     ):
-        parser.add_argument(flag, nargs="*", type=Path, default=[], metavar=metavar, help=text)
+        option(flag, nargs="*", type=Path, default=[], metavar=metavar, help=text)
     for flag, text in (
         ("--work", "folder of the checkpoint (default: OUT.work)"),
         ("--teacher", "folder for the target's answers (default: in --work)"),
         ("--start", f"finished weights of the same shape to begin with{recipe.also_starts_from}"),
     ):
-        parser.add_argument(flag, type=Path, metavar="DIR", help=text)
-    parser.add_argument(
-        "--note", type=options.text, metavar="TEXT", help="what the texts are, for the card"
-    )
-    parser.add_argument(
+        option(flag, type=Path, metavar="DIR", help=text)
+    option("--note", type=options.text, metavar="TEXT", help="what the texts are, for the card")
+    option(
         "--license",
         metavar="NAME",
         help="for the card, such as apache-2.0 (default: that of the target)",
     )
     if issubclass(recipe, HeadRecipe):
-        parser.add_argument(
+        option(
             "--bits",
             type=int,
             choices=(8, 16),
@@ -104,26 +104,23 @@ def _add_export(commands: Any) -> None:
     export = commands.add_parser(
         "export", help="write a draft that any program can load", allow_abbrev=False
     )
-    export.add_argument(
-        "--draft", metavar="DIR", help="the trained draft (default: the embedded one)"
-    )
-    export.add_argument("--out", required=True, type=Path, metavar="DIR", help="a new folder")
-    export.add_argument(
-        "--target", metavar="X", help="the draft's target (default: the embedded one)"
-    )
+    option = export.add_argument
+    option("--draft", metavar="DIR", help="the trained draft (default: the embedded one)")
+    option("--out", required=True, type=Path, metavar="DIR", help="a new folder")
+    option("--target", metavar="X", help="the draft's target (default: the embedded one)")
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that `data` and every training have."""
-    parser.add_argument(
+    option = parser.add_argument
+    option(
         "--target",
         metavar="X",
         help="folder, GGUF file or Hub id of the target (default: the embedded one)",
     )
-    parser.add_argument("--minutes", metavar="N", help="stop after N minutes; --resume goes on")
-    parser.add_argument("--resume", action="store_true", help="go on where an earlier run stopped")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda (default: auto)")
-    parser.add_argument(
+    option("--minutes", metavar="N", help="stop after N minutes; --resume goes on")
+    option("--resume", action="store_true", help="go on where an earlier run stopped")
+    option("--device", default="auto", help="auto, cpu, cuda (default: auto)")
+    option(
         "--dtype",
         default="auto",
         choices=("auto", "bfloat16", "float16", "float32"),
@@ -135,12 +132,11 @@ def run(arguments: argparse.Namespace) -> None:
     from ouroboros_core.models.engines.static import plan_no_attention
 
     plan_no_attention()  # a step took six times as long with it, see docs/training.md
-    commands = {"data": _data, "skip": skipping.run, "export": _export}
+    commands = {"data": _data, "skip": _skip, "export": _export}
     commands.get(arguments.what, _train)(arguments)
 
 
 def _stopper(arguments: argparse.Namespace) -> Any:
-    """Return a function that says whether the minutes are over."""
     if arguments.minutes is None:
         return lambda: False
     end = time.monotonic() + 60 * options.whole_number(arguments.minutes, "minutes", 1)
@@ -329,3 +325,93 @@ def _export(arguments: argparse.Namespace) -> None:
     model.save_pretrained(arguments.out)
     pair.tokenizer.save_pretrained(arguments.out)
     print(f"{pair.draft.name} as a model of its own: {arguments.out}")
+
+
+PROMPTS = 4
+"""Number of prompts on which a choice is measured."""
+
+
+class SkipSettings(Hyperparameters):
+    """Settings of the search."""
+
+    seconds: int = Field(600, ge=1, description="Seconds of the search.")
+    max_new_tokens: int = Field(32, ge=2, description="Tokens written for each prompt.")
+    seed: int = Field(0, ge=0, description="Seed of the search.")
+
+
+def _add_skip(parser: argparse.ArgumentParser) -> None:
+    options.add_pair(parser)
+    parser.add_argument(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help=f"JSON lines, the first {PROMPTS} (default: the project's own)",
+    )
+    options.add_settings(parser, SkipSettings)
+
+
+def _skip(arguments: argparse.Namespace) -> None:
+    from ouroboros_core.benchmark import prompts
+    from ouroboros_core.loading.skips import Search, keep
+    from ouroboros_core.training.skip import search
+
+    settings = SkipSettings.parse(options.flag_values(arguments, SkipSettings.settings()))
+    count = settings.max_new_tokens
+    questions = prompts.own_prompts(PROMPTS)
+    if arguments.prompts:
+        questions = prompts.spread(prompts.read(arguments.prompts), PROMPTS)
+    arguments.draft = arguments.head = arguments.corpus = "none"
+    pair = options.load_pair(arguments)
+    if pair.self_draft is None:
+        raise InvalidInput(
+            f"the layers of {pair.target.name} cannot be skipped: choose another target, such as "
+            "Llama, Qwen, Mistral, Gemma, Phi-3 or GPT-2"
+        )
+    chat = bool(pair.tokenizer.chat_template)
+    texts = [pair.encode(question.turns[0], chat=chat) for question in questions]
+    speed(pair, texts, count, None)  # the first passes of a process are slower
+    plain = speed(pair, texts, count, None)
+    begun = time.monotonic()
+    fastest = search(
+        pair.target.layers,
+        lambda skips: speed(pair, texts, count, skips),
+        lambda: time.monotonic() > begun + settings.seconds,
+        settings.seed,
+        _show_search,
+    )
+    spent = time.monotonic() - begun
+    result = Search(fastest.skips, fastest.speed, plain, fastest.tried, spent)
+    file = keep(pair.target, result)
+    print(
+        f"{pair.target.name} {fastest.skips}: {fastest.speed:.1f} tokens/s, plain {plain:.1f}, the "
+        f"fastest of {fastest.tried} choices in {spent:.0f} s: {file}"
+    )
+
+
+def speed(pair: Pair, texts: Sequence[Sequence[int]], count: int, skips: Skips | None) -> float:
+    """Return the tokens per second, without prefill, of greedy Draft & Verify with its published
+    settings, or of plain decoding if `skips` is None."""
+    from ouroboros_core import methods
+    from ouroboros_core.decoding.loop import decode
+    from ouroboros_core.methods.parts.base import Resources
+    from ouroboros_core.models.self_draft import SelfDraft
+    from ouroboros_core.sampling import Sampler, Sampling
+
+    kind = methods.get("autoregressive" if skips is None else "draft_verify")
+    draft = None if skips is None else SelfDraft(pair.target, skips)
+    sampler = Sampler(Sampling(), pair.target.vocabulary)
+    ends: dict[str, Any] = {"max_new_tokens": count, "stop_tokens": pair.stop_tokens}
+    written, seconds = 0, 0.0
+    for text in texts:
+        resources = Resources(sampler, stop_tokens=pair.stop_tokens, self_draft=draft)
+        method = methods.create(kind, kind.Hyperparameters.parse(kind.published), resources)
+        for step in decode(pair.target, method, text, sampler=sampler, **ends):
+            written += len(step.tokens)
+            seconds += step.seconds.decode
+    return written / seconds
+
+
+def _show_search(fastest: Fastest) -> None:
+    if sys.stderr.isatty():
+        line = f"\r{fastest.tried} tried, {fastest.speed:.1f} tokens/s {fastest.skips}   "
+        print(line, end="", file=sys.stderr, flush=True)

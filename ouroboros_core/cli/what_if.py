@@ -9,40 +9,34 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.trace.file import read_trace
-
-if TYPE_CHECKING:
-    from ouroboros_core.what_if.machines import Quoted
+from ouroboros_core.what_if.machines import Quoted
 
 NUMBERS = ("bandwidth", "layer_seconds", "target.bytes_per_parameter", "draft.layers")
-"""Some of the numbers that can be set: of the machine, or behind `target.` or `draft.`; all of them
-are named in docs/what-if.md."""
+"""Some numbers that can be set, as docs/what-if.md names them."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trace", type=Path, metavar="TRACE.json", help="a recorded run")
-    parser.add_argument(
+    option = parser.add_argument
+    option("trace", type=Path, metavar="TRACE.json", help="a recorded run")
+    option(
         "--machine",
         default="h100",
         metavar="NAME",
         help="its id in docs/what-if.md (default: h100)",
     )
-    parser.add_argument(
+    option(
         "--target",
         default="llama-3-70b",
         metavar="X",
         help="id of the target's size, or own: that of the run (default: llama-3-70b)",
     )
-    parser.add_argument(
-        "--draft", metavar="Y", help="id of the draft's size (default: the target's usual one)"
-    )
-    parser.add_argument(
-        "--batch", default="1", metavar="N", help="texts at once, 1-64 (default: 1)"
-    )
-    parser.add_argument(
+    option("--draft", metavar="Y", help="id of the draft's size (default: the target's usual one)")
+    option("--batch", default="1", metavar="N", help="texts at once, 1-64 (default: 1)")
+    option(
         "--set",
         action="append",
         default=[],
@@ -50,7 +44,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help=f"another number of machine, target or draft: {', '.join(NUMBERS)}, ...; may be "
         "repeated",
     )
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    option("--json", action="store_true", help="as JSON")
 
 
 def run(arguments: argparse.Namespace) -> None:

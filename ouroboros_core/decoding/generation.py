@@ -64,8 +64,7 @@ class Task:
 
 
 def _resources(pair: Pair, *, chat: bool, self_draft: bool) -> Resources:
-    """Return a pair's resources for a method. The target with layers skipped is made on first
-    use."""
+    """Return a pair's resources; the target with layers skipped is made on first use."""
     return Resources(
         draft_model=pair.draft,
         stop_tokens=pair.stops(chat=chat),
@@ -88,8 +87,7 @@ def lacking(pair: Pair, kind: type[Method], hyperparameters: Hyperparameters) ->
 
 
 def _obeying(pair: Pair, rules: Rules | None) -> tuple[LanguageModel, LanguageModel | None]:
-    """Return the target and the draft model, both with the rules, so that the draft predicts the
-    target's choice."""
+    """Return target and draft, both under the rules, so that the draft can agree."""
     target, draft = pair.target, pair.draft
     if rules is None:
         return target, draft
@@ -133,8 +131,7 @@ class Generation:
     """One run of a task: an iterator of its steps, with the trace so far."""
 
     def __init__(self, pair: Pair, task: Task, memory: Memory | None = None) -> None:
-        """memory: the method's memory of the owner's earlier runs, for a warm start, see
-        `Method.new_memory`; the run learns in it."""
+        """memory: of earlier runs (`Method.new_memory`), for a warm start; it learns."""
         if not task.prompt:
             raise InvalidInput("the prompt is empty; write at least one character")
         if memory is not None:
@@ -232,7 +229,6 @@ class Generation:
         self._ending = "stop token" if stopped else "budget"
 
     def run(self) -> Trace:
-        """Run to the end; return the trace."""
         for _ in self:
             pass
         return self.trace()
@@ -244,7 +240,6 @@ class Generation:
         return self.model is self.target and self.task.sampling.repeats_plain_text
 
     def piece(self, token: int) -> str:
-        """Return the text of a single token id."""
         return decode_all(self.pair.tokenizer, [token])
 
     def trace(self) -> Trace:

@@ -125,7 +125,6 @@ def decode(
 def _begin(
     model: LanguageModel, method: Method, prompt: tuple[int, ...], max_new_tokens: int
 ) -> None:
-    """Let model and method read the prompt."""
     model.forget()
     model.reserve(len(prompt) + max_new_tokens)
     method.start(TokenizedPrompt(prompt, partial(model.prefill, prompt)), max_new_tokens)

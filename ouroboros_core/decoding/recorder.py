@@ -31,8 +31,7 @@ class Recorder:
         target_token: int | None,
         length: int,
     ) -> tuple[Judged, ...]:
-        """Return a record of every node of the walk, the root first. The end of a text is not
-        judged. `length`: tokens of the context."""
+        """Record every node of the walk, the root first. length: tokens of the context."""
         draws = self._draws(tree, evaluation, length)
         chosen = [tree.tokens[node] for node in path] + (
             [] if target_token is None else [target_token]
@@ -71,8 +70,7 @@ class Recorder:
         )
 
     def _probabilities(self, evaluation: Evaluation, node: int) -> Probabilities:
-        """Return the probabilities [vocabulary] that are sampled from; at temperature 1 if the
-        choice is greedy."""
+        """Return the sampled probabilities [vocabulary]; greedy: at temperature 1."""
         if self.sampler.sampling.temperature:
             return self.sampler.probabilities(evaluation, node)
         return softmax(evaluation.logits(node).astype(np.float64))
@@ -114,8 +112,7 @@ def _top(p: Probabilities) -> list[int]:
 
 
 def _column(values: Any, rows: Any) -> tuple[float, ...]:
-    """Return rounded values of some tokens, () without values; 0 beyond the end of a smaller draft
-    vocabulary."""
+    """Return rounded values of some tokens, or (); 0 beyond a smaller vocabulary."""
     if values is None:
         return ()
     return tuple(round(float(values[row]), DIGITS) if row < len(values) else 0.0 for row in rows)

@@ -34,8 +34,7 @@ def stops_of(tokens: EndTokens) -> frozenset[int]:
 
 
 def settings_of(method: str, renamed: Mapping[str, str], **values: Any) -> Any:
-    """Return validated settings. Messages use the caller's names of arguments: `renamed` maps a
-    setting to its argument."""
+    """Return validated settings; in messages `renamed` maps a setting to its argument."""
     try:
         kind = methods.get(method).Hyperparameters
         return kind.parse(kind.fixed(**values))

@@ -17,8 +17,7 @@ DRAWN_BY = {
     ("benchmark.comparison", "Comparison"): ("notebook_tables", "comparison"),
     ("sweeps.call", "SweepResult"): ("notebook_tables", "sweep"),
 }
-"""Module and class -> the module beside this one that draws it, with the functions `NAME_html` and
-`NAME_text`."""
+"""Module and class -> the module with the functions `NAME_html` and `NAME_text`."""
 
 
 def register_in_ipython() -> None:

@@ -26,8 +26,7 @@ from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Judged, Step, StepTree, Trace
 
 CARDS, TREES, NODES, LABEL, LIKELIEST = 400, 24, 48, 24, 4
-"""The largest numbers of tokens with a card, trees, boxes in a tree, letters in a box, and
-probabilities in a card."""
+"""Most tokens with a card, trees, boxes of a tree, letters of a box, odds of a card."""
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 NUMBER_BEFORE, NUMBER_BEHIND = re.compile(r"\d[.,:/٫٬-]?$"), re.compile(r"[.,:/٫٬-]?\d|[%٪]")
 """A text that ends so and one that begins so are one number. visualize/kit/dom.js has them too."""
@@ -54,8 +53,7 @@ class TreePicture:
 
 
 def safe(text: str) -> str:
-    """Return text as HTML, also for an attribute; control characters become pictures of
-    themselves."""
+    """Return text as HTML, also for an attribute; control characters become pictures."""
     text_with_signs = CONTROL.sub(
         lambda match: chr(0x2400 + ord(match[0])) if match[0] < " " else "�", text
     )
@@ -73,7 +71,6 @@ def _style() -> str:
 
 
 def block(body: str) -> str:
-    """Return HTML with the styles of a notebook."""
     return f'<div class="ouro-nb {QUIET}"><style>{_style()}</style>{body}</div>'
 
 
@@ -91,11 +88,9 @@ def headline(run: Summary) -> str:
 def trace_html(trace: Trace) -> str:
     """A run: its text in colours, a card for each token, who wrote how many, and trees."""
     count = len(trace.tokens)
-    cut = (
-        f"The text is whole; cards are those of the first {CARDS} of {count} tokens."
-        if count > CARDS
-        else ""
-    )
+    cut = ""
+    if count > CARDS:
+        cut = f"The text is whole; cards are those of the first {CARDS} of {count} tokens."
     text = "".join(_text(trace))
     sections = [
         f'<p class="ouro-nb-head">{safe(headline(Summary(trace)))}</p>',
@@ -183,7 +178,6 @@ def _rejected(step: Step, reasons: Reasons, name: str) -> str:
 
 
 def legend(*traces: Trace) -> str:
-    """Who wrote how many tokens."""
     counts = Counter(look for trace in traces for look in trace.looks)
     items = "".join(
         f'<li data-look="{key}"><i></i>{LOOKS[key].label} <span>{counts[key]}</span></li>'
@@ -231,7 +225,6 @@ def tree_text(tree: StepTree) -> str:
 
 
 def tree_picture(tree: StepTree) -> TreePicture:
-    """Draw the token tree of a step."""
     trace, step = tree.trace, tree.step
     reasons = _reasons(trace, step)
     proposed = len(step.tree) - 1

@@ -60,7 +60,6 @@ def _heads(names: Sequence[str]) -> Iterator[str]:
 
 
 def _cells(lane: Lane, comparison: Comparison) -> tuple[str, ...]:
-    """Seconds, passes, tokens per pass, speedup, text."""
     run = Summary(lane.trace)
     between = f" {lane.rounds.between}".rstrip()
     plain = lane is comparison.baseline
@@ -96,7 +95,6 @@ def _seconds(lane: Lane, comparison: Comparison) -> str:
 
 
 def _notes(comparison: Comparison) -> list[str]:
-    """Return the doubts about the numbers."""
     lines = [f"{lane.name}: {lane.difference}" for lane in comparison.lanes if lane.difference]
     busy = [lane for lane in comparison.lanes if lane.busy]
     if busy:

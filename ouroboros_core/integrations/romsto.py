@@ -21,8 +21,7 @@ UNSET: Any = object()
 
 @dataclass(frozen=True)
 class LogitsProcessor:
-    """The choice of the next token. Filters are applied in Hugging Face's order: temperature, then
-    top-k, then top-p."""
+    """The choice of a token; filters apply in this order: temperature, top-k, top-p."""
 
     temperature: float = 1.0
 
@@ -38,8 +37,7 @@ class LogitsProcessor:
         return made
 
     def __call__(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return probabilities [..., vocabulary] of logits [..., vocabulary], without changing the
-        logits."""
+        """Return probabilities of logits [..., vocabulary], which stay unchanged."""
         rows = logits.detach().double().cpu().reshape(-1, logits.shape[-1])
         filtered = [process(row.numpy(), self.sampling(0)) for row in rows]
         probabilities = torch.stack([torch.from_numpy(softmax(row)) for row in filtered])

@@ -16,17 +16,16 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.integrations.common import EndTokens, settings_of, stops_of, wrap
-from ouroboros_core.loading.heads import load_head
+from ouroboros_core.loading.heads import kind_of, load_head
 from ouroboros_core.loading.pairs import fingerprint
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.models.heads.head import HeadDrafter
-from ouroboros_core.models.heads.recipes import EAGLE
+from ouroboros_core.models.heads.recipes import EAGLE, EAGLE3
 from ouroboros_core.sampling import Sampler, Sampling
 
 TREE_METHODS = {"token_recycle": "token_recycling", "eagle2": "eagle2"}
-"""The reference's name of an auxiliary method -> ours. Its `eagle`, the static tree of EAGLE-1, is
-not supported."""
+"""The reference's auxiliary methods -> ours; its static tree of EAGLE-1 is missing."""
 
 
 def load_sam(path: str | Path, fingerprint: str | None = None) -> Corpus:
@@ -72,12 +71,19 @@ class SamdConfig:
         self.settings()
 
     def settings(self) -> Any:
-        """Return the settings of the method sam."""
         lengths = {"n_predicts": self.n_predicts, "len_threshold": self.len_threshold}
         lengths |= {"len_bias": self.len_bias, "auxiliary_size": 60}
-        auxiliary = {"auxiliary": TREE_METHODS[self.tree_method]}
-        ways = {"alpha": 16.0, "copy_from": "first", **auxiliary}
+        auxiliary = TREE_METHODS[self.tree_method]
+        if auxiliary == "eagle2" and self.tree_model_path and self.head_kind == EAGLE3:
+            auxiliary = "eagle3"
+        ways = {"alpha": 16.0, "copy_from": "first", "auxiliary": auxiliary}
         return settings_of("sam", {"auxiliary": "tree_method"}, **lengths, **ways)
+
+    @property
+    def head_kind(self) -> str:
+        """The kind of the head in `tree_model_path`: EAGLE-2's or EAGLE-3's, which have one
+        tree."""
+        return EAGLE3 if kind_of(str(self.tree_model_path)) == EAGLE3 else EAGLE
 
 
 @dataclass(frozen=True)
@@ -204,8 +210,9 @@ class SamdModel:
                     "tree_method eagle2 needs tree_model_path, the folder of a head (train eagle "
                     "makes one)"
                 )
-            head = load_head(str(samd_config.tree_model_path), self._target)
-            self._heads = {EAGLE: head}
+            kind = samd_config.head_kind
+            head = load_head(str(samd_config.tree_model_path), self._target, kind)
+            self._heads = {kind: head}
 
     def eval(self) -> SamdModel:
         return self

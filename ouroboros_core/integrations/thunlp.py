@@ -17,8 +17,7 @@ _RENAMED = {"ngram_size": "lookahead_level", "top_k_suffixes": "topk"}
 
 
 class CacheEngine:
-    """Phrases that outlive a call. A call that gets them starts with the phrases of earlier calls
-    (the reference's `history`)."""
+    """Phrases that outlive a call and start the next one (the reference's `history`)."""
 
     def __init__(self, lookahead_level: int, guess_set_size: int) -> None:
         """Make an empty pool.

@@ -50,15 +50,13 @@ class Node:
 
 
 def columns(text: str) -> int:
-    """Return the columns of a text in a monospaced font: two for an East Asian letter, none for
-    accents and invisible signs."""
+    """Return a text's columns: two for an East Asian letter, none for accents."""
     visible = (letter for letter in text if unicodedata.category(letter) not in ("Mn", "Cf"))
     return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in visible)
 
 
 def picture(root: Node, title: str) -> str:
-    """Return the tree as SVG that is legible on light and on dark pages; a first child is in its
-    parent's line."""
+    """Return the tree as SVG for light and dark pages; first children stay in the line."""
     levels: list[list[Node]] = []
     _level(root, levels, 0)
     x: float = MARGIN
@@ -101,7 +99,6 @@ def _tone(node: Node) -> str:
 
 
 def _tint(colour: str) -> str:
-    """Return the colour, mixed with four parts of white."""
     channels = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{(channel + 4 * 255) // 5:02x}" for channel in channels)
 

@@ -123,8 +123,7 @@ def check_tree_support(model: CausalLM) -> None:
 
 
 def check_kind(model: PreTrainedModel, name: str) -> None:
-    """Raise UnsupportedModel if a model's class or configuration shows that it cannot read a tree;
-    computes nothing."""
+    """Raise UnsupportedModel if class or configuration shows an obstacle; no pass is made."""
     obstacle = _known_obstacle(model)
     if obstacle is not None:
         raise UnsupportedModel(_refusal(name, obstacle, REMEDY))
@@ -139,7 +138,6 @@ def _refusal(name: str, obstacle: str, remedy: str) -> str:
 
 
 def _attention(model: PreTrainedModel) -> str:
-    """Return the name of a model's attention implementation."""
     return str(getattr(model.config, "_attn_implementation", None) or "eager")
 
 
@@ -255,8 +253,7 @@ def invariant(model: CausalLM) -> bool:
 
 
 def _probe(model: CausalLM) -> tuple[list[int], TokenTree]:
-    """Return a context of at most 20 random tokens, for which a short model has room, and a tree of
-    seven nodes with two branches."""
+    """Return up to 20 random tokens, and a tree of seven nodes with two branches."""
     rng = random.Random(0)
     draw = [rng.randrange(model.vocabulary) for _ in range(26)]
     builder = TreeBuilder(draw[19])
@@ -271,8 +268,7 @@ def _probe(model: CausalLM) -> tuple[list[int], TokenTree]:
 
 @torch.inference_mode()
 def _differences(model: CausalLM) -> list[float]:
-    """Return the relative difference of each row's logits from plain passes, for a tree and for the
-    pass after an accepted path."""
+    """Return each row's relative difference from plain passes: of a tree, and after it."""
     context, tree = _probe(model)
     evaluation = model.evaluate(context, tree)
     branches = [context + tree.tokens_to(node) for node in range(len(tree))]

@@ -25,8 +25,7 @@ was busy."""
 COSTS = TypeAdapter(Costs)
 
 TIMED = "behind one context"
-"""The method of timing, as a part of the file's name. A new method needs a new text, so that older
-files are not read."""
+"""The method of timing in the file's name; a new method needs a new text."""
 
 
 def costs_of(
@@ -63,8 +62,7 @@ def costs_of(
 def _agreed_costs(
     file: Path, timed: Callable[..., Costs], agreed: Callable[[Costs | None], Costs | None]
 ) -> Costs:
-    """Return the costs that all processes of a model use: the first process's file, or times of
-    passes that all of them make together."""
+    """Return the costs of all processes of a model: the first one's, or common times."""
     earlier = agreed(_read_file(file))
     if earlier is not None:
         return earlier
@@ -86,7 +84,6 @@ def _is_busy(file: Path, earlier: Costs, timed: Callable[..., Costs]) -> bool:
 
 
 def _read_file(file: Path) -> Costs | None:
-    """Return the costs in a file, or None if it is missing or invalid."""
     try:
         return read_costs(read(file))
     except ValueError:
@@ -94,8 +91,7 @@ def _read_file(file: Path) -> Costs | None:
 
 
 def read_costs(data: Any) -> Costs:
-    """Return costs from JSON; older files have the EAGLE head's costs under `head`. Raises
-    ValueError for anything else."""
+    """Return costs from JSON, also of older files with `head`. Raises ValueError."""
     if isinstance(data, dict) and data.get("head"):
         data = {**data, "heads": {"eagle": data["head"], **data.get("heads", {})}}
     return COSTS.validate_python(data)

@@ -59,7 +59,7 @@ def draft_folder() -> Path:
     return assets() / "models" / "smollm2-draft"
 
 
-def head_folder(kind: str = "eagle") -> Path:
+def head_folder(kind: str = "eagle3") -> Path:
     """Return the folder of an embedded head, which exists only if it is shipped."""
     return assets() / "models" / f"smollm2-{kind}"
 

@@ -4,11 +4,19 @@ A published checkpoint is a `config.json`, most of whose keys are a Llama config
 weights in `model.safetensors` or `pytorch_model.bin`. EAGLE and EAGLE-2 share one layout: `fc`
 joins embedding and feature, with or without a bias, and one layer follows, without a norm before
 its attention or after it; embeddings and output matrix are the target's. In EAGLE-3's, `fc` merges
-the target's states after two layers, after half of them and after all but three; the layer,
-`midlayer`, reads the embedding as well, each after its norm; and `lm_head` has a row for every
-token of a smaller vocabulary, `d2t` the distance from its number to the target's. The source is
-github.com/SafeAILab/EAGLE at cb7e084: eagle/model/cnets1.py, cnets.py, ea_model.py and, for the
-states, modeling_llama_kv.py.
+three of the target's states, by default those after two layers, after half of them and after all
+but three; the layer, `midlayer`, reads the embedding as well, each after its norm; and `lm_head`
+has a row for every token of a smaller vocabulary, `d2t` the distance from its number to the
+target's. The source is github.com/SafeAILab/EAGLE at cb7e084: eagle/model/cnets1.py, cnets.py,
+ea_model.py and, for the states, modeling_llama_kv.py.
+
+Speculators (github.com/vllm-project/speculators at c05b95b, src/speculators/models/eagle3) calls
+the layer `layers.0`, has its sizes in `transformer_layer_config`, and has flags: `fc_norm` (a norm
+for each state before `fc`), `norm_before_fc` (one for all, `input_norm`), `norm_before_residual`,
+and `norm_output` (the head goes on from its normalised output). SpecForge (github.com/sgl-project/
+SpecForge at a6b6b02, specforge/modeling/draft/llama3_eagle.py) has SafeAILab's names and `fc_norm`.
+Speculators count layers from 1 in `eagle_aux_hidden_state_layer_ids`, where 2 is the state after
+two layers; inside `eagle_config`, where SpecForge has it, they are counted from 0.
 """
 
 from __future__ import annotations
@@ -18,25 +26,33 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
-from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
+from ouroboros_core.errors import (
+    InvalidInput,
+    OuroborosError,
+    UnsupportedModel,
+    VocabularyMismatch,
+    WeightsUnavailable,
+)
 from ouroboros_core.loading import embedded
 from ouroboros_core.loading.weights import fetched, short_name
-from ouroboros_core.models import heads
+from ouroboros_core.models import heads, state_candidates
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.heads.eagle import EagleConfig, EagleHead, Layout
-from ouroboros_core.models.heads.head import ABOUT, WEIGHTS, HeadDrafter
-from ouroboros_core.models.heads.recipes import EAGLE, HEADS
+from ouroboros_core.models.heads.eagle3 import Eagle3Head
+from ouroboros_core.models.heads.head import ABOUT, WEIGHTS, HeadDrafter, described
+from ouroboros_core.models.heads.mtp import ShippedMtp
+from ouroboros_core.models.heads.recipes import EAGLE, EAGLE3, HEADS, MTP, RECIPES
 
 NONE = "none"
 PUBLISHED_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 EXPECTED = (
-    "a head is what `train eagle` makes (head.json, head.safetensors) or a checkpoint in the "
-    "layout of SafeAILab's EAGLE, EAGLE-2 or EAGLE-3 (config.json, and model.safetensors or "
-    "pytorch_model.bin)"
+    "a head is what `train eagle` or `train eagle3` makes (head.json, head.safetensors) or a "
+    "checkpoint in the layout of SafeAILab's EAGLE, EAGLE-2 or EAGLE-3, of Speculators or of "
+    "SpecForge (config.json, and model.safetensors or pytorch_model.bin)"
 )
 LAYER = "layers.0."
 """How names of the layer's weights begin; EAGLE-3 says `midlayer.`."""
@@ -49,7 +65,11 @@ OUTPUT = "lm_head.weight"
 ROPES = ("default", "linear", "llama3")
 
 FEWEST = 7
-"""Fewest layers of a target with three different states for EAGLE-3."""
+"""Fewest layers of a target with three different states for EAGLE-3, if none are named."""
+
+STATES = "eagle_aux_hidden_state_layer_ids"
+NORMS = {"rms_norm_eps", "norm_before_residual", "norm_before_fc", "fc_norm", "norm_output"}
+"""Keys about norms that are read."""
 
 Tensors = dict[str, torch.Tensor]
 
@@ -70,6 +90,21 @@ class _Checkpoint:
     def third(self) -> bool:
         """Whether it is EAGLE-3's layout."""
         return LAYER + "hidden_norm.weight" in self.tensors
+
+    @property
+    def speculators(self) -> bool:
+        """Whether Speculators wrote it."""
+        return "speculators_model_type" in self.config
+
+    def depths(self, target: CausalLM) -> tuple[int, ...]:
+        """The numbers of layers of the target after which EAGLE-3 reads its states."""
+        usual = 2, target.layers // 2, target.layers - 3
+        inner = (self.config.get("eagle_config") or {}).get(STATES)
+        named = tuple(inner or self.config.get(STATES) or usual)
+        # Some trainers count the usual ones from 0 everywhere.
+        if named in (usual, tuple(n - 1 for n in usual)):
+            return usual
+        return tuple(n + 1 for n in named) if inner else named
 
     def size(self, key: str, default: int | None = None) -> int:
         value = self.config.get(key, default)
@@ -97,13 +132,34 @@ def drafter_class(kind: str) -> type[HeadDrafter]:
     return drafter
 
 
-def kind_of(folder: Path) -> str:
-    """Return the kind that the description in a folder names, or EAGLE."""
+def kind_of(name: str | Path) -> str:
+    """Return the kind of a head in a folder or a repository on the Hub; EAGLE if nothing says it.
+
+    Its description names it, or a published configuration has EAGLE-3's vocabulary or name.
+    """
     try:
-        kind = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["kind"]
-    except (OSError, ValueError, KeyError, TypeError):
+        kind = described(_json(str(name), ABOUT))
+    except (OuroborosError, ValueError):
+        kind = None
+    if kind is not None:
+        return kind if kind in HEADS else EAGLE
+    try:
+        config = _json(str(name), "config.json")
+    except (OuroborosError, ValueError):
         return EAGLE
-    return kind if kind in HEADS else EAGLE
+    names = f"{config.get('architectures')} {config.get('speculators_model_type')}".lower()
+    return EAGLE3 if "draft_vocab_size" in config or EAGLE3 in names else EAGLE
+
+
+def _json(name: str, file: str) -> dict[str, Any]:
+    """Return the object in a JSON file of a head, an empty one for other JSON. Raises ValueError or
+    the errors of `fetched`."""
+    data = json.loads(fetched(name, file).read_text(encoding="utf-8"))
+    return data if isinstance(data, dict) else {}
+
+
+def _names(named: str | Sequence[str] | None) -> list[str]:
+    return [named] if isinstance(named, str) else list(named or ())
 
 
 def choose_folders(named: str | Sequence[str] | None, shipped: bool) -> dict[str, str]:
@@ -112,12 +168,12 @@ def choose_folders(named: str | Sequence[str] | None, shipped: bool) -> dict[str
 
     Raises InvalidInput if two folders are of one kind.
     """
-    names = [named] if isinstance(named, str) else list(named or ())
+    names = _names(named)
     folders: dict[str, str] = {}
     for name in names:
         if name == NONE:
             continue
-        kind = kind_of(Path(name).expanduser())
+        kind = kind_of(name)
         if kind in folders:
             raise InvalidInput(
                 f"{folders[kind]} and {name} are both of the kind {kind}: name one of them"
@@ -134,27 +190,43 @@ def load_heads(folders: dict[str, str], target: CausalLM) -> dict[str, HeadDraft
     return {kind: load_head(folders[kind], target, kind) for kind in HEADS if kind in folders}
 
 
-def load_head(name: str, target: CausalLM, kind: str = EAGLE) -> HeadDrafter:
+def shipped_mtp(named: str | Sequence[str] | None, target: CausalLM) -> dict[str, HeadDrafter]:
+    """Return the drafter of the MTP layer in a target's files, by kind; nothing if 'none' is named,
+    if transformers finds no layer, or if it has a sliding window."""
+    if NONE in _names(named) or not state_candidates.mtp_layers(target.model):
+        return {}
+    try:
+        layers = state_candidates.load_mtp(target.model)
+    except UnsupportedModel:
+        return {}  # many configurations name a layer that the files lack
+    kinds = getattr(layers.config, "layer_types", None) or ["full_attention"]
+    return {MTP: ShippedMtp(layers, target)} if kinds[0] == "full_attention" else {}
+
+
+def load_head(name: str, target: CausalLM, kind: str = "") -> HeadDrafter:
     """Return the drafter of a head in a folder or a repository on the Hub, for this target.
+
+    kind  of the head, by default what `kind_of` says
 
     Raises WeightsUnavailable if there is no head or it is damaged, InvalidInput for a layout that
     is not computed here, VocabularyMismatch if the head was trained for another target.
     """
+    kind = kind or kind_of(name)
     drafter = drafter_class(kind)
     try:
         folder = fetched(name, ABOUT).parent
     except WeightsUnavailable as error:
-        if kind != EAGLE:
+        if kind not in (EAGLE, EAGLE3):
             phrase = drafter.weights.Recipe.phrase
             raise WeightsUnavailable(f"{name} does not hold {phrase}: {error}") from None
-        return drafter(_published(name, target), target, short_name(name))
+        return drafter(_published(name, target, kind), target, short_name(name))
     fetched(name, WEIGHTS)
     return drafter(drafter.weights.load(folder, target.model), target, short_name(name))
 
 
-def _published(name: str, target: CausalLM) -> EagleHead:
+def _published(name: str, target: CausalLM, kind: str) -> EagleHead:
     try:
-        config = json.loads(fetched(name, "config.json").read_text(encoding="utf-8"))
+        config = _json(name, "config.json")
         tensors = _read(_weights(name))
     except (WeightsUnavailable, ValueError) as error:
         raise WeightsUnavailable(
@@ -166,7 +238,15 @@ def _published(name: str, target: CausalLM) -> EagleHead:
             f"{name} holds no EAGLE head: among its weights are {_some(tensors)}, but not both "
             f"fc.weight and midlayer or layers.0.self_attn.q_proj.weight; {EXPECTED}"
         )
-    checkpoint = _Checkpoint(name, config if isinstance(config, dict) else {}, tensors)
+    # Speculators have the layer's sizes apart, NVIDIA's heads their flags.
+    inner = (config.get("transformer_layer_config") or {}, config, config.get("eagle_config") or {})
+    config = {key: value for part in inner for key, value in part.items()}
+    checkpoint = _Checkpoint(name, config, tensors)
+    if checkpoint.third != (kind == EAGLE3):
+        raise InvalidInput(
+            f"config.json of the head {name} is {RECIPES[kind].phrase}'s, but its weights are not: "
+            f"among them are {_some(tensors)}; {EXPECTED}"
+        )
     _check_layout(checkpoint, target)
     _check_target(checkpoint, target)
     return _assembled(_trimmed(checkpoint), target)
@@ -209,33 +289,36 @@ def _read(file: Path) -> Tensors:
     return tensors
 
 
-def _states(target: CausalLM) -> tuple[int, int, int]:
-    """Return the layers of the target after which EAGLE-3 reads its states."""
-    return 2, target.layers // 2, target.layers - 3
-
-
 def _check_layout(checkpoint: _Checkpoint, target: CausalLM) -> None:
     """Raise InvalidInput if the configuration asks for a layout that is not computed here."""
-    config, states = checkpoint.config, _states(target)
-    key = "eagle_aux_hidden_state_layer_ids"
-    named = (config.get("eagle_config") or {}).get(key) or config.get(key)
-    # Some trainers number the layers from 0, some from 1.
-    usual = named is None or tuple(named) in (states, tuple(n - 1 for n in states))
+    config = checkpoint.config
     odd = {
         "hidden_act": config.get("hidden_act", "silu") != "silu",
-        "norm_before_residual": bool(config.get("norm_before_residual")),
         "rope_scaling": checkpoint.rope["rope_type"] not in ROPES,
-        key: checkpoint.third and not usual,
+        # SpecForge's versions disagree on it: to feed the norm's output back, or to use it at all.
+        "norm_output": "norm_output" in config and not checkpoint.speculators,
+        "norm_before_fc": bool(config.get("norm_before_fc") and config.get("fc_norm")),
     }
-    values = {**config, "rope_scaling": checkpoint.rope, key: named}
+    odd |= {key: bool(config[key]) for key in config if "norm" in key and key not in NORMS}
+    values = {**config, "rope_scaling": checkpoint.rope}
     for name in (name for name, is_odd in odd.items() if is_odd):
         raise InvalidInput(
             f"config.json of the head {checkpoint.name} says {name}: {values[name]}, which is not "
             "computed here: name a head as EAGLE's authors publish them, or train one (train "
-            "eagle)"
+            "eagle3)"
         )
-    layered = hasattr(target.model.get_decoder(), "layers")
-    if checkpoint.third and (target.layers < FEWEST or not layered):
+    if not checkpoint.third:
+        return
+    depths = checkpoint.depths(target)
+    layered = any(hasattr(target.model.get_decoder(), name) for name in ("layers", "h"))
+    if layered and depths != (2, target.layers // 2, target.layers - 3):
+        if len({*depths}) < len(depths) or not all(0 < n < target.layers for n in depths):
+            raise InvalidInput(
+                f"config.json of the head {checkpoint.name} reads the states of {target.name} "
+                f"after {', '.join(map(str, depths))} layers, which must be different numbers from "
+                f"1 to {target.layers - 1}: name a head of this target"
+            )
+    elif target.layers < FEWEST or not layered:
         raise InvalidInput(
             f"the EAGLE-3 head {checkpoint.name} reads the target's states after two layers, half "
             f"of them and all but three, so that the target must have {FEWEST} layers at least, "
@@ -249,7 +332,7 @@ def _check_target(checkpoint: _Checkpoint, target: CausalLM) -> None:
     config: Any = target.model.config.get_text_config(decoder=True)
     width = checkpoint.size("hidden_size")
     if checkpoint.third:
-        width = checkpoint.tensors["fc.weight"].shape[1] // 3
+        width = checkpoint.tensors["fc.weight"].shape[1] // len(checkpoint.depths(target))
     for size, needed, actual in (
         ("hidden states of width", width, config.hidden_size),
         ("a vocabulary of size", checkpoint.size("vocab_size"), config.vocab_size),
@@ -302,9 +385,7 @@ def _assembled(checkpoint: _Checkpoint, target: CausalLM) -> EagleHead:
         "outputs": torch.tensor(checkpoint.outputs, dtype=torch.int32),
         "body.embed_tokens.weight": torch.zeros(1, width, dtype=like.dtype),
     }
-    names = {
-        ours: _published_name(ours, checkpoint.third) for ours in shapes.keys() - weights.keys()
-    }
+    names = {ours: _published_name(ours, checkpoint) for ours in shapes.keys() - weights.keys()}
     wrong = sorted(checkpoint.tensors.keys() - set(names.values()) - UNREAD)
     for ours, name in names.items():
         weight = checkpoint.tensors.get(name)
@@ -338,6 +419,10 @@ def _empty(checkpoint: _Checkpoint, target: CausalLM, *, own_embedding: bool) ->
     """Return the head without weights, on no device."""
     width, queries = checkpoint.size("hidden_size"), checkpoint.size("num_attention_heads")
     embedding = width if own_embedding else target.model.get_input_embeddings().weight.shape[1]
+    third, read = checkpoint.third, checkpoint.config.get
+    depths = checkpoint.depths(target) if third else ()
+    state_norms = len(depths) if read("fc_norm") else int(bool(read("norm_before_fc")))
+    after: Literal["features", "logits"] = "features" if read("norm_output") else "logits"
     config = EagleConfig(
         width=width,
         embedding=embedding,
@@ -346,42 +431,49 @@ def _empty(checkpoint: _Checkpoint, target: CausalLM, *, own_embedding: bool) ->
         key_value_heads=checkpoint.size("num_key_value_heads", queries),
         target=target.name,
         signature=(),
-        eps=float(checkpoint.config.get("rms_norm_eps", 1e-6)),
-        depths=_states(target) if checkpoint.third else (),
+        eps=float(read("rms_norm_eps", 1e-6)),
+        depths=depths,
     )
     layout = Layout(
-        separate=checkpoint.third,
-        between=checkpoint.tensors["fc.weight"].shape[1] // 3 if checkpoint.third else None,
-        input_norm=checkpoint.third,
-        last_norm="logits" if checkpoint.third else "none",
+        separate=third,
+        between=checkpoint.tensors["fc.weight"].shape[1] // len(depths) if third else None,
+        state_norms=state_norms if third else 0,
+        input_norm=third,
+        residual_norm=third and bool(read("norm_before_residual")),
+        query_norm=LAYER + "self_attn.q_norm.weight" in checkpoint.tensors,
+        last_norm=after if third else "none",
         bias="fc.bias" in checkpoint.tensors,
         attention_bias=LAYER + "self_attn.q_proj.bias" in checkpoint.tensors,
         attention_width=checkpoint.size("head_dim", width // queries),
         rope=checkpoint.rope,
-        own_outputs=checkpoint.third,
+        own_outputs=third,
         own_tokens=checkpoint.size("vocab_size") if own_embedding else 0,
     )
     try:
         with torch.device("meta"):
-            return EagleHead(config, checkpoint.outputs, layout)
+            made = Eagle3Head if third else EagleHead
+            return made(config, checkpoint.outputs, layout)
     except Exception as error:  # transformers can refuse the values in any way
         raise InvalidInput(
             f"config.json of the head {checkpoint.name} cannot be used: {error}"
         ) from None
 
 
-def _published_name(weight: str, third: bool) -> str:
+def _published_name(weight: str, checkpoint: _Checkpoint) -> str:
     """Return the authors' name of a weight of the head."""
-    weight = weight.removeprefix("body.")
-    if third:
+    weight = weight.removeprefix("body.").replace("state_norms.", "fc_norm.")
+    if checkpoint.third:
         weight = weight.replace("input_layernorm.", "hidden_norm.")
     renamed = {
         "join": "fc",
         "deeper": "fc",
         "embedding_norm": LAYER + "input_layernorm",
+        "residual_norm": LAYER + "hidden_norm",
         "last_norm": "norm",
         "output": "lm_head",
         "embedding": "embed_tokens",
     }
+    if not checkpoint.config.get("fc_norm"):
+        renamed["fc_norm.0"] = "input_norm"
     module, _, kind = weight.rpartition(".")
     return f"{renamed.get(module, module)}.{kind}"

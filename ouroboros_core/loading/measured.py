@@ -73,8 +73,7 @@ def keep(file: Path, data: dict[str, Any]) -> None:
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Hold an inter-process lock on the measurement in a file, if the cache folder is writable and
-    supports locks."""
+    """Hold an inter-process lock on a file's measurement, if the folder supports it."""
     from filelock import FileLock
 
     lock = FileLock(file.with_suffix(".lock"))

@@ -39,7 +39,7 @@ from ouroboros_core.loading.drafts import (
     load_draft,
     vocabulary_size,
 )
-from ouroboros_core.loading.heads import choose_folders, load_heads
+from ouroboros_core.loading.heads import choose_folders, load_heads, shipped_mtp
 from ouroboros_core.loading.machine import (
     DType,
     available_threads,
@@ -65,6 +65,8 @@ from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.compact import FAMILY
 from ouroboros_core.models.engines.native import build, pages
 from ouroboros_core.models.heads.head import HeadDrafter
+from ouroboros_core.models.heads.mtp import ShippedMtp
+from ouroboros_core.models.heads.recipes import MTP
 from ouroboros_core.models.processed import Rules
 from ouroboros_core.models.rules import (
     own_processors,
@@ -238,6 +240,9 @@ class Pair:
     @cached_property
     def mtp_layers(self) -> Any:
         """Return the MTP layers in the target's files."""
+        head = self.heads.get(MTP)
+        if isinstance(head, ShippedMtp):
+            return head.layers
         return state_candidates.load_mtp(self.target.model)
 
     @cached_property
@@ -333,9 +338,9 @@ def load_pair(
     target, draft  folder, GGUF file, Hub id, or `repository:file.gguf`; None is the embedded model.
                    Another target than the embedded one has no draft unless one is named; 'none'
                    means no draft. A draft with another tokenizer is a foreign one
-    head           folder or Hub id of an EAGLE head for the target, trained here or in the layout
-                   that EAGLE's authors publish, or a folder of heads of another kind, or several of
-                   these, one a kind; None and 'none' as for the draft
+    head           folder or Hub id of an EAGLE head for the target, trained here or in a published
+                   layout (`heads`), or a folder of heads of another kind, or several of these, one
+                   a kind; None and 'none' as for the draft
     corpus         file of texts to look things up in, made with the target's tokenizer; None
                    and 'none' as for the draft
     device         auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps
@@ -374,7 +379,8 @@ def load_pair(
         draft = str(embedded.draft_folder())
     small = None if draft in (None, "none") else load_draft(str(draft), big, tokenizer, kind, where)
     drafts = _drafts(small)
-    heads = load_heads(choose_folders(head, shipped=target is None), big)
+    folders = choose_folders(head, shipped=target is None)
+    heads = {**shipped_mtp(head, big), **load_heads(folders, big)}
     if corpus is None and target is None and embedded.corpus_file().exists():
         corpus = str(embedded.corpus_file())
     texts = None if corpus in (None, "none") else _load_corpus(str(corpus), big, tokenizer)

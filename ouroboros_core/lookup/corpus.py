@@ -23,8 +23,16 @@ from typing import Any, BinaryIO
 from ouroboros_core.arrays import np
 from ouroboros_core.errors import UNREADABLE, InvalidInput
 from ouroboros_core.locations import write_atomically
-from ouroboros_core.lookup.suffix_array import DEPTH, END, Ids, suffix_array
-from ouroboros_core.lookup.suffix_tree import Arrays, Cursor, RowMatch, SuffixTree
+from ouroboros_core.lookup.suffix_tree import (
+    DEPTH,
+    END,
+    Arrays,
+    Cursor,
+    Ids,
+    RowMatch,
+    SuffixTree,
+    suffix_array,
+)
 
 MAPPED = ".npy"
 """Suffix of a file that includes the index and is mapped into memory."""
@@ -33,13 +41,11 @@ _FORMAT = 0x6F75726F
 """First number of a mapped file: its kind and version."""
 
 _HEAD = 2 + 3 + len(Arrays.__dataclass_fields__)
-"""Count of numbers in the header: _FORMAT, a checksum, and the lengths of the fingerprint and of
-each array."""
+"""Numbers of the header: _FORMAT, checksum, lengths of fingerprint and arrays."""
 
 
 class Corpus:
-    """Documents with an index: a `cursor` finds the end of a text, `continuations` returns the
-    tokens that followed it."""
+    """Documents with an index; a `cursor` finds a text's end, `continuations` what followed."""
 
     def __init__(
         self, tokens: Ids, order: Ids, tree: SuffixTree, fingerprint: str, name: str = "corpus"
@@ -161,14 +167,12 @@ class Corpus:
         return self._behind(self.order[rows] + match.length, span)
 
     def first_continuation(self, match: RowMatch, span: int) -> tuple[int, ...]:
-        """Return the tokens after the first occurrence in the corpus: `span` tokens, or up to the
-        end of the document."""
+        """Return `span` tokens after the first occurrence, or up to the document's end."""
         first = self.order[match.first : match.stop].min() + match.length
         return self._behind(np.array([first]), span)[0]
 
     def successor(self, token: int) -> int | None:
-        """Return the token that follows `token` most often, the smallest id on a tie; None if no
-        token follows it."""
+        """Return the most frequent successor, the smallest id on a tie; None if none."""
         match = self.cursor(1).extend((token,)).match
         if match is None:
             return None

@@ -24,7 +24,6 @@ class Interpolation:
         self._retrieved: dict[tuple[int, ...], Counter[int]] = {}
 
     def __len__(self) -> int:
-        """Return the number of tokens in the text."""
         return len(self._text)
 
     def extend(self, tokens: Sequence[int]) -> None:

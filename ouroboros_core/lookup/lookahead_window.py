@@ -34,8 +34,7 @@ NARROWEST, WIDEST = 2, 15
 
 
 def columns_within(rows: int, ngram_size: int) -> int:
-    """Return the width of the widest window whose pass has at most `rows` rows, with the root; 0 if
-    that is below NARROWEST."""
+    """Return the widest window of at most `rows` rows with the root; 0 below NARROWEST."""
     columns = min(WIDEST, (rows - 1) // (ngram_size - 1))
     return columns if columns >= NARROWEST else 0
 

@@ -58,8 +58,7 @@ class Memory(ABC):
     @classmethod
     @abstractmethod
     def of_content(cls, data: Mapping[str, Any]) -> Self:
-        """Return the memory with that content; raises ValueError, KeyError or TypeError if it is
-        invalid."""
+        """Return that memory; raises ValueError, KeyError or TypeError if invalid."""
 
     @property
     def largest_token(self) -> int:
@@ -73,8 +72,7 @@ class Memory(ABC):
 
     @classmethod
     def of_data(cls, data: Any) -> Self:
-        """Return the memory of values from `to_data`; raises ValueError, KeyError or TypeError for
-        others."""
+        """Read values of `to_data`; raises ValueError, KeyError or TypeError for others."""
         if data["format"] != cls.FORMAT or data["version"] != VERSION:
             raise ValueError(f"not a {cls.holds} of version {VERSION}")
         memory = cls.of_content(data)
@@ -133,8 +131,7 @@ def parse(text: str, content: str) -> Any:
 
 
 def checked(make: Callable[[], M], content: str, fingerprint: str | None) -> M:
-    """Return the memory that `make` returns; raises InvalidInput if it is invalid or belongs to
-    another tokenizer."""
+    """Return what `make` returns; raises InvalidInput if invalid or of another tokenizer."""
     try:
         memory = make()
     except (InvalidInput, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -178,8 +175,7 @@ class Memories(Memory):
         self.runs += 1
 
     def part(self, role: str, new: Callable[[str], Memory | None]) -> Memory | None:
-        """The memory of a role: the one there is, or else the `new` one for a tokenizer's
-        fingerprint; None where that is None."""
+        """Return the memory of a role, made by `new` at first; None if that returns None."""
         if role not in self.parts:
             made = new(self.fingerprint)
             if made is None:
@@ -227,8 +223,7 @@ def _of_data(data: Any) -> Memory:
 
 
 def read_memory(text: str, fingerprint: str | None = None) -> Memory:
-    """The memory that `to_json` wrote, of whichever kind, and of the tokenizer with that
-    fingerprint; raises InvalidInput."""
+    """Return any memory that `to_json` wrote, of that tokenizer; raises InvalidInput."""
     data = parse(text, ANY)
     return checked(lambda: _of_data(data), ANY, fingerprint)
 

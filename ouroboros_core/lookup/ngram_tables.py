@@ -65,8 +65,7 @@ class NgramTable(ABC):
 
 
 class Newest(NgramTable):
-    """`simple`: copy from the newest earlier place with the same last n tokens that at least n
-    tokens follow."""
+    """`simple`: copy from the newest place after the same n tokens, with n more behind."""
 
     def __init__(self, n: int, m: int) -> None:
         super().__init__(n, m)

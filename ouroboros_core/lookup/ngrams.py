@@ -10,8 +10,7 @@ from itertools import count, islice
 
 
 class Occurrences:
-    """End positions of every n-gram of a text, for n up to `longest`. Adding a token takes constant
-    time."""
+    """End positions of all n-grams up to `longest`; a token takes constant time."""
 
     def __init__(self, longest: int) -> None:
         self.longest = longest
@@ -69,8 +68,7 @@ def copied(text: Sequence[int], end: int, length: int) -> list[tuple[int, int]]:
 
 
 class Counts:
-    """Counts of the tokens that followed each context of `shortest` to n - 1 tokens or, with
-    `one_level`, of n - 1 tokens only."""
+    """Counts of the tokens after contexts of `shortest` (or `one_level`) to n - 1 tokens."""
 
     def __init__(self, n: int, one_level: bool = False, shortest: int = 1) -> None:
         self.n = n
@@ -152,8 +150,7 @@ def most_followed(continuations: Iterable[Sequence[int]]) -> list[int]:
 
 
 def _grouped(continuations: Iterable[Sequence[int]], depth: int) -> dict[int, list[Sequence[int]]]:
-    """Group the continuations longer than `depth` by their token at `depth`, in order of
-    appearance."""
+    """Group longer continuations by their token at `depth`, in order of appearance."""
     groups: dict[int, list[Sequence[int]]] = {}
     for tokens in continuations:
         if len(tokens) > depth:

@@ -29,8 +29,7 @@ LARGEST = {"ngram_size": 64, "guess_set_size": 1024, "max_keys": 1_000_000}
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """N - 1 tokens that follow a key, where they were first learned, and the step of this run (None
-    for an earlier run)."""
+    """N - 1 tokens after a key, their origin, and the step of this run if it is of this run."""
 
     tokens: tuple[int, ...]
     learned: Learned
@@ -73,8 +72,7 @@ class PhrasePool(Memory):
                 phrases[tokens] = Phrase(tokens, Learned.HISTORY, None)
 
     def insert(self, key: int, tokens: tuple[int, ...], learned: Learned, step: int | None) -> None:
-        """Add a phrase as the newest of its key. A phrase that the pool already has keeps its
-        origin."""
+        """Add a phrase as the newest of its key; a known one keeps its origin."""
         if len(tokens) != self.ngram_size - 1:
             raise InvalidInput(
                 f"a phrase of this pool has {self.ngram_size - 1} tokens, got {len(tokens)}"
@@ -114,8 +112,7 @@ class PhrasePool(Memory):
     def attach(
         self, builder: TreeBuilder, parent: int, count: int, source: Source
     ) -> list[tuple[tuple[int, ...], list[int]]]:
-        """Add up to `count` phrases of a node's token below the node, the newest first, and return
-        each phrase with its nodes."""
+        """Add the newest phrases of a node's token below it; return each with its nodes."""
         attached = []
         for rank, phrase in enumerate(self.newest(builder.token(parent), count)):
             origin = Provenance(source, phrase.learned, phrase.step, rank=rank)

@@ -10,8 +10,7 @@ from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.lookup.ngrams import copied
 
 MOST_TOKENS = 16_384
-"""Largest size of all earlier texts. Beyond it, the oldest texts are dropped until half of it is
-left, so that this happens seldom."""
+"""Most tokens of earlier texts; beyond it the oldest go until half of it is left."""
 
 
 class Index(Protocol):
@@ -72,7 +71,6 @@ class SessionText(Memory):
 
     @property
     def texts(self) -> list[list[int]]:
-        """All texts, the oldest first."""
         texts: list[list[int]] = [[]]
         for token in self.tokens:
             if token < 0:
@@ -86,8 +84,7 @@ class SessionText(Memory):
         self.tokens.extend(text[len(self.tokens) - self.begins :])
 
     def index(self, name: Hashable, new: Callable[[], IndexT]) -> IndexT:
-        """Return the up-to-date index of that name over all texts; `new` makes it the first
-        time."""
+        """Return the up-to-date index of that name, at first a `new` one."""
         index: Any = self._indexes.get(name)
         if index is None:
             index = self._indexes[name] = new()

@@ -48,7 +48,6 @@ class Successors(Memory):
         return token in self._recalled
 
     def learn(self, token: int, candidates: Sequence[int]) -> None:
-        """Replace the candidates of a token."""
         self._rows[token] = candidates[: self.width]
         self._recalled.discard(token)
         if len(self._rows) > MOST_ROWS:
@@ -109,8 +108,7 @@ def by_children(counts: Sequence[int]) -> list[tuple[int, int]]:
 def grow(
     successors: Successors, root: int, shape: Iterable[tuple[int, int]]
 ) -> list[tuple[int, int, int]]:
-    """Return the tree of a template below a token as (token, index of the parent, rank), without
-    nodes that have no candidate."""
+    """Return a template's tree as (token, parent's index, rank), without missing nodes."""
     grown: list[tuple[int, int, int]] = []
     index_of: dict[int, int] = {-1: -1}
     for index, (rank, parent) in enumerate(shape):

@@ -70,8 +70,7 @@ class States:
         return len(self._length) - 1
 
     def _clone(self, before: int, token: int, old: int) -> int:
-        """Split off a state for the shorter strings of `old`, which have one more end position
-        now."""
+        """Split off a state for the shorter strings of `old`, which have one end more."""
         length, following = self._length[before] + 1, dict(self._next[old])
         clone = self._new(length, following, self._first_ended[old])
         parent = self._link[old]
@@ -83,8 +82,7 @@ class States:
 
 
 class SuffixAutomaton(States):
-    """Finds earlier occurrences: `SuffixAutomaton().extend([1, 2, 3, 1, 2])` finds that `1 2`
-    occurred earlier, followed by 3."""
+    """Finds earlier occurrences: in `1 2 3 1 2` that of `1 2`, followed by 3."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -175,8 +175,7 @@ class Cursor:
             self.state = counts._link[self.state]
 
     def suffixes(self) -> Iterator[tuple[int, int, int]]:
-        """Yield (state, shortest, longest) length of the suffixes that share a state, the longest
-        first."""
+        """Yield (state, shortest, longest) length of suffixes by state, the longest first."""
         state, length = self.state, self.length
         while state > 0:
             parent = self._counts._link[state]

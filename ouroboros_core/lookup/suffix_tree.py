@@ -15,10 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from ouroboros_core.arrays import np
-from ouroboros_core.lookup.suffix_array import DEPTH, END, Ids
+from ouroboros_core.arrays import np, npt
+
+Ids: TypeAlias = "npt.NDArray[np.int32]"
+
+DEPTH = 64
+"""Tokens by which suffixes are sorted; no match is longer."""
+
+END = -1
+"""Separator after each document."""
 
 _BEYOND = DEPTH + 1
 """The depth of nodes that no match reaches: leaves, and suffixes that share DEPTH tokens."""
@@ -27,10 +34,40 @@ _GOLDEN = 0x9E3779B97F4A7C15
 """2**64 divided by the golden ratio: its multiples spread evenly (Knuth, volume 3, section 6.4)."""
 
 
+def suffix_array(tokens: Ids) -> Ids:
+    """Return the suffixes sorted by at least their first DEPTH tokens; ties keep the text's order.
+
+    They are sorted first by the tokens that fit into one number, then by doubling (Manber and Myers
+    1993), each time only among suffixes that are still tied (Larsson and Sadakane 2007).
+    """
+    count, bits = len(tokens), int(tokens.max() + 1).bit_length()
+    width = 62 // bits
+    padded = np.zeros(count + width, dtype=np.int64)
+    padded[:count] = tokens
+    padded[:count] += 1
+    key: Any = np.zeros(count, dtype=np.int64)
+    for offset in range(width):
+        key = (key << bits) | padded[offset : offset + count]
+    rows = np.arange(count)  # rows that are still to sort by key
+    order = rows.copy()
+    rank = np.full(count + 1, -1)  # by position, the first row of its tie; -1 after the last
+    while True:
+        sort = np.argsort(key, kind="stable")
+        key, positions = key[sort], order[rows][sort]
+        starts = np.concatenate([[True], key[1:] != key[:-1]])
+        order[rows] = positions
+        rank[positions] = np.maximum.accumulate(np.where(starts, rows, 0))
+        rows = rows[~(starts & np.concatenate([starts[1:], [True]]))]
+        if width >= DEPTH or not len(rows):
+            return order.astype(np.int32)
+        tied = order[rows]
+        key = rank[tied] * (count + 1) + rank[np.minimum(tied + width, count)] + 1
+        width *= 2
+
+
 @dataclass(frozen=True)
 class RowMatch:
-    """The occurrences of a text's last `length` tokens: rows first to stop - 1 of the suffix
-    array."""
+    """Rows first to stop - 1 of the suffix array, where the last `length` tokens occur."""
 
     length: int
     first: int
@@ -116,8 +153,7 @@ class SuffixTree:
         return cls(tokens, order, Arrays(first, stop, depth, links, *key.table(*descent.edges)))
 
     def child(self, node: int, token: int) -> int | None:
-        """Return the child on the edge that begins with `token`: a node, -1 - row for a leaf, or
-        None. Takes expected constant time."""
+        """Return the child on the edge of `token`: a node, -1 - row for a leaf, or None."""
         if token > self._largest:
             return None
         key = self._key
@@ -267,8 +303,7 @@ class _Descent:
         self._rows, self._starts, self._above = rows[stays], starts_subgroup[stays], above[is_open]
 
     def _add_nodes(self, starts: Any, stops: Any, depth: int, above: Any) -> int:
-        """Add the nodes of groups, given their first and last + 1 index among the open rows, and
-        return the number of the first node."""
+        """Add nodes of groups by first and last + 1 open row; return the first's number."""
         first = self._counted[0]
         self._counted[0] += len(starts)
         self._nodes.append(

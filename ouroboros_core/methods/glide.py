@@ -3,32 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from annotated_types import Ge, Le
-from pydantic import Field
-
-from ouroboros_core import settings
-from ouroboros_core.methods.parts.base import (
-    Adjustable,
-    Context,
-    Guesser,
-    Method,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-    VerificationResult,
-)
-from ouroboros_core.methods.parts.drafting import drafted_chain
+from ouroboros_core.methods.parts.head_chain import HeadChain
 from ouroboros_core.methods.parts.needs import Need
-from ouroboros_core.methods.parts.stopping import StopRule, new_stop
-from ouroboros_core.settings import AUTO, Auto, fixed_values
-from ouroboros_core.tree import TokenTree, TreeBuilder
+from ouroboros_core.settings import fixed_values
 
 
-class Glide(Method):
-    """The draft is decoded token by token. It need not read the text that the target has read.
-    `cape` adds siblings by confidence."""
+class Glide(HeadChain):
+    """`cape` adds siblings by confidence."""
 
     id = "glide"
     name = "GliDe"
@@ -38,40 +19,8 @@ class Glide(Method):
         "writes the next few tokens."
     )
     order = 27
-    on_map = (Guesser.HEAD, Shape.CHAIN)
     needs = frozenset({Need.GLIDE})
 
     published = fixed_values(gamma=5)
     """The block of the authors' code (github.com/NonvolatileMemory/GliDe_with_a_CaPE_ICML_24,
     glide/glideModel.py)."""
-    auto_setting = "gamma"
-
-    class Hyperparameters(settings.Hyperparameters):
-        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
-            AUTO, examples=[3], description="Draft tokens per step, at most if `stop` is not fixed."
-        )
-        stop: StopRule = "fixed"
-
-    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
-        super().__init__(hyperparameters, resources)
-        self.settings = hyperparameters
-        self.head = resources.head(self.needs)
-
-    @property
-    def adjustable(self) -> Adjustable | None:
-        return super().adjustable if self.settings.stop == "fixed" else None
-
-    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        assert self.head is not None
-        self.stop = new_stop(self.settings.stop, self.settings.gamma)
-        self.head.forget()
-        self.head.reserve(len(prompt.tokens) + max_new_tokens)
-
-    def propose(self, context: Context) -> TokenTree:
-        assert self.head is not None
-        if len(context.tokens) < 2:  # the target has no keys yet
-            return TreeBuilder(context.root).build()
-        return drafted_chain(self.resources, self.head, context, self.stop)
-
-    def learn(self, result: VerificationResult) -> None:
-        self.stop.learn(len(result.tree.proposals), len(result.path))

@@ -92,7 +92,9 @@ class Sam(Combination):
                 "beyond the paper, the newest, and in a corpus what is most frequent."
             ),
         )
-        auxiliary: Literal["token_recycling", "speculative", "ouroboros", "eagle2", "none"] = Field(
+        auxiliary: Literal[
+            "token_recycling", "speculative", "ouroboros", "eagle2", "eagle3", "none"
+        ] = Field(
             "token_recycling",
             description=(
                 "The method that drafts where no match is long enough, at its default settings; "

@@ -1,7 +1,7 @@
 """Union: one tree per step from all sources, as large as is worth checking. This project's method.
 
 The children of one root are copies from the text, a corpus and a predicted output, recycled
-candidates, an EAGLE-2 tree or a draft with candidate suffixes and, on request, phrases of a
+candidates, an EAGLE-3 tree or a draft with candidate suffixes and, on request, phrases of a
 lookahead window; equal prefixes are merged. Nodes are left out if they cost more time than they are
 expected to save, and the draft is asked only while its passes are worth their time (`adaptive`).
 Options beyond a paper are on here: Ouroboros' draft is `extended`. Prompt and text are copied in
@@ -55,7 +55,8 @@ class Union(Combination):
             description="Columns of the target's lookahead window (W), which rarely adds anything.",
         )
         drafting: bool = Field(
-            True, description="Ask the EAGLE head, or else the draft model, where there is one."
+            True,
+            description="Ask the EAGLE head, or else the draft model, where there is one.",
         )
         copying: bool = Field(
             True,
@@ -86,7 +87,9 @@ class Union(Combination):
     ) -> dict[str, tuple[str, dict[str, Any]]]:
         chosen: dict[str, tuple[str, dict[str, Any]]] = {}
         drafts: dict[Need, tuple[str, dict[str, Any]]] = {
+            Need.EAGLE3: ("eagle3", {}),
             Need.EAGLE: ("eagle2", {}),
+            Need.MTP_HEAD: ("mtp", {}),
             Need.DRAFT_MODEL: ("ouroboros", {"lookahead_phrases": False, "extended": True}),
         }
         drafting = next((draft for need, draft in drafts.items() if resources.has(need)), None)

@@ -154,12 +154,18 @@ class CausalLM(Bookkeeping[torch.Tensor, TorchEvaluation]):
             self.reset()
 
     @torch.inference_mode()
-    def features(self, context: Sequence[int]) -> torch.Tensor:
+    def features(self, context: Sequence[int], depths: Sequence[int] | None = None) -> torch.Tensor:
         """Return features [len(context) - 1, width * (1 + depths)] of all tokens but the last: the
-        last hidden state, then the states after `depths`; needs `keep_features`."""
+        last hidden state, then the states after `depths`, which `keep_features` was given; None:
+        after all that are kept."""
         self.hold(tuple(context))
-        layer = self._cache.layers[self.layers]
-        return layer.keys[0, 0, : len(context) - 1]  # type: ignore[no-any-return]
+        rows: torch.Tensor = self._cache.layers[self.layers].keys[0, 0, : len(context) - 1]
+        kept = self.forward_pass.depths or ()
+        if depths is None or tuple(depths) == kept:
+            return rows
+        last, *states = rows.chunk(1 + len(kept), -1)
+        chosen = [states[kept.index(depth)] for depth in depths]
+        return torch.cat([last, *chosen], -1) if chosen else last
 
     def logits_without(self, reduced: ReducedModel, rows: TokenRows) -> torch.Tensor:
         """Return the logits [len(rows.scored), vocabulary] of rows after those that `hold` keeps,

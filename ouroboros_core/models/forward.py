@@ -148,9 +148,12 @@ class ForwardPass:
             self._seen[depth] = states[0]
 
         hooks = [body.register_forward_hook(lambda _, __, out: note(self.layers, out))]
+        # Architectures name the list of their layers differently.
+        lists = (part for part in body.children() if isinstance(part, torch.nn.ModuleList))
+        layers = next(part for part in lists if len(part) == self.layers)
         for depth in self.depths:
             hook = partial(lambda depth, _, __, out: note(depth, out), depth)
-            hooks.append(body.layers[depth - 1].register_forward_hook(hook))
+            hooks.append(layers[depth - 1].register_forward_hook(hook))
         try:
             yield
         finally:

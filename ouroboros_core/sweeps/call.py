@@ -6,21 +6,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ouroboros_core.benchmark.prompts import Question, own_prompts
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.progress import progress_bar
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import Value
 from ouroboros_core.sweeps import cells
+from ouroboros_core.sweeps.cells import Point
 from ouroboros_core.sweeps.grid import QUESTIONS, TOKENS, Axis, Grid, show
-from ouroboros_core.sweeps.sweep import Point, Sweep
-
-if TYPE_CHECKING:
-    from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.settings import Value
+from ouroboros_core.sweeps.sweep import Sweep
 
 
 @dataclass(frozen=True)
@@ -95,10 +93,7 @@ def sweep(
     fixed = ",".join(f"{name}={show(value)}" for name, value in (settings or {}).items())
     grid = Grid.read(method, axes, fixed, sampling)
     questions = _questions(prompts)
-    if pair is None:
-        from ouroboros_core.loading.pairs import load_pair
-
-        pair = load_pair()
+    pair = pair or load_pair()
     work = Sweep(pair, grid, questions, repeats, max_new_tokens)
     with progress_bar("sweep", work.total) as tell:
         for _ in work.run(lambda doing: tell(len(work.points), doing)):

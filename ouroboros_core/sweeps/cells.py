@@ -5,29 +5,112 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ouroboros_core.benchmark.entrants import outcome_of
 from ouroboros_core.benchmark.repeats import Repeats, TimedRun
-from ouroboros_core.benchmark.report import ratio
+from ouroboros_core.benchmark.store import Unit
 from ouroboros_core.messages import counted
 from ouroboros_core.sweeps.grid import show
 from ouroboros_core.trace import metrics
-from ouroboros_core.trace.speedup import Speedup, TimedRound
+from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.speedup import Speedup, TimedRound, Timing
+from ouroboros_core.trace.trace import Seconds, Trace
 
 if TYPE_CHECKING:
     from ouroboros_core.settings import Value
     from ouroboros_core.sweeps.grid import Axis, Grid
-    from ouroboros_core.sweeps.sweep import Point
 
 GAMMA = "gamma"
 
 
 @dataclass(frozen=True)
+class Point:
+    """One run of one cell on one question, and the plain run that it is compared with.
+
+    passes           of the target, prefill apart
+    accepted, tested as in Step, summed: accepted / tested is the acceptance rate
+    depth_sum        of each step's deepest branch; divided by passes it is the mean draft length
+    plain_tokens     of plain decoding with the same sampling, in the same process and turn; as many
+                     passes
+    compared         whether the text ought to be that of plain decoding; difference: where it is
+                     not
+    host             the machine's name, where there were several processes
+    lossless         whether the text follows the target's probabilities
+    """
+
+    cell: int
+    question: int | str
+    repeat: int
+    tokens: int
+    passes: int
+    draft_passes: int
+    accepted: int
+    tested: int
+    depth_sum: int
+    seconds: Seconds
+    plain_tokens: int
+    plain_seconds: Seconds
+    compared: bool
+    difference: Divergence | None = None
+    host: str = ""
+    lossless: bool = True
+
+    @classmethod
+    def of(
+        cls, unit: tuple[int, int | str, int], trace: Trace, plain: Trace, **facts: Any
+    ) -> Point:
+        """Return the record of a run beside its plain run.
+
+        unit   repeat, question and cell
+        facts  compared, and perhaps difference, host and lossless
+        """
+        repeat, question, cell = unit
+        outcome, baseline = outcome_of(trace), outcome_of(plain)
+        return cls(
+            cell=cell,
+            question=question,
+            repeat=repeat,
+            tokens=outcome.count,
+            passes=outcome.passes,
+            draft_passes=outcome.draft_passes,
+            accepted=sum(len(step.path) for step in trace.steps),
+            tested=sum(step.tested for step in trace.steps),
+            depth_sum=sum(max(step.tree.depths) for step in trace.steps),
+            seconds=outcome.seconds,
+            plain_tokens=baseline.count,
+            plain_seconds=baseline.seconds,
+            **facts,
+        )
+
+    @property
+    def identical(self) -> bool | None:
+        """Whether the text is that of plain decoding; None if it need not be."""
+        return self.difference is None if self.compared else None
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(self.tokens, self.seconds.prefill + self.seconds.decode)
+
+    @property
+    def plain_timing(self) -> Timing:
+        return Timing(self.plain_tokens, self.plain_seconds.prefill + self.plain_seconds.decode)
+
+    @property
+    def unit(self) -> Unit:
+        return self.repeat, self.question, self.cell
+
+    @property
+    def key(self) -> Hashable:
+        return self.unit
+
+
+@dataclass(frozen=True)
 class CellRow:
     """One cell of a sweep, from all its runs so far. Speedup and tokens per second are those of the
-    median repeat, see `ouroboros_core.benchmark.repeats`.
+    median repeat, see `ouroboros_core.benchmark.report`.
 
     cell, coordinates  index in the grid, and the value on each axis
     runs               finished
@@ -130,9 +213,9 @@ def _row(cell: int, coordinates: tuple[Value, ...], points: list[Point]) -> Cell
         plain_tokens_per_second=measured.timed.plain.tokens_per_second,
         speedup=measured.speedup.median,
         ci95=measured.ci95,
-        acceptance_length=ratio(tokens, passes),
+        acceptance_length=metrics.ratio(tokens, passes),
         acceptance_rate=sum(p.accepted for p in points) / tested if tested else None,
-        draft_length=ratio(sum(p.depth_sum for p in points), passes),
+        draft_length=metrics.ratio(sum(p.depth_sum for p in points), passes),
         draft_cost=_draft_cost(points),
         equal=len(points) - len(differing) if compared else None,
         ties=ties if compared else None,
@@ -151,18 +234,17 @@ def repeats(points: Iterable[Point]) -> Repeats:
 
 
 def _draft_cost(points: Sequence[Point]) -> float | None:
-    """c, as in `metrics.draft_cost`; None if no draft was checked by a target."""
+    """c, as in `Summary.draft_cost`; None if no draft was checked by a target."""
     passes = sum(p.draft_passes for p in points if p.passes)
-    plain = ratio(sum(p.plain_seconds.decode for p in points), sum(p.plain_tokens for p in points))
-    return (
-        sum(p.seconds.draft for p in points if p.passes) / passes / plain
-        if passes and plain
-        else None
+    plain = metrics.ratio(
+        sum(p.plain_seconds.decode for p in points), sum(p.plain_tokens for p in points)
     )
+    if not (passes and plain):
+        return None
+    return sum(p.seconds.draft for p in points if p.passes) / passes / plain
 
 
 def best(rows: Sequence[CellRow]) -> CellRow | None:
-    """The fastest, of the lossless ones where there are any; None if there is none yet."""
     return max(rows, key=lambda row: (row.lossless, row.speedup), default=None)
 
 
@@ -256,8 +338,7 @@ def about_spread(rows: Sequence[CellRow], asked: int) -> str:
 
 
 def to_csv(rows: Sequence[CellRow], axes: Sequence[Axis]) -> str:
-    """The rows as CSV: a column for each axis, then the numbers; the interval and the spread of the
-    repeats are two columns each."""
+    """Return the rows as CSV: the axes, the numbers, interval and spread in two columns each."""
     several = ("cell", "coordinates", "ci95", "repeats")
     numbers = [f.name for f in fields(CellRow) if f.name not in several]
     out = io.StringIO()

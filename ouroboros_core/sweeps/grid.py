@@ -57,8 +57,7 @@ def show(value: Value) -> str:
 
 
 def read_axis(text: str) -> Axis:
-    """`gamma=2,4,6`, or with ranges, ends included: `gamma=2:8`, `gamma=2:8:2`. Values are text
-    until a Grid has checked them."""
+    """Read `gamma=2,4,6` or ranges with their ends, `gamma=2:8:2`; values stay text here."""
     name, equals, rest = (item.strip() for item in text.partition("="))
     items = [item for item in (piece.strip() for piece in rest.split(",")) if item]
     if not (name and equals and items):

@@ -13,105 +13,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ouroboros_core.benchmark.entrants import BASELINE, left_out, outcome_of
+from ouroboros_core.benchmark.entrants import BASELINE, left_out
 from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.runner import WARM_UP_TOKENS, naming
-from ouroboros_core.benchmark.store import Conditions, Kind, Store, Unit, conditions
+from ouroboros_core.benchmark.store import Conditions, Kind, Store, conditions
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput, NotEnoughMemory
 from ouroboros_core.loading.pairs import Pair, with_draft
 from ouroboros_core.sources import Source
+from ouroboros_core.sweeps.cells import Point
 from ouroboros_core.sweeps.grid import TOKENS, Cell, Grid
-from ouroboros_core.trace.equality import Divergence, divergence
-from ouroboros_core.trace.speedup import Timing
-from ouroboros_core.trace.trace import Seconds, Trace
-
-
-@dataclass(frozen=True)
-class Point:
-    """One run of one cell on one question, and the plain run that it is compared with.
-
-    passes           of the target, prefill apart
-    accepted, tested as in Step, summed: accepted / tested is the acceptance rate
-    depth_sum        of each step's deepest branch; divided by passes it is the mean draft length
-    plain_tokens     of plain decoding with the same sampling, in the same process and turn; as many
-                     passes
-    compared         whether the text ought to be that of plain decoding; difference: where it is
-                     not
-    host             the machine's name, where there were several processes
-    lossless         whether the text follows the target's probabilities
-    """
-
-    cell: int
-    question: int | str
-    repeat: int
-    tokens: int
-    passes: int
-    draft_passes: int
-    accepted: int
-    tested: int
-    depth_sum: int
-    seconds: Seconds
-    plain_tokens: int
-    plain_seconds: Seconds
-    compared: bool
-    difference: Divergence | None = None
-    host: str = ""
-    lossless: bool = True
-
-    @classmethod
-    def of(
-        cls, unit: tuple[int, int | str, int], trace: Trace, plain: Trace, **facts: Any
-    ) -> Point:
-        """Return the record of a run beside its plain run.
-
-        unit   repeat, question and cell
-        facts  compared, and perhaps difference, host and lossless
-        """
-        repeat, question, cell = unit
-        outcome, baseline = outcome_of(trace), outcome_of(plain)
-        return cls(
-            cell=cell,
-            question=question,
-            repeat=repeat,
-            tokens=outcome.count,
-            passes=outcome.passes,
-            draft_passes=outcome.draft_passes,
-            accepted=sum(len(step.path) for step in trace.steps),
-            tested=sum(step.tested for step in trace.steps),
-            depth_sum=sum(max(step.tree.depths) for step in trace.steps),
-            seconds=outcome.seconds,
-            plain_tokens=baseline.count,
-            plain_seconds=baseline.seconds,
-            **facts,
-        )
-
-    @property
-    def identical(self) -> bool | None:
-        """Whether the text is that of plain decoding; None if it need not be."""
-        return self.difference is None if self.compared else None
-
-    @property
-    def timing(self) -> Timing:
-        return Timing(self.tokens, self.seconds.prefill + self.seconds.decode)
-
-    @property
-    def plain_timing(self) -> Timing:
-        return Timing(self.plain_tokens, self.plain_seconds.prefill + self.plain_seconds.decode)
-
-    @property
-    def unit(self) -> Unit:
-        return self.repeat, self.question, self.cell
-
-    @property
-    def key(self) -> Hashable:
-        return self.unit
+from ouroboros_core.trace.equality import divergence
+from ouroboros_core.trace.trace import Trace
 
 
 @dataclass(kw_only=True)
 class SweepSettings(Conditions):
-    """Settings that decide the numbers of a sweep; a resumed one must have the same. `grid` has the
-    axes as they are written."""
+    """Settings that decide a sweep's numbers; `grid` has the axes as they are written."""
 
     method: str
     grid: list[str]
@@ -120,30 +38,6 @@ class SweepSettings(Conditions):
     @property
     def kind(self) -> Kind[Point]:
         return Kind("sweep", "run", "points", Point)
-
-
-def estimate(
-    pair: Pair,
-    grid: Grid,
-    questions: Sequence[Question],
-    repeats: int = 1,
-    max_new_tokens: int = TOKENS,
-) -> float:
-    """Seconds that a sweep will take about, every run counted as if it were plain decoding: a
-    method that works takes less.
-
-    Uses the costs of the target's passes; a prompt is read in one pass.
-    """
-    runs = len(grid.cells) + plain_runs(grid)
-    return (
-        repeats * runs * sum(_run_seconds(pair, question, max_new_tokens) for question in questions)
-    )
-
-
-def plain_runs(grid: Grid) -> int:
-    """Runs of plain decoding that the cells of a grid are compared with, for each question and
-    repeat."""
-    return len({_plain(cell) for cell in grid.cells})
 
 
 def _run_seconds(pair: Pair, question: Question, max_new_tokens: int) -> float:
@@ -195,15 +89,12 @@ class Sweep:
             **conditions(pair, questions, grid.sampling, max_new_tokens, repeats),
         )
         self.store = Store.open(self.settings, path, resume=resume)
-        self._pairs = self._load_drafts()
+        names = dict.fromkeys(cell.draft for cell in grid.cells)
+        self._pairs = {name: pair if name is None else with_draft(pair, name) for name in names}
         able = self._check(questions)
         self._warm: set[Hashable] = set()
         visits = [(repeat, question) for repeat in range(repeats) for question in questions]
         self._visits = [(n, *visit) for n, visit in enumerate(visits) if visit[1].id in able]
-
-    def _load_drafts(self) -> dict[str | None, Pair]:
-        names = dict.fromkeys(cell.draft for cell in self.grid.cells)
-        return {name: self.pair if name is None else with_draft(self.pair, name) for name in names}
 
     def _check(self, questions: Sequence[Question]) -> set[int | str]:
         """The ids of the questions that plain decoding can run; the others are left out before any
@@ -257,13 +148,13 @@ class Sweep:
 
     @property
     def points(self) -> list[Point]:
-        """Return the points so far, including earlier runs of the program, of the questions that
-        every cell can run."""
+        """Return all points so far of the questions that every cell can run."""
         return self.store.fair
 
     @property
     def seconds_left(self) -> float:
-        """Return the estimated seconds of the remaining runs, computed like `estimate`."""
+        """Return about how long the remaining runs take, each counted as plain decoding, by the
+        costs of the target's passes: a method that works takes less."""
         return sum(
             _run_seconds(self.pair, question, self.max_new_tokens)
             * (len(cells) + len({_plain(cell) for cell in cells}))
@@ -271,8 +162,7 @@ class Sweep:
         )
 
     def _left(self) -> list[tuple[int, int, Question, list[Cell]]]:
-        """Number, repeat, question and the cells not yet done there, rotated so that none always
-        comes first."""
+        """Return number, repeat, question and remaining cells, in a rotated order."""
         finished, cells, left_visits = {*self.store.units}, self.grid.cells, []
         barred = {skipped.question for skipped in self.store.left_out}
         for number, repeat, question in self._visits:
@@ -305,8 +195,7 @@ class Sweep:
     def run_task(
         self, number: int, progress: Callable[[str], None] = lambda _: None
     ) -> Iterator[Run]:
-        """Run the cells that are left of one visit: plain decoding and the cells, on one question
-        in one repeat."""
+        """Run what is left of one visit: plain decoding and cells on one question."""
         visits = (visit[1:] for visit in self._left() if visit[0] == number)
         repeat, question, cells = next(visits, (0, None, []))
         plain: dict[str, Trace] = {}
@@ -331,8 +220,7 @@ class Sweep:
             yield point, trace, plain[_plain(cell)]
 
     def _generate(self, key: Hashable, pair: Pair, task: Task) -> Trace:
-        """One run. Before the first run of its kind a few tokens are generated, so that first calls
-        are not timed."""
+        """Run a task; the first of its kind warms up with a few tokens."""
         if key not in self._warm:
             count = min(WARM_UP_TOKENS, task.max_new_tokens)
             short = replace(task, max_new_tokens=count)

@@ -23,8 +23,7 @@ TIE_ULPS = 2.0
 """A gap of at most this many units in the last place is a tie."""
 
 BEST = 10
-"""How many of the best tokens are compared to measure the difference of two passes over the same
-text."""
+"""The best tokens that are compared to measure how two passes differ."""
 
 
 def _quoted(text: str) -> str:
@@ -62,8 +61,7 @@ class Divergence:
         return self.ulps <= TIE_ULPS or self.gap <= 2 * self.moved
 
     def sentence(self, pieces: Mapping[int, str]) -> str:
-        """Where, which two tokens, how far apart, and what that means. `pieces` has the text of the
-        two."""
+        """Say where, which two tokens, how far apart, and what that means."""
         method_text, plain_text = (
             _quoted(pieces.get(t, str(t))) if t is not None else "the end"
             for t in (self.token, self.other)
@@ -94,8 +92,7 @@ def ulp(value: float, dtype: str) -> float:
 
 
 def divergence(model: LanguageModel, trace: Trace, baseline: Trace) -> Divergence | None:
-    """The first difference of two runs of the same task, judged by one plain pass of the model;
-    None if there is none."""
+    """Return the first difference of two runs, judged by a plain pass; None if equal."""
     sampling = Sampling.model_validate(trace.sampling)
     return compare(
         model, trace.prompt.tokens, trace.tokens, baseline.tokens, trace.environment.dtype, sampling
@@ -110,8 +107,7 @@ def compare(
     dtype: str,
     sampling: Sampling,
 ) -> Divergence | None:
-    """The first difference of two continuations of `prompt` (token ids), judged by one plain pass;
-    None if there is none."""
+    """Return the first difference of two texts, judged by a plain pass; None if equal."""
     position = first_difference(tokens, plain)
     if position is None:
         return None
@@ -135,8 +131,7 @@ def compare(
 
 
 def _moved(model: LanguageModel, text: Sequence[int], logits: npt.NDArray[np.float64]) -> float:
-    """The most by which the best logits [vocabulary] differ from those of the model's own pass over
-    the last token."""
+    """Return how far the best logits differ from the model's pass over the last token."""
     pass_logits = model.evaluate(text, TreeBuilder(text[-1]).build()).logits(0)
     best = np.argsort(-logits)[:BEST]
     best = best[np.isfinite(logits[best])]  # a rule may forbid all but a few

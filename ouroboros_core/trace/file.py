@@ -33,8 +33,7 @@ BASELINE = "baseline"
 
 
 def read_trace(text: str | bytes) -> Trace:
-    """The trace in a JSON text; raises InvalidInput for anything that is none, or is beyond the
-    bounds below."""
+    """Return the trace in a JSON text within the bounds below; raises InvalidInput."""
     return _read(_parse(text))
 
 
@@ -125,7 +124,6 @@ def _validate(data: dict[str, Any]) -> Trace:
 
 
 def _refused(error: ErrorDetails) -> InvalidInput:
-    """Return an error of the validator as a sentence."""
     kind, loc, value = error["type"], error["loc"], error["input"]
     where = ".".join(str(key)[:40] for key in loc) or "the file"
     if kind == OUT_OF_BOUNDS and loc[-1] == "[key]":
@@ -177,13 +175,11 @@ def _sentences(schema: Any) -> Any:
 
 
 MAX_ALL_NODES = 131_072
-"""Of all trees together: more than a file of the greatest size that `Trace.to_json` wrote can
-hold."""
+"""Nodes of all trees: more than the largest file of `Trace.to_json` holds."""
 MAX_DEPTH = 256
 """Of a tree; the deepest that the settings of our methods allow have some 70."""
 MAX_SHOWN = 2**25
-"""Characters of all nodes and listed tokens together, each with its piece: a file may name one long
-piece a million times."""
+"""Characters of all nodes and listed tokens: a file may name a long piece often."""
 MAX_SETTINGS = 64
 MAX_SETTING = 1_000
 """Characters of the name of a setting, and of its text."""
@@ -387,11 +383,8 @@ def shown(value: Any) -> str:
         return "an object" if isinstance(value, dict) else "a list"
     if isinstance(value, str):
         return f"'{_plain(value, 40)}'"
-    text = (
-        str(value)
-        if not isinstance(value, int) or abs(value) < 10**40
-        else "a number of more than 40 digits"
-    )
+    huge = isinstance(value, int) and abs(value) >= 10**40
+    text = "a number of more than 40 digits" if huge else str(value)
     return {"None": "null", "True": "true", "False": "false"}.get(text, text)
 
 

@@ -6,25 +6,19 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from statistics import median, quantiles
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from ouroboros_core.methods.parts.base import NO_DRAFT, NO_WINDOW
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.speedup import TimedRound, Timing
+from ouroboros_core.trace.trace import Step, Trace
 from ouroboros_core.tree import Learned
 
-if TYPE_CHECKING:
-    from ouroboros_core.trace.trace import Step, Trace
-
 BUSY = 1.25
-"""If passes over one row take this many times as long as passes over proposals, the machine was
-busy."""
+"""The machine was busy if one row takes this many times as long as a proposal."""
 BEYOND = 1.05
-"""A speedup above this multiple of the mean acceptance length is more than saved passes can
-explain."""
+"""A speedup above this multiple of the mean acceptance length is no saved passes'."""
 UNSTEADY = 0.3
-"""Spread of the seconds of equal passes; on an idle machine it is 0.02 to 0.22, beside another
-program 0.4 and more."""
+"""Spread of equal passes' seconds: idle 0.02 to 0.22, beside a program 0.4 and more."""
 FEWEST_EQUAL, FEWEST_PASSES = 4, 8
 """Equal passes that have a median, and passes that have a spread."""
 
@@ -35,8 +29,12 @@ in it LOOP_ROUNDS times or more."""
 Sign = Literal["slowed", "beyond", "unsteady"]
 
 
+def ratio(a: float, b: float) -> float:
+    """a / b; 0 if b is 0."""
+    return a / b if b else 0.0
+
+
 def new_tokens(trace: Trace) -> int:
-    """Tokens emitted."""
     return sum(len(step.tokens) for step in trace.steps)
 
 
@@ -46,7 +44,6 @@ def decode_seconds(trace: Trace) -> float:
 
 
 def total_seconds(trace: Trace) -> float:
-    """Seconds of prefill and decoding."""
     return decode_seconds(trace) + sum(step.seconds.prefill for step in trace.steps)
 
 
@@ -61,17 +58,8 @@ def tokens_per_second(trace: Trace) -> float:
 
 
 def mean_acceptance_length(trace: Trace) -> float:
-    """Tokens a step emits, the target's own included: emitted tokens / steps; 0 for an empty
-    run."""
+    """Emitted tokens / steps, the target's own tokens included; 0 for an empty run."""
     return new_tokens(trace) / len(trace.steps) if trace.steps else 0.0
-
-
-def draft_acceptance_rate(steps: Sequence[Step]) -> float | None:
-    """Accepted / tested proposals along the walk: the alpha of the theory (arXiv 2211.17192,
-    section 3.1), which does not count what stands behind a rejection; None if nothing was
-    tested."""
-    tested = sum(step.tested for step in steps)
-    return sum(len(step.path) for step in steps) / tested if tested else None
 
 
 def proposal_acceptance_rate(steps: Sequence[Step]) -> float | None:
@@ -82,8 +70,7 @@ def proposal_acceptance_rate(steps: Sequence[Step]) -> float | None:
 
 
 def draft_passes_per_draft_token(trace: Trace) -> float | None:
-    """Draft model passes / tokens it proposed; below 1 where phrases let one pass write several.
-    None without a draft."""
+    """Draft passes / drafted tokens, below 1 where one pass writes several; None without."""
     drafted = sum(
         1 for step in trace.steps for p in step.tree.provenance if p.source is Source.DRAFT
     )
@@ -91,23 +78,12 @@ def draft_passes_per_draft_token(trace: Trace) -> float | None:
 
 
 def token_sources(trace: Trace) -> list[Source]:
-    """Who proposed each emitted token: TARGET for the target's own, DRAFT for a draft model that
-    writes alone."""
+    """Who proposed each token: TARGET for its own, DRAFT for a draft that writes alone."""
     sources = []
     for step in trace.steps:
         sources += [step.tree.provenance[node].source for node in step.path]
         sources += [] if step.target_token is None else [step.writer]
     return sources
-
-
-def accepted_by_source(trace: Trace) -> Counter[Source]:
-    """Emitted tokens by who proposed them."""
-    return Counter(token_sources(trace))
-
-
-def proposed_by_source(trace: Trace) -> Counter[Source]:
-    """Proposed nodes by who proposed them."""
-    return Counter(p.source for step in trace.steps for p in step.tree.provenance[1:])
 
 
 def accepted_by_learned(trace: Trace, source: Source = Source.SUFFIX) -> Counter[Learned]:
@@ -133,8 +109,7 @@ def acceptance_by_position(trace: Trace) -> list[tuple[int, int]]:
 
 
 def seconds_to_token(trace: Trace) -> list[float]:
-    """Seconds from the start, prefill included, until each emitted token was there; tokens of one
-    step arrive together."""
+    """Seconds from the start until each token was there; a step's arrive together."""
     ends = accumulate(step.seconds.prefill + step.seconds.decode for step in trace.steps)
     return [end for end, step in zip(ends, trace.steps, strict=True) for _ in step.tokens]
 
@@ -168,14 +143,12 @@ def loop_start(tokens: Sequence[int]) -> int | None:
 
 
 def speedup(trace: Trace, baseline: Trace) -> float | None:
-    """The speedup of two runs of one round, as `ouroboros_core.trace.speedup` defines it; None if
-    one of them is empty."""
+    """The speedup of two runs of a round (`trace.speedup`); None if one is empty."""
     return TimedRound(timing(baseline), timing(trace)).speedup or None
 
 
 def plain_step_seconds(baseline: Trace) -> float:
-    """Seconds of a step of plain decoding, prefill apart: the unit in which other steps are
-    weighed; 0 for an empty run."""
+    """Seconds of a plain step without prefill, the unit of costs; 0 for an empty run."""
     return decode_seconds(baseline) / len(baseline.steps) if baseline.steps else 0.0
 
 
@@ -188,11 +161,9 @@ def slowed(trace: Trace, baseline: Trace) -> float | None:
     """
     method_seconds = [step.seconds.verify for step in trace.steps if step.writer is Source.TARGET]
     plain_seconds = [step.seconds.verify for step in baseline.steps]
-    ratio = (
-        median(plain_seconds) / median(method_seconds)
-        if method_seconds and plain_seconds and median(method_seconds)
-        else 0.0
-    )
+    if not (method_seconds and plain_seconds and median(method_seconds)):
+        return None
+    ratio = median(plain_seconds) / median(method_seconds)
     return ratio if ratio > BUSY else None
 
 
@@ -216,7 +187,6 @@ def pass_spread(trace: Trace) -> float | None:
 
 
 def why_busy(sign: Sign, number: float) -> str:
-    """Return the sign of `busy` in words."""
     if sign == "slowed":
         return (
             f"passes of plain decoding took {number:.1f}× as long as passes of this run, which "
@@ -255,46 +225,6 @@ def busy(trace: Trace, baseline: Trace) -> tuple[Sign, float] | None:
     return ("unsteady", spread) if spread > UNSTEADY else None
 
 
-def skipped(trace: Trace) -> str:
-    """Return the parts that 'auto' left out of a whole run, in words; empty if none."""
-    chosen = [step.choice for step in trace.steps if step.choice is not None]
-    nothing = not any(choice.offered for choice in chosen)
-    omissions = [NO_WINDOW] if chosen and all(choice.window == 0 for choice in chosen) else []
-    drafts_asked = {choice.asked for choice in chosen} - {None}  # at the end no draft is of use
-    omissions += [NO_DRAFT] if nothing and drafts_asked == {False} else []
-    words = "; ".join(omissions)
-    return f"{words}, and so there was nothing to propose" if omissions and nothing else words
-
-
-def draft_cost(trace: Trace, baseline: Trace) -> float | None:
-    """c: seconds of a draft pass / seconds of a plain step, both measured; None without draft
-    passes."""
-    passes = sum(step.draft_passes for step in trace.steps)
-    plain = plain_step_seconds(baseline)
-    return (
-        sum(step.seconds.draft for step in trace.steps) / passes / plain
-        if passes and plain
-        else None
-    )
-
-
-def step_cost(trace: Trace, baseline: Trace) -> float | None:
-    """Seconds of a step / seconds of a plain step, prefill apart. A step pays if it yields more
-    tokens than that."""
-    plain = plain_step_seconds(baseline)
-    return decode_seconds(trace) / len(trace.steps) / plain if trace.steps and plain else None
-
-
-def proposal_depth(trace: Trace) -> float:
-    """gamma: proposed tokens along the deepest branch, the mean over all steps, also over steps
-    that proposed nothing."""
-    return (
-        sum(max(step.tree.depths) for step in trace.steps) / len(trace.steps)
-        if trace.steps
-        else 0.0
-    )
-
-
 def expected_tokens(alpha: float, gamma: float) -> float:
     """Tokens a step yields if each of gamma draft tokens is accepted with chance alpha: (1 -
     alpha^(gamma + 1)) / (1 - alpha).
@@ -319,8 +249,7 @@ def ideal_gamma(alpha: float, cost: float, max_gamma: int) -> tuple[int, float]:
 
 
 def break_even(gamma: float, cost: float) -> float | None:
-    """The acceptance rate at which a step that costs `cost` plain steps yields as many tokens; None
-    if gamma + 1 are too few."""
+    """The acceptance rate that pays for a step of `cost` plain steps; None if none does."""
     if cost > gamma + 1:
         return None
     low, high = 0.0, 1.0

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from ouroboros_core import rules
 from ouroboros_core.messages import counted, isolated
 from ouroboros_core.rules.parts.base import ALONE
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, Source, key_of
+from ouroboros_core.trace.trace import Judged, Step
 from ouroboros_core.tree import Learned, Provenance
-
-if TYPE_CHECKING:
-    from ouroboros_core.trace.trace import Judged, Step
 
 Piece = Callable[[int], str]
 """The text of a token id."""

@@ -84,7 +84,6 @@ class Speedup:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """The least and the largest speedup."""
         return min(self.each), max(self.each)
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
+from ouroboros_core.methods.parts.base import NO_DRAFT, NO_WINDOW
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
@@ -56,7 +57,6 @@ class Summary:
 
     @cached_property
     def tokens(self) -> int:
-        """Emitted tokens."""
         return metrics.new_tokens(self.trace)
 
     @property
@@ -66,7 +66,6 @@ class Summary:
 
     @cached_property
     def draft_passes(self) -> int:
-        """Forward passes of the draft model."""
         return sum(step.draft_passes for step in self.trace.steps)
 
     @property
@@ -80,7 +79,6 @@ class Summary:
 
     @cached_property
     def seconds(self) -> float:
-        """Seconds of prefill and decoding."""
         return metrics.total_seconds(self.trace)
 
     @property
@@ -101,8 +99,11 @@ class Summary:
 
     @cached_property
     def acceptance_rate(self) -> float | None:
-        """Accepted / tested proposals, see `metrics.draft_acceptance_rate`."""
-        return metrics.draft_acceptance_rate(self.trace.steps)
+        """Accepted / tested proposals along the walk: the alpha of the theory (arXiv 2211.17192,
+        section 3.1), which does not count what stands behind a rejection; None if nothing was
+        tested."""
+        tested = sum(step.tested for step in self.trace.steps)
+        return sum(len(step.path) for step in self.trace.steps) / tested if tested else None
 
     @cached_property
     def proposal_acceptance_rate(self) -> float | None:
@@ -111,8 +112,9 @@ class Summary:
 
     @cached_property
     def proposal_depth(self) -> float:
-        """Proposed tokens along the deepest branch, the mean over all steps."""
-        return metrics.proposal_depth(self.trace)
+        """gamma: proposed tokens along the deepest branch, the mean over all steps."""
+        depths = sum(max(step.tree.depths) for step in self.trace.steps)
+        return depths / self.steps if self.steps else 0.0
 
     @cached_property
     def written_alone(self) -> bool:
@@ -127,13 +129,18 @@ class Summary:
     @cached_property
     def skipped(self) -> str:
         """The parts that 'auto' left out of the whole run, in words; empty if none."""
-        return metrics.skipped(self.trace)
+        chosen = [step.choice for step in self.trace.steps if step.choice is not None]
+        nothing = not any(choice.offered for choice in chosen)
+        omissions = [NO_WINDOW] if chosen and all(choice.window == 0 for choice in chosen) else []
+        drafts_asked = {choice.asked for choice in chosen} - {None}  # none is of use at the end
+        omissions += [NO_DRAFT] if nothing and drafts_asked == {False} else []
+        words = "; ".join(omissions)
+        return f"{words}, and so there was nothing to propose" if omissions and nothing else words
 
     # Beside plain decoding. None if there is no plain run, or one of the two is empty.
 
     @cached_property
     def plain(self) -> Summary | None:
-        """The figures of the plain run."""
         return None if self.baseline is None else Summary(self.baseline)
 
     @cached_property
@@ -152,18 +159,26 @@ class Summary:
 
     @property
     def why_busy(self) -> str:
-        """The same in words; empty if there is no sign."""
         return metrics.why_busy(*self.busy) if self.busy else ""
+
+    @property
+    def _plain_step(self) -> float:
+        return metrics.plain_step_seconds(self.baseline) if self.baseline else 0.0
 
     @cached_property
     def step_cost(self) -> float | None:
-        """Seconds of a step / seconds of a plain step, prefill apart."""
-        return None if self.baseline is None else metrics.step_cost(self.trace, self.baseline)
+        """Seconds of a step / of a plain step, without prefill: tokens that pay for it."""
+        if not (self._plain_step and self.steps):
+            return None
+        return metrics.decode_seconds(self.trace) / self.steps / self._plain_step
 
     @cached_property
     def draft_cost(self) -> float | None:
-        """Seconds of a draft pass / seconds of a plain step; None without draft passes."""
-        return None if self.baseline is None else metrics.draft_cost(self.trace, self.baseline)
+        """c: seconds of a draft pass / of a plain step; None without draft passes."""
+        if not (self._plain_step and self.draft_passes):
+            return None
+        drafting = sum(step.seconds.draft for step in self.trace.steps)
+        return drafting / self.draft_passes / self._plain_step
 
     @cached_property
     def first_difference(self) -> int | None:
@@ -174,7 +189,6 @@ class Summary:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """How the text compares with plain decoding's."""
         if self.baseline is None:
             return Verdict.NOT_COMPARED
         if not self.written_alone:

@@ -189,8 +189,7 @@ class Step:
 
     @property
     def tested(self) -> int:
-        """Depth to which the draft was judged: the accepted tokens, and a rejected one if there
-        is one."""
+        """Depth to which the draft was judged: accepted tokens, and a rejected one if any."""
         return len(self.path) + (self.kind == "correction")
 
 
@@ -295,8 +294,7 @@ class StepTree:
 
 @cache
 def adapter() -> TypeAdapter[Trace]:
-    """Return the JSON codec of a trace. It is made when it is first needed, because importing
-    pydantic takes time."""
+    """Return the JSON codec of a trace; pydantic is imported at the first call."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(Trace)

@@ -5,14 +5,13 @@ At every position the head takes the target's feature and the embedding of the n
 learns the next feature (smooth L1, prompts included) and, in answers, the target's distribution
 over the token after next (cross-entropy). Further steps continue from the head's own guesses, as in
 a tree: such a step sees the target's features up to the root of the tree, and guesses after it.
-With `depths`, without a loss on features and over four or five steps this is the training-time test
-of EAGLE-3 (arXiv 2503.01840, section 3).
+Without a loss on features this is the training-time test of EAGLE-3 (`eagle3`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -20,7 +19,7 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import DynamicCache, PreTrainedModel
 
-from ouroboros_core.models.heads.eagle import EagleConfig, EagleHead, head_input
+from ouroboros_core.models.heads.eagle import EagleConfig, EagleHead, beside, head_input
 from ouroboros_core.models.heads.recipes import EagleRecipe
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.student import (
@@ -39,17 +38,16 @@ class EagleStudent(JoiningStudent):
 
     recipe: EagleRecipe
     head: EagleHead
-
-    @classmethod
-    def teacher_options(cls, recipe: EagleRecipe) -> dict[str, Any]:
-        return {"features": True, "depths": recipe.depths}
+    kind: ClassVar[type[EagleHead]] = EagleHead
+    """The class of the head."""
 
     def make_head(self, target: PreTrainedModel, outputs: Sequence[int]) -> EagleHead:
         """Return the untrained head, which begins as the target's last layer if the shapes are
         equal."""
         recipe, body = self.recipe, target.base_model
         sizes = layer_sizes(target)
-        head = EagleHead(EagleConfig(recipe.target, **sizes, depths=recipe.depths), outputs)
+        depths = self.teacher_options(recipe).get("depths", ())
+        head = self.kind(EagleConfig(recipe.target, **sizes, depths=depths), outputs)
         layer = head.body.layers[0]
         self.continues = target.config.model_type == LLAMA and (
             _shapes(layer) == _shapes(body.layers[-1])
@@ -63,6 +61,12 @@ class EagleStudent(JoiningStudent):
     def join(self) -> nn.Linear:
         assert self.head.join is not None
         return self.head.join
+
+    def beside(self, features: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
+        norms = self.head.joined_norms
+        if not norms:
+            return super().beside(features, embedded)
+        return beside(features.float(), embedded.float(), norms).to(features.dtype)
 
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
         recipe, device = self.recipe, self._matrix.device
@@ -130,7 +134,7 @@ class EagleStudent(JoiningStudent):
             mask = torch.zeros(1, 1, length, length * step, device=device, dtype=kind)
             mask.masked_fill_(~torch.cat(blocks, 1), torch.finfo(kind).min)
             with arithmetic(self._matrix):
-                joined = self.join(torch.cat([features, self._embed(ahead).to(kind)], dim=-1))
+                joined = self.join(self.beside(features, self._embed(ahead).to(kind)))
                 output = self.head.body(
                     inputs_embeds=joined,
                     attention_mask=mask if step > 1 else None,

@@ -4,7 +4,7 @@ a head's layer."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -177,20 +177,30 @@ class JoiningStudent(HeadStudent):
     def join(self) -> nn.Linear:
         """The joining matrix."""
 
+    def beside(self, features: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
+        """Return what the joining matrix reads."""
+        return torch.cat([features, embedded], dim=-1)
+
     def prepare(self) -> None:
         """Fit the joining matrix by least squares over a sample of conversations: it maps feature
         and next token to the input of the target's last layer if the head begins as that layer,
         otherwise to the next feature."""
-        weight = linear_guess(self.teacher, self.recipe, -2 if self.continues else -1)
+        weight = linear_guess(self.teacher, self.recipe, -2 if self.continues else -1, self.beside)
         with torch.no_grad():
             self.join.weight.copy_(weight)
 
 
-def linear_guess(teacher: Teacher, recipe: Recipe, layer: int) -> torch.Tensor:
+def linear_guess(
+    teacher: Teacher,
+    recipe: Recipe,
+    layer: int,
+    beside: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
     """Return the least-squares matrix [width, width + embedding] that maps a feature and the
     embedding of the next token to the target's state of that token after a layer.
 
-    layer  an index of the target's `hidden_states`
+    layer   an index of the target's `hidden_states`
+    beside  makes the matrix's input of features and embeddings
     """
     data, embed = teacher.data, teacher.target.get_input_embeddings()
     indices = data.split(recipe.held_out, recipe.seed)[0]
@@ -205,7 +215,8 @@ def linear_guess(teacher: Teacher, recipe: Recipe, layer: int) -> torch.Tensor:
             states = teacher.target.get_decoder()(
                 ids, use_cache=False, output_hidden_states=True
             ).hidden_states
-        inputs = torch.cat([states[-1][:, :-1], embed(ids[:, 1:])], -1).cpu().double()
+        with torch.no_grad():
+            inputs = beside(states[-1][:, :-1], embed(ids[:, 1:])).cpu().double()
         results = states[layer][:, 1:].cpu().double()
         lengths = torch.tensor([data.length(i) for i in group])
         inside = torch.arange(1, ids.shape[1])[None] < lengths[:, None]

@@ -17,12 +17,12 @@ from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.adaptive.profiler import in_turn, level_of, pass_of
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.methods.parts.needs import HEAD_KINDS
+from ouroboros_core.models.heads.recipes import EAGLE, EAGLE3, MTP
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.what_if.estimate import by_head, skipping, work_of
 
 TIMED, DRAFT_TIMED, STEPS = 8, 24, 24
-"""Passes of the target and of the draft over each number of rows, of which the median counts; steps
-in which both models alternate."""
+"""Timed passes of target and draft by rows, and steps in which both alternate."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,7 @@ TimePass = Callable[[], float]
 
 
 class PassClock:
-    """Adds up the seconds inside the passes of a pair's drafters; a trace has the seconds of all
-    proposing and the number of passes."""
+    """Adds up the seconds of the passes of a pair's drafters, which a trace does not have."""
 
     PASSES = "evaluate", "extend", "superpose"
 
@@ -86,8 +85,7 @@ class PassClock:
 
 
 def proposing(trace: Trace, pass_seconds: float) -> float:
-    """Return the seconds of proposing in steps with draft passes, without the passes and without
-    drawing at random."""
+    """Return the seconds of proposing without draft passes and without random draws."""
     steps = (step.seconds for step in trace.steps if step.draft_passes)
     return sum(seconds.draft - seconds.draft_sampling for seconds in steps) - pass_seconds
 
@@ -143,12 +141,11 @@ def _draft_pass_of(pair: Pair, trace: Trace) -> Callable[[int, int], TimePass]:
         assert pair.draft is not None
         return partial(pass_of, pair.draft)
     needs = methods.get(trace.method).needs
-    kind = next((HEAD_KINDS[need] for need in needs if need in HEAD_KINDS), "eagle")
-    return partial(level_of, pair.heads[kind])
+    kinds = [HEAD_KINDS[need] for need in needs if need in HEAD_KINDS] or [EAGLE3, EAGLE, MTP]
+    return partial(level_of, next(pair.heads[kind] for kind in kinds if kind in pair.heads))
 
 
 def between(before: Timed, after: Timed) -> Timed:
-    """Return the mean of two timings."""
     return {
         model: PassesBeside(
             costs.rows,

@@ -99,16 +99,10 @@ class DraftLengths:
 
     @cached_property
     def draft_seconds(self) -> float:
-        """Seconds of a draft pass."""
         steps = self.trace.steps
         return sum(s.seconds.draft for s in steps) / sum(s.draft_passes for s in steps)
 
-    @cached_property
-    def _host_seconds(self) -> float:
-        return mean(step.seconds.learn + step.seconds.host for step in self.trace.steps)
-
     def _pass_seconds(self, rows: int) -> float:
-        """Return the seconds of a target pass."""
         single = mean(step.seconds.verify for step in self.baseline.steps)
         width = median_low(step.width for step in self.trace.steps)
         if width <= 1:
@@ -119,22 +113,19 @@ class DraftLengths:
         narrow_factor, wide_factor = single / costs.of(1), wide / costs.of(width)
         return costs.of(rows) * (narrow_factor + share * (wide_factor - narrow_factor))
 
-    def _cost(self, length: int) -> float:
-        """Return the seconds of a step with `length` draft tokens."""
-        return length * self.draft_seconds + self._pass_seconds(1 + length) + self._host_seconds
-
     @cached_property
     def _step_costs(self) -> list[float]:
-        return [self._cost(length) for length in range(LONGEST + 1)]
+        """Seconds of a step by its draft tokens."""
+        host = mean(step.seconds.learn + step.seconds.host for step in self.trace.steps)
+        drafted = [n * self.draft_seconds for n in range(LONGEST + 1)]
+        return [draft + self._pass_seconds(1 + n) + host for n, draft in enumerate(drafted)]
 
     def of(self, length: int) -> Predicted:
-        """Return the prediction for a fixed draft length."""
         return self._predicted(lambda left: (min(length, left),))
 
     @cached_property
     def oracle(self) -> Predicted:
-        """The most that any choice of the length in every step could have reached, with perfect
-        knowledge of the right guesses."""
+        """The most that any choice of lengths could reach, knowing the right guesses."""
         return self._predicted(lambda left: range(min(LONGEST, left) + 1))
 
     def _predicted(self, choices: Choices) -> Predicted:

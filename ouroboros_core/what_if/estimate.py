@@ -76,7 +76,6 @@ class ModelSize:
 
     @property
     def weight_bytes(self) -> float:
-        """Return the bytes of weights that a pass reads."""
         return self.parameters * self.bytes_per_parameter
 
     @property
@@ -137,7 +136,6 @@ class Roofline:
 
     @property
     def fixed(self) -> float:
-        """Return the fixed seconds of a pass."""
         return self.machine.layer_seconds * self.model.layers + self.machine.pass_seconds
 
     def prefill(self, tokens: int, batch: int) -> float:
@@ -212,7 +210,6 @@ class Priced:
 
     @property
     def decode_seconds(self) -> float:
-        """Return the seconds of all steps, without prefill."""
         return sum(step.seconds for step in self.steps)
 
     @property
@@ -221,7 +218,6 @@ class Priced:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of the run, with prefill."""
         return self.prefill + self.decode_seconds
 
     @property
@@ -236,7 +232,6 @@ class Priced:
 
     @property
     def decode_speedup(self) -> float:
-        """Return the speedup without prefill."""
         return self.plain_decode_seconds / self.decode_seconds
 
     @property
@@ -249,7 +244,6 @@ class Priced:
         return _staircase(self.prefill, self.steps)
 
     def plain_staircase(self) -> list[tuple[float, float]]:
-        """Return the staircase of plain decoding."""
         return _staircase(self.plain_prefill, self.plain)
 
 
@@ -375,8 +369,7 @@ def skipping(trace: Trace) -> bool:
 
 
 def sized(trace: Trace) -> str:
-    """Return a sentence for a run whose amounts were chosen for its machine; '' with fixed
-    settings."""
+    """Say if a run's amounts were chosen for its machine; '' with fixed settings."""
     if "auto" not in trace.hyperparameters.values() and not any(s.choice for s in trace.steps):
         return ""
     return (
@@ -386,8 +379,7 @@ def sized(trace: Trace) -> str:
 
 
 def too_large(machine: Machine, *models: ModelSize | None) -> str:
-    """Return a sentence if the weights do not fit the machine's memory; '' if they do, or if the
-    memory is unknown."""
+    """Say if the weights exceed the machine's memory; '' if not, or if it is unknown."""
     needed = sum(model.weight_bytes for model in models if model)
     if not machine.memory or needed <= machine.memory:
         return ""

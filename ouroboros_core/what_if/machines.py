@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self, TypeVar
@@ -52,7 +52,6 @@ class MachineSheet(_Strict):
 
     @property
     def numbers(self) -> dict[str, Number]:
-        """Return the known numbers by name."""
         return {name: value for name, value in self if isinstance(value, Number)}
 
     @property
@@ -121,35 +120,31 @@ class Sheets(_Strict):
 
 @cache
 def sheets() -> Sheets:
-    """Return the sheets that ship with the project."""
     return Sheets.model_validate_json((assets() / "machines.json").read_bytes())
 
 
 def machine(name: str) -> Machine:
     """Return a machine by its id; raise InvalidInput for an unknown id."""
-    return _sheet(sheets().machines, name, "machine").machine
+    _check_id(name, sheets().machines, "machine")
+    return sheets().machines[name].machine
 
 
 def model(name: str) -> ModelSize:
     """Return a model by its id; raise InvalidInput for an unknown id."""
-    return _sheet(sheets().models, name, "model").size
+    _check_id(name, sheets().models, "model")
+    return sheets().models[name].size
 
 
-Sheet = TypeVar("Sheet", MachineSheet, ModelSheet)
-
-
-def _sheet(by_id: Mapping[str, Sheet], name: str, kind: str) -> Sheet:
-    if name not in by_id:
-        raise InvalidInput(f"there is no {kind} {name[:40]!r}; there are {', '.join(by_id)}")
-    return by_id[name]
+def _check_id(name: str, ids: Collection[str], kind: str) -> None:
+    if name not in ids:
+        raise InvalidInput(f"there is no {kind} {name[:40]!r}; there are {', '.join(ids)}")
 
 
 Edited = TypeVar("Edited", Machine, ModelSize)
 
 
 def edited(size: Edited, numbers: Mapping[str, Any]) -> Edited:
-    """Return a machine or model with some numbers replaced by a user's; raise InvalidInput for an
-    unknown name and for a number out of bounds."""
+    """Return it with some numbers replaced; raises InvalidInput for a wrong one."""
     kind = type(size)
     try:
         return TypeAdapter(kind).validate_python({**vars(size), **numbers})
@@ -187,8 +182,7 @@ def own(trace: Trace) -> tuple[str | None, str | None]:
 
 
 def kept_share(trace: Trace) -> float:
-    """Return the share of its layers' parameters that a target without some layers drafts with; a
-    half if it is unknown."""
+    """Return the share of its layers that a target drafts with; a half if unknown."""
     skips = re.search(r"without (\d+) attentions? and (\d+) MLPs?", trace.draft or "")
     name = known_as(trace.target)
     if skips is None or name is None:
@@ -219,7 +213,6 @@ class Quoted:
 
     @property
     def sentence(self) -> str:
-        """Return the result in a sentence."""
         priced, draft = self.priced, ""
         if self.draft is not None:
             draft = f" and {self.draft.name}"
@@ -243,7 +236,6 @@ class Quoted:
         }
 
     def at(self, batch: int) -> Quoted:
-        """Return the run in another batch."""
         return quote_sizes(self.trace, self.machine, self.target, self.draft, batch)
 
     @property
@@ -263,19 +255,12 @@ def seconds(value: float) -> str:
 
 
 def size_of(name: str, run_model: str | None) -> ModelSize:
-    """Return a model by its id, or the model of the run; raise InvalidInput if the shape of that is
-    unknown."""
+    """Return a model by its id or the run's; raises InvalidInput for an unknown shape."""
     if name != OWN:
         return model(name)
     if run_model is None:
         raise InvalidInput("the shape of this run's own models is not known: choose a model")
     return model(run_model)
-
-
-def usual_draft(target: str) -> str | None:
-    """Return the id of the model that usually drafts for a target."""
-    sheet = sheets().models.get(target)
-    return sheet.draft if sheet else None
 
 
 def quote(
@@ -288,10 +273,7 @@ def quote(
 
 
 def sizes(
-    trace: Trace,
-    target: str,
-    draft: str | None = None,
-    changed: Mapping[str, Any] | None = None,
+    trace: Trace, target: str, draft: str | None = None, changed: Mapping[str, Any] | None = None
 ) -> tuple[ModelSize, ModelSize | None]:
     """Return the sizes of the target, with some numbers `changed`, and of the drafter.
 
@@ -302,7 +284,8 @@ def sizes(
     run_target, run_draft = own(trace)
     large = edited(size_of(target, run_target), changed or {})
     chosen = draft or (OWN if target == OWN and run_draft else None)
-    chosen = chosen or usual_draft(run_target or "" if target == OWN else target)
+    sheet = sheets().models.get(run_target or "" if target == OWN else target)
+    chosen = chosen or (sheet.draft if sheet else None)
     small = None if chosen in (None, OWN) else model(chosen)
     if not drafting(trace):
         return large, None
@@ -314,7 +297,6 @@ def sizes(
 
 
 def drafting(trace: Trace) -> bool:
-    """Return whether a run has draft passes."""
     return any(step.draft_passes for step in work_of(trace))
 
 

@@ -5,6 +5,7 @@ passes        the milliseconds of a forward pass of the embedded pair by rows
 ablation      what each piece of the adaptive policy earns
 draft_length  predicted speedups of draft lengths beside measured ones
 grammar       speedups where the text follows a JSON schema
+browser       passes and speedups of the live static site in Chromium
 lossless_modes which modes of transformers keep the distribution when sampling
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-NAMES = ("steps", "passes", "ablation", "draft_length", "grammar", "lossless_modes")
+NAMES = ("steps", "passes", "ablation", "draft_length", "grammar", "browser", "lossless_modes")
 
 
 def main() -> None:

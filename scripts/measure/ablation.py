@@ -33,7 +33,7 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.tree import TokenTree
 
-METHODS = "speculative,multi_candidate,ouroboros,eagle2,token_recycling,prompt_lookup,union"
+METHODS = "speculative,multi_candidate,ouroboros,eagle3,token_recycling,prompt_lookup,union"
 RESAMPLES = 2000
 NEVER = 10**9
 
@@ -64,8 +64,8 @@ def seconds(pair: Pair, trace: Trace) -> float:
     """Return the modelled seconds of the passes of a run, prefill apart."""
     costs, method = pair.costs, methods.get(trace.method)
     kinds = [HEAD_KINDS[need] for need in method.needs if need in HEAD_KINDS]
-    if trace.method == "union" and "eagle" in pair.heads:
-        kinds = ["eagle"]
+    if trace.method == "union" and "eagle3" in pair.heads:
+        kinds = ["eagle3"]
     drafter = costs.heads.get(kinds[0]) if kinds else costs.draft
     total = 0.0
     for step in trace.steps:
@@ -98,11 +98,7 @@ def read_arguments() -> argparse.Namespace:
 
 
 def seconds_by_piece(
-    pair: Pair,
-    spec: Spec,
-    questions: Sequence[Question],
-    limit: int,
-    pieces: Sequence[str],
+    pair: Pair, spec: Spec, questions: Sequence[Question], limit: int, pieces: Sequence[str]
 ) -> dict[str, list[float]]:
     """Return the modelled seconds of each question without each piece; "" is with all."""
     entrant = MethodEntrant(pair, spec)

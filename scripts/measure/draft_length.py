@@ -65,7 +65,3 @@ def main() -> None:
             cells.append(f"{length}: {predicted:.2f} ({actual:.2f})")
         print(f"{question.id}: {', '.join(cells)}, oracle {lengths.oracle.speedup:.2f}", flush=True)
     print(f"{near} of {total} predictions are within {NEAR:.0%} of the measured speedup")
-
-
-if __name__ == "__main__":
-    main()

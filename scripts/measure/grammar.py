@@ -18,7 +18,7 @@ from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.models.grammar import Grammar
 from ouroboros_core.trace.trace import Trace
 
-METHODS = ("union", "speculative", "eagle2", "sam")
+METHODS = ("union", "speculative", "eagle3", "sam")
 
 
 def tool(name: str, **parameters: Any) -> dict[str, Any]:
@@ -83,7 +83,3 @@ def main() -> None:
         print(f"{prompt} {cells}; passes {passes}: {plain.text}", flush=True)
     for method, values in speedups.items():
         print(f"{method}: {median(values):.2f} ({min(values):.2f} to {max(values):.2f})")
-
-
-if __name__ == "__main__":
-    main()

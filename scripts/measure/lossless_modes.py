@@ -26,6 +26,7 @@ from transformers.generation.utils import _speculative_sampling
 from transformers.modeling_layers import MtpModel
 
 from ouroboros_core.locations import assets
+from visualize.proof.chi_square import fit, pooled
 
 FILE = assets() / "hf_lossless.json"
 SIZE, LENGTH = 3, 3
@@ -33,8 +34,6 @@ PROMPT = [1, 2, 0, 1, 2, 0, 1]
 SIZES: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2}
 SIZES |= {"num_hidden_layers": 2, "num_key_value_heads": 2, "max_position_embeddings": 64}
 SIZES |= {"head_dim": 8, "bos_token_id": None, "eos_token_id": None, "pad_token_id": 0}
-LEAST = 5.0
-"""Expected count of a cell of the test; rarer texts share a cell."""
 
 
 def model(kind: str = "llama", seed: int = 0, size: int = SIZE, **settings: Any) -> Any:
@@ -64,16 +63,13 @@ def tokenizer(letters: str, *, in_order: bool) -> Any:
 
 
 class Gemma4AssistantTable(torch.nn.Module):
-    """A stand-in for the assistant of Gemma 4, which transformers 5.23 cannot construct: it says
-    the same logits everywhere."""
+    """Gemma 4's assistant, which transformers 5.23 cannot construct: constant logits."""
 
     def __init__(self, logits: Sequence[float]) -> None:
         super().__init__()
         self.logits = torch.nn.Parameter(torch.tensor(logits))
-        self.device, self.config = (
-            torch.device("cpu"),
-            transformers.PreTrainedConfig(vocab_size=SIZE),
-        )
+        self.device = torch.device("cpu")
+        self.config = transformers.PreTrainedConfig(vocab_size=SIZE)
         self.generation_config = transformers.GenerationConfig(num_assistant_tokens=2)
 
     def forward(self, inputs_embeds: torch.Tensor, **_: Any) -> Any:
@@ -148,25 +144,8 @@ def distribution(target: Any) -> dict[tuple[int, ...], float]:
     return dict(zip(texts, total.tolist(), strict=True))
 
 
-def tested(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> Any:
-    """Return chi-square, degrees of freedom and p-value of counts."""
-    total, rest = counts.total(), [0.0, 0.0]
-    cells: list[tuple[float, float]] = []
-    for text, share in expected.items():
-        if share * total >= LEAST:
-            cells.append((counts[text], share * total))
-        else:
-            rest = [rest[0] + counts[text], rest[1] + share * total]
-    cells += [(rest[0], rest[1])] if rest[1] else []
-    chi = sum((count - mean) ** 2 / mean for count, mean in cells)
-    freedom = len(cells) - 1
-    halves = torch.tensor([freedom / 2, chi / 2], dtype=torch.float64)
-    return chi, freedom, float(torch.special.gammaincc(halves[0], halves[1]))
-
-
 @torch.inference_mode()
 def measured(make: Callable[[], tuple[Any, dict[str, Any]]], samples: int) -> dict[str, Any]:
-    """Sample texts by a mode, and test them."""
     target, extra = make()
     ids = torch.tensor([PROMPT])
     arguments: dict[str, Any] = {"do_sample": True, "top_k": 0, "max_new_tokens": LENGTH}
@@ -175,7 +154,10 @@ def measured(make: Callable[[], tuple[Any, dict[str, Any]]], samples: int) -> di
     counts: Counter[tuple[int, ...]] = Counter()
     for _ in range(samples):
         counts[tuple(target.generate(ids, **arguments)[0, len(PROMPT) :].tolist())] += 1
-    chi, freedom, chance = tested(counts, distribution(target))
+    expected = distribution(target)
+    test = fit(*pooled([counts[text] for text in expected], [*expected.values()]))
+    assert test is not None
+    chi, freedom, chance = test.statistic, test.degrees, test.p_value
     return {"samples": samples, "chi_square": chi, "freedom": freedom, "p": chance}
 
 
@@ -218,17 +200,8 @@ def main() -> None:
         result["modes"][name] = measured(make, samples)
         print(name, result["modes"][name], flush=True)
     result["counterexamples"] = {
-        name: {
-            "p": p,
-            "reported": reported,
-            "true": true,
-            "text": counterexample(p, reported, true),
-        }
-        for name, (p, reported, true) in SMALLEST.items()
+        name: {"p": p, "reported": q, "true": true, "text": counterexample(p, q, true)}
+        for name, (p, q, true) in SMALLEST.items()
     }
     assert all(math.isfinite(mode["p"]) for mode in result["modes"].values())
     FILE.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -95,7 +95,6 @@ def profile(
 
 
 def table(steps: Sequence[AverageStep]) -> str:
-    """Return a table in Markdown."""
     lines = [
         "| method | step, ms | target | draft | host | host, share | rows | tokens |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",

@@ -20,7 +20,7 @@ from ouroboros_core.tree import Provenance, chain
 from tests.traces import make_trace
 from tests.visitor import faultless, point_at, write_view
 from visualize.deploy.static_site import replay_html
-from visualize.draft_game.components import DRAFT_GAME_VIEW
+from visualize.draft_game.tab import DraftGameView
 from visualize.kit.markup import Markup, template
 from visualize.kit.modules import carried
 from visualize.kit.palette import style
@@ -316,14 +316,14 @@ def test_the_game_shows_the_same_order(reader: Any, tmp_path: Path, name: str) -
     parts = [{"text": part, "look": "draft"} for part in trace.texts]
     game = {"text": parts, "done": False, "round": 1, "status": "", "said": ""}
     struck = [{"text": one, "look": "struck"} for one in TEXTS[name][0][1] * 2]
-    mounted(reader, DRAFT_GAME_VIEW, game | {"text": [*parts, *struck]}, tmp_path)
+    mounted(reader, DraftGameView.VIEW, game | {"text": [*parts, *struck]}, tmp_path)
     text = reader.locator(".ouro-draft-game-text")
     rejected = "".join(one["text"] for one in struck)
     assert order(text.locator("bdi"), ".ouro-draft-game-struck") == plain(text, rejected)[0]
     text.locator("bdi").evaluate("node => node.remove()")
     assert (order(text), direction(text)) == plain(text, trace.text)
     middle = [*parts[: INSIDE[name]], *struck, *parts[INSIDE[name] :]]
-    mounted(reader, DRAFT_GAME_VIEW, game | {"text": middle}, tmp_path)
+    mounted(reader, DraftGameView.VIEW, game | {"text": middle}, tmp_path)
     assert (order(text), direction(text)) == plain(text, trace.text)
 
 

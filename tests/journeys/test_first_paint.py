@@ -9,7 +9,7 @@ import pytest
 
 from tests.calls import Page
 from tests.visitor import chart
-from visualize.kit.fonts import FONTS
+from visualize.kit.modules import FONTS
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 

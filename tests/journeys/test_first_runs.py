@@ -144,6 +144,7 @@ def test_an_empty_answer_says_why_and_one_click_mends_it(page: Any) -> None:
     wait_for_tokens(page, "> 1")
     page.wait_for_selector(DONE, timeout=LONG)
     assert len(tokens(page)) == 16
+    assert page.locator("#token-view .ouro-text").evaluate("text => text.scrollTop") == 0
     assert page.locator("#token-view .ouro-prompt").inner_text().strip() == QUESTION
     page.locator(f"{CHAT}:checked").wait_for(state="attached")
     assert notice(page).filter(has_text="The answer is empty").count() == 0

@@ -11,6 +11,7 @@ import pytest
 from scripts import notebook
 from tests import ROOT
 from tests.commands import missing_targets
+from visualize.learn import lessons
 
 GUARD = "import sys; from tests.loopback import watch; sys.addaudithook(watch)"
 
@@ -29,6 +30,13 @@ def test_the_notebook_is_stored_without_outputs_and_names_only_what_there_is() -
     for path in re.findall(r"`((?:docs|scripts)/[\w./]+)`", text):
         assert (ROOT / path).exists(), path
     assert missing_targets(re.findall(r"`make (\w+)`", text)) == []
+
+
+def test_the_sections_are_the_chapters_of_the_lessons() -> None:
+    text = "\n".join(cell.source for cell in read().cells if cell.cell_type == "markdown")
+    sections = re.findall(r"^## (\d+)\. (.+)$", text, re.MULTILINE)
+    titles = [chapter["title"] for chapter in lessons.chapters()]
+    assert sections == [(str(number), title) for number, title in enumerate(titles, 1)]
 
 
 def test_a_page_shows_words_code_text_and_figures_and_nothing_of_them_is_a_script() -> None:
@@ -68,6 +76,6 @@ def test_every_cell_runs_offline_and_the_page_has_what_they_show(
     assert "the same text as sampling alone? True" in told
     assert told.count("texts, all those of plain decoding") == 4
     page = notebook.page(done)
-    assert page.count('class="ouro-nb ') == 5
+    assert page.count('class="ouro-nb ') == 7
     assert page.count("<div data-figure=") == 3
     assert "Measured best: gamma=" in page and "Run it again" in page

@@ -34,7 +34,7 @@ def written(pair: Pair, method: str) -> Trace:
     ("method", "drafter"),
     [
         ("speculative", "draft"),
-        ("eagle2", "eagle"),
+        ("eagle3", "eagle3"),
         ("draft_verify", None),
         ("prompt_lookup", None),
     ],
@@ -59,7 +59,7 @@ def test_passes_over_as_many_rows_as_a_run_had_are_timed_and_those_of_its_own_dr
 
 @pytest.mark.embedded
 @pytest.mark.parametrize(
-    "method", ["speculative", "eagle2", "draft_verify", "superposed", "prompt_lookup"]
+    "method", ["speculative", "eagle3", "draft_verify", "superposed", "prompt_lookup"]
 )
 def test_a_runs_draft_passes_are_timed_while_the_clock_runs(
     embedded_pair: Pair, method: str

@@ -5,9 +5,9 @@ from typing import Any
 from PIL import Image
 
 from ouroboros_core.locations import assets
+from scripts.documents import HERO
 from scripts.screenshots import FRAME, MOST_BYTES
 from visualize.gallery import runs as gallery
-from visualize.watch.tab import RECORDED
 
 PICTURE = assets() / "screenshots" / "watch.gif"
 
@@ -23,7 +23,7 @@ def test_the_animated_picture_is_small_and_plays_at_the_speed_of_the_run() -> No
         for frame in range(picture.n_frames - 1):
             picture.seek(frame)
             shown.append(picture.info["duration"] / 1000)
-    steps = gallery.trace(RECORDED).steps
+    steps = gallery.trace(HERO).steps
     played = sum(sum(step.seconds.phases) for step in steps[1:])
     assert abs(sum(shown) - played) < 0.25 * played
 
@@ -32,7 +32,7 @@ def test_its_first_frame_is_of_the_page_with_text() -> None:
     """A page that was not drawn yet is of one colour where the text and the sentence stand."""
     with Image.open(PICTURE) as picture:
         first: Any = picture.convert("L")
-    for box in ((50, 300, 740, 440), (50, 610, 450, 632)):
+    for box in ((4, 2, 700, 26), (4, 30, 600, 200)):
         darkest, lightest = first.crop(box).getextrema()
         assert darkest < 100, box
         assert lightest > 240, box

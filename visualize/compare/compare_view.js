@@ -228,7 +228,8 @@ export function mount(element, props, watch, trigger) {
         const moved = (before.get(node.dataset.lane) ?? node.offsetTop) - node.offsetTop;
         if (moved) node.animate({ translate: [`0 ${moved}px`, "0 0"] }, 250);
       }
-    drawScale(whole);
+    part("scale").hidden = !known.length;
+    if (known.length) drawScale(whole);
     part("verdict").textContent = words;
   }
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.messages import counted
 from ouroboros_core.sampling import Sampling
@@ -14,13 +15,13 @@ from ouroboros_core.trace import metrics
 from ouroboros_core.trace.speedup import Speedup, TimedRound
 from ouroboros_core.trace.summary import Summary, Verdict
 from visualize.kit import labels
+from visualize.server.limits import whole_number
 
 if TYPE_CHECKING:
     from ouroboros_core.decoding.generation import Task
     from ouroboros_core.settings import Value
-    from ouroboros_core.sweeps.cells import CellRow, Ideal
+    from ouroboros_core.sweeps.cells import CellRow, Ideal, Point
     from ouroboros_core.sweeps.grid import Grid
-    from ouroboros_core.sweeps.sweep import Point
     from ouroboros_core.trace.equality import Divergence
     from ouroboros_core.trace.trace import Trace
     from ouroboros_core.what_if.draft_length import Predicted
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 PLAIN = 0
 """The lane of plain decoding."""
+MOST_LANES = 30
+"""The most rows of a comparison, without plain decoding."""
 LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16)
 """The draft lengths that are predicted."""
 
@@ -46,6 +49,40 @@ class Plan:
     tokens: int
     rounds: int
     chat: bool = True
+
+    @classmethod
+    def read(cls, asked: Mapping[str, Any], most_prompts: int, most_tokens: int) -> Plan:
+        """Return the plan of a visitor's choices; raises InvalidInput.
+
+        asked  {prompts, method, axes, others, tokens}, see compare_form.js
+        """
+        from ouroboros_core import methods
+        from ouroboros_core.sweeps.grid import Axis, Grid
+
+        prompts = [str(text).strip() for text in asked.get("prompts", ())]
+        prompts = [text for text in prompts if text]
+        if not 1 <= len(prompts) <= most_prompts:
+            several = f"between 1 and {most_prompts} prompts"
+            needed = "one prompt" if most_prompts == 1 else several
+            raise InvalidInput(
+                f"a comparison needs {needed}, got {len(prompts)}: choose an example, or write one"
+            )
+        axes = tuple(
+            Axis(str(name), tuple(map(str, values))) for name, values in asked.get("axes", ())
+        )
+        method = methods.get(str(asked.get("method")))
+        for axis in axes:
+            if axis.name not in method.Hyperparameters.settings():
+                raise InvalidInput(f"{axis.name[:40]} is no setting of {method.id}")
+        grid = Grid.read(method.id, axes, "")
+        others = tuple(methods.get(str(name)).id for name in asked.get("others", ()))
+        rows = len(grid.cells) + len(others)
+        if rows > MOST_LANES:
+            raise InvalidInput(
+                f"a comparison has at most {MOST_LANES} rows, got {rows}: choose fewer values"
+            )
+        tokens = whole_number("max_new_tokens", asked.get("tokens"), most_tokens)
+        return cls(tuple(prompts), grid, others, tokens, ROUNDS)
 
     @property
     def names(self) -> list[str]:
@@ -156,7 +193,7 @@ class Comparison:
     @property
     def _points(self) -> list[Point]:
         """Return the runs of the grid as a sweep has them."""
-        from ouroboros_core.sweeps.sweep import Point
+        from ouroboros_core.sweeps.cells import Point
 
         return [
             Point.of((number, prompt, lane - 1), trace, plain, compared=True)

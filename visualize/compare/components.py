@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ouroboros_core import methods
@@ -48,12 +49,15 @@ class CompareView(JsonHTML):
         )
 
 
-def facts(most_tokens: int) -> dict[str, Any]:
-    """Return the facts of the view: looks, clocks, and the choices of a plan."""
+def facts(most_tokens: int, kinds: Iterable[type[Method]] | None = None) -> dict[str, Any]:
+    """Return the facts of the view: looks, clocks, and the choices of a plan among some methods, or
+    all."""
+    if kinds is None:
+        kinds = methods.available().values()
     return {
         "looks": legend(),
         "clocks": clock_names(),
-        "methods": [_declared(kind) for kind in methods.available().values() if kind.proposes],
+        "methods": [_declared(kind) for kind in kinds if kind.proposes],
         "examples": [{"label": chip.label, "prompt": chip.prompt} for chip in EXAMPLES],
         "most": most_tokens,
     }

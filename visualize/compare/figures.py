@@ -139,10 +139,9 @@ def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ide
             break
         _diamond(figure, *spot, ideal, first=ideal is ideals[0])
     figure.update_layout(layout(named(across.name), named(down.name), hovermode="closest"))
-    _label(figure.layout.xaxis, across)
-    _label(figure.layout.yaxis, down)
-    figure.update_yaxes(autorange=None, range=[len(down.values) - 0.5, -0.5], rangemode=None)
-    figure.update_xaxes(range=[-0.5, len(across.values) - 0.5])
+    upside_down = {"autorange": None, "range": [len(down.values) - 0.5, -0.5], "rangemode": None}
+    figure.update_yaxes(**upside_down, **_ticks(down))
+    figure.update_xaxes(range=[-0.5, len(across.values) - 0.5], **_ticks(across))
     return figure
 
 
@@ -196,8 +195,7 @@ def _trade_off(
         _star(figure, fastest, axes, place, fastest.speedup)
     figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
     figure.update_layout(layout(named(axis.name), "", hovermode="closest"))
-    _label(figure.layout.xaxis, axis)
-    figure.update_xaxes(range=[-0.5, len(axis.values) - 0.5])
+    figure.update_xaxes(range=[-0.5, len(axis.values) - 0.5], **_ticks(axis))
     return figure
 
 
@@ -328,9 +326,8 @@ def labels(axis: Axis) -> list[str]:
     return short if len(set(short)) == len(short) else texts
 
 
-def _label(axis: Any, values: Axis) -> None:
-    axis.tickvals = list(range(len(values.values)))
-    axis.ticktext = labels(values)
+def _ticks(axis: Axis) -> dict[str, Any]:
+    return {"tickvals": list(range(len(axis.values))), "ticktext": labels(axis)}
 
 
 def _words(row: CellRow) -> str:

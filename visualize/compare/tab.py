@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from ouroboros_core import methods
-from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput
 from visualize.compare import view as compare_view
 from visualize.compare.comparison import Comparison, Plan, SideBySide
 from visualize.compare.components import CompareView
-from visualize.compare.job import CompareJob, CompareStarted, CompareUpdate, Ran, Running
+from visualize.compare.job import CompareJob
 from visualize.gallery.tab import WATCH
 from visualize.kit.events import PRIVATE, errors_on_page, field
 from visualize.run.view import LIVE, View
-from visualize.server.jobs import Update, Waiting
-from visualize.server.limits import visitor_id, whole_number
+from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
 from visualize.watch import visit
 from visualize.watch.session import Session
@@ -33,8 +30,8 @@ if TYPE_CHECKING:
 
 COMPARE = "compare"
 """The id of this place."""
-MOST_PROMPTS, MOST_TOKENS, MOST_LANES = 12, 256, 30
-"""Most prompts of a comparison, tokens of a run, and rows."""
+MOST_PROMPTS, MOST_TOKENS = 12, 256
+"""Most prompts of a comparison, and tokens of a run."""
 
 
 class ComparePanel:
@@ -76,60 +73,9 @@ class ComparePanel:
 
     def _measure(self, request: gr.Request, event: gr.EventData, pair: str) -> Iterator[Any]:
         with errors_on_page():
-            plan = self._plan(field(event, "plan", dict))
+            plan = Plan.read(field(event, "plan", dict), MOST_PROMPTS, self.most_tokens)
             updates = self.runner.submit(CompareJob(plan), pair=pair, visitor=visitor_id(request))
-            yield from self._stream(updates, plan)
-
-    @staticmethod
-    def _stream(updates: Iterator[Update], plan: Plan) -> Iterator[Any]:
-        """Yield the view after each update, and the comparison, which grows."""
-        comparison = Comparison(plan, "")
-        for update in updates:
-            view: View = {"seq": time.time_ns(), "done": False}
-            if isinstance(update, CompareUpdate):
-                view["left"] = update.left
-            match update:
-                case Waiting(status=status):
-                    view["status"] = status
-                case CompareStarted(where=where, refused=refused):
-                    comparison.where, comparison.refused = where, refused
-                    view |= compare_view.begun(comparison, LIVE)
-                case Running(lane=lane):
-                    view["running"] = lane
-                case Ran():
-                    view |= compare_view.grown(comparison, update)
-                case _:
-                    continue
-            yield view, comparison
-        yield {"seq": time.time_ns(), **compare_view.ended(comparison)}, comparison
-
-    def _plan(self, asked: dict[str, Any]) -> Plan:
-        """Return the plan of a visitor's choices; raises InvalidInput."""
-        from ouroboros_core.sweeps.grid import Axis, Grid
-
-        prompts = [str(text).strip() for text in asked.get("prompts", ())]
-        prompts = [text for text in prompts if text]
-        if not 1 <= len(prompts) <= MOST_PROMPTS:
-            raise InvalidInput(
-                f"a comparison needs between 1 and {MOST_PROMPTS} prompts, got {len(prompts)}: "
-                "choose an example, or write one"
-            )
-        axes = tuple(
-            Axis(str(name), tuple(map(str, values))) for name, values in asked.get("axes", ())
-        )
-        method = methods.get(str(asked.get("method")))
-        for axis in axes:
-            if axis.name not in method.Hyperparameters.settings():
-                raise InvalidInput(f"{axis.name[:40]} is no setting of {method.id}")
-        grid = Grid.read(method.id, axes, "")
-        others = tuple(methods.get(str(name)).id for name in asked.get("others", ()))
-        rows = len(grid.cells) + len(others)
-        if rows > MOST_LANES:
-            raise InvalidInput(
-                f"a comparison has at most {MOST_LANES} rows, got {rows}: choose fewer values"
-            )
-        tokens = whole_number("max_new_tokens", asked.get("tokens"), self.most_tokens)
-        return Plan(tuple(prompts), grid, others, tokens, ROUNDS)
+            yield from (shown for shown in compare_view.stream(updates, plan) if shown[0])
 
     @staticmethod
     def _compare_runs(event: gr.EventData) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,17 +11,19 @@ from ouroboros_core.trace import metrics
 from ouroboros_core.trace.summary import Summary, Verdict
 from visualize.compare import figures
 from visualize.compare.comparison import PLAIN, Comparison, Plan, SideBySide
+from visualize.compare.job import CompareStarted, CompareUpdate, Ran, Running
 from visualize.gallery import runs as gallery
 from visualize.kit import labels
 from visualize.run import view as views
 from visualize.run.strip import strip
 from visualize.run.view import View
+from visualize.server.jobs import Waiting
 from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
     from ouroboros_core.trace.speedup import Speedup
     from ouroboros_core.trace.trace import Trace
-    from visualize.compare.job import Ran
+    from visualize.server.jobs import Update
 
 TEXTS = {
     Verdict.TIE: "same text up to a rounding tie",
@@ -132,6 +134,32 @@ def _modelled(traces: Sequence[Trace]) -> dict[str, list[float]]:
     return steps
 
 
+def stream(
+    updates: Iterator[Update], plan: Plan, badge: str = views.LIVE
+) -> Iterator[tuple[View, Comparison]]:
+    """Yield the view after each update of a job, empty if nothing is new, and the comparison, which
+    grows."""
+    comparison = Comparison(plan, "")
+    for update in updates:
+        view: View = {"seq": time.time_ns(), "done": False}
+        if isinstance(update, CompareUpdate):
+            view["left"] = update.left
+        match update:
+            case Waiting(status=status):
+                view["status"] = status
+            case CompareStarted(where=where, refused=refused):
+                comparison.where, comparison.refused = where, refused
+                view |= begun(comparison, badge)
+            case Running(lane=lane):
+                view["running"] = lane
+            case Ran():
+                view |= grown(comparison, update)
+            case _:
+                view = {}
+        yield view, comparison
+    yield {"seq": time.time_ns(), **ended(comparison)}, comparison
+
+
 def grown(comparison: Comparison, ran: Ran) -> View:
     """Add a run; return the rows that changed, and the chart."""
     number, prompt, lane = ran.unit
@@ -176,19 +204,33 @@ def drawn(comparison: Comparison) -> View:
 
 
 @cache
+def _recorded_prompt() -> str:
+    """Return the first prompt of the grid that is recorded."""
+    recorded_prompts = gallery.recorded_prompts()
+    prompts: list[str] = gallery.plan()["grid"]["prompts"]
+    return next(prompt for prompt in prompts if prompt in recorded_prompts)
+
+
+@cache
+def recorded_names() -> list[str]:
+    """Return the names of the runs of the recorded comparison by lane: plain decoding, the cells,
+    other methods."""
+    places = {gallery.PLAIN: 0, gallery.plan()["grid"]["method"]: 1}
+    runs = {n: of for n, of in gallery.runs().items() if of["prompt"] == _recorded_prompt()}
+    return sorted(runs, key=lambda name: places.get(gallery.paced(name).method, 2))
+
+
+@cache
 def recorded() -> Comparison:
-    """Return the recorded comparison: all runs of the first prompt of the grid that is recorded,
-    each in the seconds of its plain run."""
+    """Return the recorded comparison: all runs of `_recorded_prompt`, each in the seconds of its
+    plain run."""
     from ouroboros_core.sweeps.grid import Axis, Grid
 
-    facts = gallery.plan()["grid"]
-    method, varied, recorded_prompts = facts["method"], facts["vary"], gallery.recorded_prompts()
-    prompt = next(prompt for prompt in facts["prompts"] if prompt in recorded_prompts)
-    names = [name for name, of in gallery.runs().items() if of["prompt"] == prompt]
-    traces = {name: gallery.paced(name) for name in names}
+    facts, prompt, lanes = gallery.plan()["grid"], _recorded_prompt(), recorded_names()
+    method, varied = facts["method"], facts["vary"]
+    traces = {name: gallery.paced(name) for name in lanes}
     cells = {n: trace for n, trace in traces.items() if trace.method == method}
     others = {n: t for n, t in traces.items() if t.method not in (method, gallery.PLAIN)}
-    (plain,) = (name for name, trace in traces.items() if trace.method == gallery.PLAIN)
     values = tuple(trace.hyperparameters[varied] for trace in cells.values())
     plan = Plan(
         prompts=(gallery.plan()["prompts"][prompt]["text"],),
@@ -197,11 +239,10 @@ def recorded() -> Comparison:
         tokens=gallery.plan()["prompts"][prompt]["tokens"],
         rounds=1,
     )
-    lanes = [plain, *cells, *others]
     speedups = {lane: gallery.speedup(name) for lane, name in enumerate(lanes)}
     return Comparison(
         plan,
-        traces[plain].environment.where,
+        traces[lanes[PLAIN]].environment.where,
         runs={(0, 0, lane): traces[name] for lane, name in enumerate(lanes)},
         repeats={lane: speedup for lane, speedup in speedups.items() if speedup},
     )

@@ -222,7 +222,7 @@ def links(markdown: str) -> list[str]:
     """Return the relative paths that a README links to or shows."""
     return [
         link.split("#")[0]
-        for link in re.findall(r"\]\(([^)\s]+)\)", markdown)
+        for link in re.findall(r"(?:\]\(|src=\"|srcset=\")([^)\"\s]+)", markdown)
         if not re.match(r"\w+:|#", link)
     ]
 

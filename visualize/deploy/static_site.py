@@ -38,9 +38,9 @@ PAGES = {
     "theory": ("theory", "learn/theory_view"),
 }
 """Of the static gallery: the element that site.js fills, and with which view."""
-LABELS = {"index": "Learn", "traces": "Recorded runs", "theory": "Theory"}
-LIVE = {"watch": "Watch live"}
-"""The page on which the model runs, which only a server of files can send."""
+LABELS = {"index.html": "Learn", "traces.html": "Recorded runs", "theory.html": "Theory"}
+LIVE = {"watch.html#watch": "Watch live", "watch.html#compare": "Compare live"}
+"""The places of the page on which the model runs, which only a server of files can send."""
 LARGE = 500_000
 """Bytes of a file whose size is printed."""
 REPLAY_FOOT = (
@@ -215,11 +215,12 @@ def _element(name: str, element: str, view: str) -> str:
 def _site_page(
     name: str, content: str, facts: dict[str, Any], *, live: bool, script: str = "site.js"
 ) -> str:
-    labels_ = LIVE | LABELS if live else LABELS
-    foot = LIVE_FOOT if name in LIVE else SITE_FOOT
+    places = LIVE | LABELS if live else LABELS
+    foot = SITE_FOOT if script == "site.js" else LIVE_FOOT
+    title = next(label for place, label in places.items() if place.startswith(f"{name}.html"))
     links = "".join(
-        f'<a href="{page}.html"{" aria-current=page" if page == name else ""}>{label}</a>'
-        for page, label in labels_.items()
+        f'<a href="{place}"{" aria-current=page" if label == title else ""}>{label}</a>'
+        for place, label in places.items()
     )
     body = (
         f'<main class="ouro-site">{template("kit/address")}<nav class="ouro-site-nav" aria-label="Pages">{links}</nav>'
@@ -230,7 +231,7 @@ def _site_page(
         '<link rel="icon" href="logo.svg"><link rel="stylesheet" href="site.css">'
         '<script src="plotly.min.js"></script>'
     )
-    return _page(f"Ouroboros: {labels_[name]}", body, head)
+    return _page(f"Ouroboros: {title}", body, head)
 
 
 if __name__ == "__main__":

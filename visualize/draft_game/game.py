@@ -77,7 +77,6 @@ class Game:
     number: int = 0
 
     def begin(self, beginning: str) -> None:
-        """Begin another game."""
         self.beginning, self.pair, self.rounds = beginning, "", []
         self.number += 1
 

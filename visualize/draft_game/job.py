@@ -6,6 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ouroboros_core.decoding.text import TextStream, decode_all
 from visualize.draft_game import game
 from visualize.draft_game.game import Round
 from visualize.server.jobs import Job, Turn, Update
@@ -40,7 +41,6 @@ class RoundJob(Job):
     typed: str
 
     def updates(self, pair: Pair, turn: Turn) -> Generator[Update, None, None]:
-        from ouroboros_core.decoding.text import TextStream, decode_all
         from visualize.draft_game import guesses
 
         context = self.context or tuple(pair.encode(self.beginning, chat=False))

@@ -10,10 +10,11 @@ import gradio as gr
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.messages import say
 from visualize.draft_game import game as play
-from visualize.draft_game.components import DraftGameView, ScoreView
 from visualize.draft_game.game import Game
 from visualize.draft_game.job import Played, RoundJob
 from visualize.kit.events import PRIVATE, errors_on_page
+from visualize.kit.json_html import JsonHTML
+from visualize.kit.markup import markup
 from visualize.server.jobs import Waiting
 from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
@@ -22,6 +23,18 @@ LONGEST = 4000
 """Most characters of a beginning."""
 LONGEST_GUESS = 200
 """Most characters of a guess."""
+
+
+class DraftGameView(JsonHTML):
+    """The text of the game. Value: a `visualize.draft_game.game.view`."""
+
+    VIEW = markup("draft_game/draft_game_view")
+
+
+class ScoreView(JsonHTML):
+    """The score of the game. Value: a `visualize.draft_game.game.score`."""
+
+    VIEW = markup("draft_game/score_view")
 
 
 class DraftGamePanel:
@@ -111,7 +124,6 @@ class DraftGamePanel:
 
 
 def _check(game: Game, pair: str, typed: str) -> None:
-    """Raise InvalidInput if no round can follow."""
     if game.over:
         raise InvalidInput("this game is over: press Begin again")
     if game.rounds and game.pair != pair:
@@ -125,7 +137,6 @@ def _check(game: Game, pair: str, typed: str) -> None:
 
 
 def _begin(game: Game, beginning: str) -> tuple[Any, Any, str]:
-    """Begin another game."""
     with errors_on_page():
         if not beginning.strip():
             raise InvalidInput("the text is empty: write a beginning, or choose one")

@@ -6,16 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import plotly.graph_objects as go
 
+from ouroboros_core.benchmark.report import Row
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.training.folder import agreement_of
-from visualize.kit.plots import PLAIN, layout, plain
-
-if TYPE_CHECKING:
-    from ouroboros_core.benchmark.report import Row
+from visualize.kit.plots import layout, mark_plain, plain
 
 SERIES = (
     "#6B7280",
@@ -42,8 +40,7 @@ BAR = (
 
 
 def training_agreement(record: dict[str, Any]) -> dict[str, Any]:
-    """Held-out agreement with the target against the answer tokens trained on; for a head one line
-    for each token ahead."""
+    """Draw held-out agreement over answer tokens, a line for each token ahead."""
     figure, curve = go.Figure(), record["curve"]
     broken = _broken(record)
     steps = max(len(agreement_of(point)) for point in curve)
@@ -64,8 +61,7 @@ def training_agreement(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def training_loss(record: dict[str, Any]) -> dict[str, Any]:
-    """Training loss, smoothed, against the answer tokens trained on: in nats; for a head with its
-    distance to features added."""
+    """Draw the smoothed loss over answer tokens: nats; a head adds its distance to features."""
     broken = _broken(record)
     figure = go.Figure()
     figure.add_scatter(
@@ -93,7 +89,6 @@ def _broken(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _agreement(point: dict[str, Any], step: int) -> float | None:
-    """So many tokens ahead; None where there is none."""
     found = agreement_of(point) if "agreement" in point else []
     return found[step] if len(found) > step else None
 
@@ -120,7 +115,7 @@ def speedups_by_group(rows: Sequence[Row], note: str) -> go.Figure:
             customdata=[(row.tokens_per_pass, row.tokens_per_second, *row.ci95) for row in mine],
             hovertemplate=f"{BAR}<extra>{name}</extra>",
         )
-    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
+    mark_plain(figure)
     shape = layout("", "speedup over plain decoding", barmode="group", hovermode="closest")
     margin = {
         "l": 60,

@@ -48,8 +48,7 @@ def recorded_prompts() -> set[str]:
 
 @cache
 def measured() -> dict[str, Any]:
-    """By run: the speedups of all repeats, and what plain decoding and passes took beside the
-    median one."""
+    """Return by run its speedups, and the times of plain decoding and passes beside it."""
     measurements: dict[str, Any] = _read("measured.json")
     return measurements
 
@@ -69,15 +68,13 @@ def trace(name: str) -> Trace:
 
 
 def _plain(name: str) -> str | None:
-    """The plain run of a run's prompt."""
     wanted = runs()[name]["prompt"], PLAIN
     return next((run for run, of in runs().items() if (of["prompt"], of["method"]) == wanted), None)
 
 
 @cache
 def baseline(name: str) -> Trace | None:
-    """The plain run of the same round; None for a plain run. Its text is that of the prompt's own
-    plain run, its seconds are its own."""
+    """Return the plain run with the seconds of this round; None for a plain run."""
     plain = _plain(name)
     if plain is None or plain == name:
         return None
@@ -106,8 +103,7 @@ def paced(name: str) -> Trace:
 
 
 def speedups(name: str) -> Sequence[float]:
-    """The speedups of all repeats of a run, the least first; its trace is that of the median. Empty
-    for a plain run."""
+    """Return the speedups of all repeats, the least first; none for a plain run."""
     return tuple(sorted(measured().get(name, {}).get("speedups", ())))
 
 
@@ -148,38 +144,25 @@ def _recorded() -> dict[tuple[str, str], str]:
 
 
 def pair_of(name: str) -> dict[str, str]:
-    """The models of a run: `target` and `draft` by their Hub ids, nothing for the embedded pair;
-    and what else must be known of them."""
+    """Return `target` and `draft` by Hub id, none if embedded, and further facts."""
     plain = plan()["prompts"][runs()[name]["prompt"]]
     found: dict[str, str] = plan()["pairs"][plain.get("pair", EMBEDDED)]
     return found
 
 
-def _recorded_with(name: str) -> str:
-    """With which models, and how to do it again."""
-    pair = pair_of(name)
-    return say("gallery.pair" if "target" in pair else "gallery.embedded", **pair)
-
-
 @cache
 def view(name: str) -> views.View:
-    """Return the token view of a recorded run."""
     run = trace(name)
     summary = Summary(run, baseline(name), rounds=speedup(name))
     found = views.run_view(summary, run=name, seq=1, badge_text=views.badge(run))
-    if speedups(name):
-        tile = found["tiles"][SPEEDUP]
-        tile |= {"note": f"{tile['note']} {say('gallery.repeats', **_repeats(name))}"}
+    if each := speedups(name):
+        tile, facts = found["tiles"][SPEEDUP], {"slowest": each[0], "fastest": each[-1]}
+        tile["note"] += f" {say('gallery.repeats', repeats=len(each), **facts)}"
     return found
 
 
 SPEEDUP = 1
 """Place of the speedup among the tiles."""
-
-
-def _repeats(name: str) -> dict[str, Any]:
-    found = speedups(name)
-    return {"repeats": len(found), "slowest": found[0], "fastest": found[-1]}
 
 
 def facts(name: str) -> dict[str, Any]:
@@ -217,7 +200,7 @@ def entries() -> list[dict[str, Any]]:
             if "speedup" in numbers:
                 speed = f"{numbers['speedup']:.2f}× plain decoding {spread(name)}"
                 headline += f", {numbers['length']:.2f} tokens per pass, {speed}"
-            words = say(f"gallery.{name}", **numbers)
+            words, pair = say(f"gallery.{name}", **numbers), pair_of(name)
             found.append(
                 {
                     "name": name,
@@ -225,7 +208,7 @@ def entries() -> list[dict[str, Any]]:
                     "words": words,
                     "numbers": headline,
                     "strip": strip(trace(name)),
-                    "pair": _recorded_with(name),
+                    "pair": say("gallery.pair" if "target" in pair else "gallery.embedded", **pair),
                 }
             )
     return found

@@ -3,39 +3,52 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 
 from ouroboros_core.errors import OuroborosError
 from ouroboros_core.messages import say
-from ouroboros_core.trace.file import read_run
+from ouroboros_core.trace.file import MAX_BYTES, read_run
+from ouroboros_core.trace.trace import Trace
 from visualize.gallery import runs as gallery
-from visualize.gallery.components import GalleryView, OpenView
 from visualize.kit.events import PRIVATE, errors_on_page, field
+from visualize.kit.json_html import JsonHTML
+from visualize.kit.markup import markup
+from visualize.run.view import legend
 from visualize.watch.session import Session
 from visualize.watch.tab import WatchPanel
-
-if TYPE_CHECKING:
-    from gradio.layouts import Tabs
-
-    from ouroboros_core.trace.trace import Trace
 
 WATCH = "watch"
 """The id of the place in which a run is opened."""
 
 
+class GalleryView(JsonHTML):
+    """The recorded runs. A choice triggers `open_recorded` with a name."""
+
+    VIEW = markup("gallery/gallery_view", "open_recorded")
+
+
+class OpenView(JsonHTML):
+    """A field for a trace. A file of at most `limit` bytes triggers `open_file` with name and text.
+
+    Value: {seq, said}."""
+
+    VIEW = markup("gallery/open_view", "open_file")
+
+
 class TracesPanel:
     """Builds the tab inside an open gr.Blocks; runs are opened in the panel that shows them."""
 
-    def __init__(self, watch: WatchPanel, tabs: Tabs) -> None:
+    def __init__(self, watch: WatchPanel, tabs: gr.Tabs) -> None:
         self.watch = watch
         gr.Markdown(say("traces.intro"))
-        self.gallery = GalleryView(elem_id="gallery")
-        self.open = OpenView(elem_id="open-view")
+        entries = {"entries": gallery.entries()}
+        self.gallery = GalleryView(entries, looks=legend(), elem_id="gallery")
+        self.open = OpenView(limit=MAX_BYTES, elem_id="open-view")
         self._wire(tabs)
 
-    def _wire(self, tabs: Tabs) -> None:
+    def _wire(self, tabs: gr.Tabs) -> None:
         shown = [tabs, self.open, *self.watch.outputs]
         session = self.watch.session
 
@@ -59,11 +72,7 @@ class TracesPanel:
         try:
             trace, baseline = read_run(text)
         except OuroborosError as error:
-            return [
-                gr.skip(),
-                _told(f"{name}: {error}"),
-                *(gr.skip() for _ in self.watch.outputs),
-            ]
+            return [gr.skip(), _told(f"{name}: {error}"), *(gr.skip() for _ in self.watch.outputs)]
         return self._shown(session, trace, baseline, f"{name} is shown in Watch.")
 
     def _shown(

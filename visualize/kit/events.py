@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import gradio as gr
 
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from visualize.server.errors import describe
+from visualize.server.log import describe
 
 T = TypeVar("T")
 

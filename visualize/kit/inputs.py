@@ -5,36 +5,35 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import Any
 
 import gradio as gr
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.generation import Task
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.trace.file import MAX_BYTES
 from visualize.gallery import runs as gallery
 from visualize.kit import plots
 from visualize.kit.address import changed, restored
-from visualize.kit.ask_view import AskView, FaultView
 from visualize.kit.events import PRIVATE, errors_on_page
-from visualize.kit.setting_input import NOTHING_YET
-from visualize.kit.settings_view import RunSettings, merged, run_choice
+from visualize.kit.json_html import JsonHTML
+from visualize.kit.markup import markup
+from visualize.kit.settings_view import NOTHING_YET, RunSettings, merged, run_choice
 from visualize.run import permalink
 from visualize.run.components import LinkView
 from visualize.run.permalink import Inputs
 from visualize.run.request import RunRequest
 from visualize.server.limits import flag
-from visualize.watch.components import ExampleChips, MemoryView, MethodCards
 from visualize.watch.examples import EXAMPLES
 from visualize.watch.families import families
-
-if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
 
 CARDS = (
     {"id": "autoregressive", "name": "Plain", "line": "One forward pass for every token."},
     {"id": "speculative", "name": "Speculative", "line": "A small draft model guesses ahead."},
-    {"id": "ouroboros", "name": "Ouroboros", "line": "Drafts phrases, with suffixes behind them."},
+    {"id": "ouroboros", "name": "Ouroboros", "line": "Drafts phrases, and appends known ones."},
     {"id": "union", "name": "All sources", "line": "Drafts, copies and candidates in one tree."},
 )
 """The methods with a card: the baseline, the idea, the paper, and the fastest."""
@@ -52,6 +51,54 @@ RUN = "() => { document.querySelector('#generate')?.click(); }"
 """Runs the inputs."""
 GATHER = "(...values) => [JSON.stringify(values)]"
 """Returns all inputs as the value of one component."""
+
+
+class AskView(JsonHTML):
+    """The keys and buttons of a prompt: Enter asks, an empty prompt is pointed out, and either
+    Generate or Stop is shown. The button names what it would change beside the shown run.
+
+    Value: the values of all inputs, which the view does not show. field: the id of the prompt's
+    box."""
+
+    VIEW = markup("kit/ask_view")
+
+
+class MethodCards(JsonHTML):
+    """Cards of methods, and a sheet of all. A click runs the prompt in the box; if a recorded run
+    is shown and one of this prompt and method exists, it triggers `choose_method` with both.
+
+    Value: {lacking}, by method what the models of the page lack for it; such a method is hidden.
+
+    cards     {id, name, line} of each card
+    families  {title, line, methods} of each family of the sheet
+    recorded  the methods with a recorded run by prompt
+    """
+
+    VIEW = markup("watch/method_cards", "choose_method")
+
+
+class ExampleChips(JsonHTML):
+    """Chips of example prompts. A click triggers `choose_example`.
+
+    Value: {prompt, settings}, those of the last click; settings are a value of `RunSettings`, or
+    null for those as they are. examples: the same with label and note, of each chip."""
+
+    VIEW = markup("watch/example_chips", "choose_example")
+
+
+class MemoryView(JsonHTML):
+    """Buttons for the memory of a method. Triggers `save_memory`, and `load_memory` with the name
+    and text of a file of at most `limit` bytes.
+
+    Value: {seq, said}, with a file also {name, type, text}."""
+
+    VIEW = markup("watch/memory_view", "save_memory", "load_memory")
+
+
+class FaultView(JsonHTML):
+    """Why a run could not be made, beside its button. Value: {seq, words}."""
+
+    VIEW = markup("kit/fault_view")
 
 
 def gathered_values(text: Any, count: int) -> list[Any]:
@@ -77,7 +124,7 @@ class RunInputs:
 
     def build_prompt(self) -> None:
         """Build the prompt with its buttons, and above it the view of a link."""
-        self.link = LinkView("generate", elem_id="link-view")
+        self.link = LinkView(button="generate", elem_id="link-view")
         with gr.Row(elem_classes="ouro-prompt-row"):
             self.prompt = gr.Textbox(
                 self.first,
@@ -93,8 +140,8 @@ class RunInputs:
                 self.go = gr.Button("Generate", variant="primary", elem_id="generate", min_width=0)
                 self.stop = gr.Button("Stop", elem_id="stop", min_width=0)
         # Makes Enter in the prompt a click of Generate, and gathers the inputs.
-        self.ask = AskView("prompt", elem_id="ask-view")
-        self.fault = FaultView(elem_id="fault-view")
+        self.ask = AskView(field="prompt", elem_id="ask-view")
+        self.fault = FaultView(padding=False, elem_id="fault-view")
 
     def build_examples(self) -> None:
         """Build the chips of examples, which run at once."""
@@ -103,13 +150,19 @@ class RunInputs:
             for example in EXAMPLES
             if example.method
         }
-        self.chips = ExampleChips(EXAMPLES, settings, elem_id="example-chips")
+        chips = [asdict(e) | {"settings": settings.get(e.label)} for e in EXAMPLES]
+        self.chips = ExampleChips(examples=chips, padding=False, elem_id="example-chips")
 
     def build_method(self) -> None:
         """Build the method: the cards, the sheet of all, and the fold of the settings."""
         with gr.Row(elem_classes="ouro-method-row"):
             self.cards = MethodCards(
-                CARDS, families(), gallery.methods_by_prompt(), elem_id="method-cards"
+                {"lacking": {}},
+                cards=CARDS,
+                families=families(),
+                recorded=gallery.methods_by_prompt(),
+                padding=False,
+                elem_id="method-cards",
             )
             gr.HTML(SETTINGS, elem_classes="ouro-settings-fold", padding=False)
 
@@ -119,7 +172,7 @@ class RunInputs:
         self.settings = RunSettings(
             kinds, methods.DEFAULT, self.most_tokens, elem_id="run-settings"
         )
-        self.learned = MemoryView(elem_id="memory")
+        self.learned = MemoryView(limit=MAX_BYTES, padding=False, elem_id="memory")
 
     @property
     def components(self) -> list[Any]:
@@ -127,7 +180,6 @@ class RunInputs:
         return [self.prompt, self.settings]
 
     def wire(self) -> None:
-        """Wire the inputs to each other."""
         self.ask.value = self.ask.postprocess([one.value for one in self.components])
         # First of all events of a change: Gradio's script runs them one after another, and waits
         # for the server's answer.

@@ -4,7 +4,7 @@ touches the template."""
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import gradio as gr
 
@@ -47,12 +47,23 @@ class JsonHTML(gr.HTML):
     never markup.
 
     Every view is a subclass: if an event leaves a view unchanged, Gradio makes it again from its
-    class, without its value.
+    class, without its value. Its docstring says what value and properties it has.
     """
 
-    def __init__(self, value: Any, markup: Markup, *, module: str = "", **settings: Any) -> None:
+    VIEW: ClassVar[Markup]
+    """Of a subclass whose markup is always the same."""
+
+    def __init__(
+        self,
+        value: Any = None,
+        markup: Markup | None = None,
+        *,
+        module: str = "",
+        **settings: Any,
+    ) -> None:
         """module: see `mounting`."""
         assert type(self) is not JsonHTML
+        markup = markup or self.VIEW
         options = {
             "html_template": markup.template,
             "js_on_load": mounting(markup, module),
@@ -61,8 +72,7 @@ class JsonHTML(gr.HTML):
         super().__init__(value=value, **options, **settings)
 
     def postprocess(self, value: Any) -> Any:
-        """Return JSON text: Gradio streams differences of nested lists, and applies them wrongly if
-        a list gets shorter."""
+        """Return JSON text: Gradio streams differences of lists, and errs if one shortens."""
         return None if value is None else json.dumps(value)
 
     def preprocess(self, payload: Any) -> Any:

@@ -26,13 +26,11 @@ PUBLISHED = "as published"
 
 
 def setting(name: str) -> str:
-    """Return the name of a setting in a sentence."""
     return SETTINGS.get(name, name.replace("_", " ").replace("ngram", "n-gram"))
 
 
 def named(name: str) -> str:
-    """Return a setting with its name in code, for messages and command lines: `draft length
-    (gamma)`."""
+    """Return a setting with its name in code: `draft length (gamma)`."""
     words = setting(name)
     return f"{words} ({name})" if name in SETTINGS else words
 
@@ -80,5 +78,4 @@ def _listed(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    """A value, which may be the id of a method."""
     return method(value).replace("_", " ") if isinstance(value, str) else str(value)

@@ -21,7 +21,7 @@ from visualize.kit import labels
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 """The plotly.js that plotly.py was made for."""
 VISUALIZE = Path(__file__).parents[1]
-MOTTO = "See who writes each token: a small model guesses, a large one checks. Same text, sooner."
+MOTTO = "A small model guesses, the large one keeps what it would write: same text, sooner."
 LOGO = (assets() / "logo.svg").read_text(encoding="utf-8").replace(' role="img"', "")
 """A ring of tokens that ends where it begins."""
 RULES = {rule: name[:1].upper() + name[1:] for rule, name in labels.acceptance_rules().items()}

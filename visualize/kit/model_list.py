@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 
@@ -12,9 +12,7 @@ from ouroboros_core.errors import OuroborosError
 from ouroboros_core.loading import download
 from visualize.kit.events import PRIVATE
 from visualize.kit.markup import safe
-
-if TYPE_CHECKING:
-    from visualize.server.models import Models
+from visualize.server.models import Models
 
 
 class ModelList:
@@ -63,11 +61,7 @@ class ModelList:
         named = [self.pair, self.chosen]
         self.pair.input(self._choose, named, [*outputs, self.wanted], **private)
         running = self.go.click(
-            self._download,
-            [self.wanted, self.chosen],
-            outputs,
-            concurrency_limit=None,
-            **PRIVATE,
+            self._download, [self.wanted, self.chosen], outputs, concurrency_limit=None, **PRIVATE
         )
         self.stop.click(self._stopped, self.chosen, outputs, cancels=[running], **private)
         self.close.click(_panel, None, panel, **private)
@@ -101,7 +95,6 @@ class ModelList:
         return [*self._shows(chosen), *panel, wanted]
 
     def _download(self, wanted: tuple[str, int], chosen: str) -> Iterator[list[Any]]:
-        """Download the pair that was asked for, and choose it."""
         name, size = wanted
         waits = _panel(f"{name}: waiting for the end of another download.", can_stop=True)
         while not self.one_at_a_time.acquire(timeout=download.INTERVAL):

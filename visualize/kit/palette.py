@@ -32,7 +32,7 @@ def _isolation(key: str, faded: str) -> str:
     return f'[data-only="{key}"] :is(.ouro-token,.ouro-node){faded}{{opacity:0.2;}}'
 
 
-MAIN = ("draft", "correction", "suffix")
+MAIN = ("draft", "correction", "suffix", "bonus", "target")
 """The looks that always have a colour of their own; token_summary.js also knows them."""
 OTHERS = "#7E6BB3"
 """The colour of all others together, until a visitor asks for each."""

@@ -37,8 +37,7 @@ def plot_markup(label: str, height: int) -> Markup:
 
 
 class PlotView(JsonHTML):
-    """Value: {seq, run?, figure: {data, layout}}; plotly.js is the one that plotly.py was made for,
-    served by this page."""
+    """Value: {seq, run?, figure: {data, layout}}; this page serves plotly.js."""
 
     def __init__(
         self,

@@ -19,8 +19,7 @@ Figure = dict[str, Any]
 
 
 def words_only(text: str) -> str:
-    """A text of others, such as a name in a file that was opened: Plotly takes some tags for
-    markup."""
+    """Escape a text of others: Plotly takes some tags for markup."""
     return html.escape(text, quote=False)
 
 
@@ -60,6 +59,12 @@ def empty(note: str) -> Figure:
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
     return plain(figure)
+
+
+def mark_plain(figure: go.Figure, words: str | None = None) -> None:
+    """Draw the line y = 1, as fast as plain decoding."""
+    line = {"color": PLAIN, "dash": "dot", "width": 1.5}
+    figure.add_hline(y=1, line=line, **({"annotation_text": words} if words else {}))
 
 
 def plain(figure: go.Figure) -> Figure:

@@ -14,15 +14,20 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.base import Method
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.settings import AUTO, Setting
+from ouroboros_core.settings import Setting
 from visualize.kit import labels
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import markup
-from visualize.kit.setting_input import CHAT_TEMPLATE
 from visualize.run.permalink import FEWEST, MOST
 from visualize.run.view import NEW_TOKENS
 
-SETTINGS_VIEW = markup("kit/settings_view")
+NOTHING_YET = "Nothing has run yet."
+"""Where a run would be."""
+CHAT_TEMPLATE = (
+    "Put the model's chat template around the prompt; without it the model goes on with the text "
+    "as it stands."
+)
+"""The action of the box beside a prompt."""
 TEXT = 40
 """Characters of a setting that is a text."""
 RUN = (
@@ -80,6 +85,8 @@ class RunSettings(JsonHTML):
     and values are replaced, and the others stay.
     """
 
+    VIEW = markup("kit/settings_view")
+
     def __init__(
         self, kinds: Sequence[type[Method]], method: str, most_tokens: int, **options: Any
     ) -> None:
@@ -90,7 +97,7 @@ class RunSettings(JsonHTML):
         value = {"method": method, "of": {}, "run": {}}
         declared = [declaration(kind) for kind in kinds]
         run = run_settings(most_tokens)
-        super().__init__(value, SETTINGS_VIEW, methods=declared, run=run, padding=False, **options)
+        super().__init__(value, methods=declared, run=run, padding=False, **options)
 
 
 def run_settings(most_tokens: int) -> list[dict[str, Any]]:
@@ -107,8 +114,7 @@ def run_settings(most_tokens: int) -> list[dict[str, Any]]:
 
 
 def declaration(kind: type[Method]) -> dict[str, Any]:
-    """Return the view's data of a method. A preset has the values of all settings that differ from
-    the defaults."""
+    """Return a method for the view; a preset has the values that differ from defaults."""
     settings = kind.Hyperparameters.settings()
     fixed = kind.Hyperparameters.fixed()
     presets: list[dict[str, Any]] = [
@@ -149,16 +155,9 @@ def _declared(setting: Setting) -> dict[str, Any]:
     return declared | range_ | ({"auto": True} if setting.fixed is not None else {})
 
 
-def first_value(setting: Setting) -> Any:
-    """Return a setting's first value: the default, or for an automatic setting its value without
-    'auto'."""
-    return setting.fixed if setting.default == AUTO else setting.default
-
-
 @dataclass(frozen=True)
 class RunChoice:
-    """A visitor's choice, unchecked: method, its settings, the predicted output, and the values of
-    every run."""
+    """A visitor's unchecked choice: method, its settings, prediction, values of every run."""
 
     method: str
     settings: dict[str, Any]
@@ -192,7 +191,6 @@ def run_choice(value: Any) -> RunChoice:
 def merged(
     kind: type[Method], settings: Mapping[str, Any], run: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a value of the component that replaces the method, its settings and the named values
-    of every run, and keeps the others."""
+    """Return a value that replaces method, settings and named run values, and no others."""
     of = {kind.id: {"values": dict(settings)}}
     return {"merge": True, "method": kind.id, "of": of, "run": dict(run)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import accumulate
@@ -15,6 +15,7 @@ from ouroboros_core.messages import isolated, say
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Judged, Step, Trace
+from ouroboros_core.what_if import machines
 from visualize.gallery import runs as gallery
 from visualize.run import diagnosis
 
@@ -23,6 +24,7 @@ EXAMPLE = {"sun": ("0.3", "0.6"), "rain": ("0.5", "0.2"), "snow": ("0.2", "0.2")
 """The target's p and the draft's q of the worked example, with which the game of dice begins."""
 DRAWS = 100
 FENCE = "```"
+CARD = "h100"
 GROUPS = {
     "summaries": "summaries",
     "rag": "questions on a passage",
@@ -48,6 +50,77 @@ def cost_facts(trace: Trace, plain: Trace) -> dict[str, float]:
     draft, verify, rest = diagnosis.parts(trace, plain)
     passes = sum(step.draft_passes for step in trace.steps) / len(trace.steps)
     return {"drafting": draft, "checking": verify, "rest": rest, "passes": passes}
+
+
+def shown_ratio(length: float, cost: float) -> float:
+    """Return tokens per step divided by the cost of a step, both as the words round them."""
+    return round(length, 2) / round(cost, 2)
+
+
+def weight_facts(trace: Trace) -> dict[str, float]:
+    """Layers of a run's two models, and the weights of their layers and output matrices, in
+    millions."""
+    target, draft = (machines.sheets().models[one] for one in machines.own(trace) if one)
+    return {
+        "layers": target.layers,
+        "body": target.body / 1e6,
+        "output": target.size.output_parameters / 1e6,
+        "draft_layers": draft.layers,
+        "draft_body": draft.body / 1e6,
+        "draft_output": draft.size.output_parameters / 1e6,
+    }
+
+
+def layers_read(head: str, layers: int) -> list[int]:
+    """Return the layers of a target with `layers` layers whose states a shipped head reads; none
+    if it is no head."""
+    file = assets() / "models" / head / "head.json"
+    if not file.exists():
+        return []
+    return [*json.loads(file.read_text(encoding="utf-8")).get("depths", []), layers]
+
+
+def head_size(head: str, trace: Trace) -> float:
+    """Return the weights of a shipped EAGLE head and its output matrix, in millions: one layer of
+    the target's size, and matrices that join its inputs. The run is one with the draft model."""
+    weights = weight_facts(trace)
+    width = machines.sheets().models[machines.own(trace)[0] or ""].hidden
+    inputs = 1 + len(layers_read(head, int(weights["layers"])))
+    joined = inputs * width**2 / 1e6
+    return weights["body"] / weights["layers"] + joined + weights["draft_output"]
+
+
+def grid_facts(names: Sequence[str]) -> dict[str, Any]:
+    """Draft length, mean acceptance length and speedup of the first and the last of some runs."""
+    facts: dict[str, Any] = {}
+    for key, name in (("short", names[0]), ("long", names[-1])):
+        run = gallery.facts(name)
+        facts |= {key: gallery.trace(name).hyperparameters["gamma"]}
+        facts |= {f"{key}_length": run["length"], f"{key}_speedup": run["speedup"]}
+    return facts
+
+
+def auto_facts(name: str, fixed: Sequence[str]) -> dict[str, Any]:
+    """Of a run that chooses its draft lengths: their mean and the speedup; of runs with fixed
+    ones: the shortest and the longest, the least and the largest speedup."""
+    gammas = [gallery.trace(one).hyperparameters["gamma"] for one in fixed]
+    speedups = [gallery.facts(one)["speedup"] for one in fixed]
+    auto = gallery.facts(name)
+    return {
+        "auto_depth": auto["depth"],
+        "auto_speedup": auto["speedup"],
+        "least": min(gammas),
+        "most": max(gammas),
+        "worst": min(speedups),
+        "best": max(speedups),
+    }
+
+
+def card_facts() -> dict[str, Any]:
+    """A graphics card and the rows with which it computes as long as it reads a weight of two
+    bytes: two operations for each row."""
+    card = machines.sheets().machines[CARD].machine
+    return {"card": card.name, "card_rows": card.flops / card.bandwidth}
 
 
 def likeliest_rate(trace: Trace) -> float:

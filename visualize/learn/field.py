@@ -6,7 +6,13 @@ from typing import Any
 
 from ouroboros_core.trace.trace import Step, Trace
 from visualize.gallery import runs as gallery
-from visualize.learn.facts import likeliest_rate, size_in_words
+from visualize.learn.facts import (
+    head_size,
+    layers_read,
+    likeliest_rate,
+    size_in_words,
+    weight_facts,
+)
 from visualize.learn.pictures import (
     batch_figure,
     depths,
@@ -23,7 +29,7 @@ SOURCES = {
         "any text",
         "a small model with the same vocabulary",
     ),
-    "head": ("fibonacci-eagle2", "a head", "any text", "training for this target"),
+    "head": ("fibonacci-eagle3", "a head", "any text", "training for this target"),
     "layers": (
         "fibonacci-draft_verify",
         "the target without some layers",
@@ -63,7 +69,7 @@ LARGER = "¹"
 """Marks a source whose run has another target than the chapter's."""
 HEAD = ["source", "guesses of a step cost", "tokens per pass", "good for", "needs"]
 FAMILY = {
-    "heads": "fibonacci-eagle2",
+    "heads": "fibonacci-eagle3",
     "mtp": "fibonacci-medusa",
     "block": "fibonacci-parallel_spec",
     "suffix": "river-sam",
@@ -96,16 +102,21 @@ def sources() -> Chapter:
         facts |= {f"{key}_cost": cost, f"{key}_length": numbers["length"]}
         facts |= {f"{key}_speedup": numbers["speedup"], f"{key}_rate": numbers["rate"]}
         run = gallery.trace(name)
-        passes = sum(step.draft_passes for step in run.steps) / len(run.steps)
+        drafting = sum(step.draft_passes for step in run.steps)
+        if key in DRAFTS:
+            rows_read = sum(step.draft_rows for step in run.steps)
+            facts |= {f"{key}_c": numbers["c"], f"{key}_rows": rows_read / drafting}
+        passes = drafting / len(run.steps)
         price = f"{cost:.2f} for {passes:.1f} passes" if passes else f"{cost:.2f}"
         mark = LARGER if run.target != trace.target else ""
         rows.append([label + mark, price, f"{numbers['length']:.2f}", good, needs, key])
     facts |= {f"{key}_likeliest": likeliest_rate(gallery.trace(SOURCES[key][0])) for key in DRAFTS}
+    weights = weight_facts(trace)
+    head = gallery.trace(SOURCES["head"][0]).draft or ""
+    facts |= {"output": weights["draft_output"], "head_size": head_size(head, trace)}
+    facts |= {"draft_size": weights["draft_body"] + weights["draft_output"]}
     larger = next(target for target in map(_target, SOURCES) if target != trace.target)
-    stops: list[Stop] = [
-        {"at": final(trace), "figure": "sources"},
-        {"at": final(trace), "figure": "sources"},
-    ]
+    stops: list[Stop] = [{"at": final(trace), "figure": "sources"} for _ in range(3)]
     note = f"{LARGER} With a larger target, of {size_in_words(larger)} parameters."
     figures = {"sources": sources_figure(HEAD, rows, note)}
     return make_chapter("sources", shown, stops, facts) | {"figures": figures}
@@ -118,6 +129,7 @@ def _target(source: str) -> str:
 def family() -> Chapter:
     """The family today: one recorded step of each relative, and its shape as a small picture."""
     facts: dict[str, Any] = {}
+    layers = int(weight_facts(gallery.trace(SOURCES["draft"][0]))["layers"])
     figures: dict[str, Any] = {}
     stops: list[Stop] = []
     for key, name in FAMILY.items():
@@ -132,7 +144,10 @@ def family() -> Chapter:
         }
         for setting, fact in SETTINGS.get(key, {}).items():
             facts[f"{key}_{fact}"] = trace.hyperparameters[setting]
-        figures[key] = shape_figure(trace, step)
+        read = layers_read(trace.draft or "", layers)
+        if len(read) > 1:
+            facts[f"{key}_reads"] = f"{', '.join(map(str, read[:-1]))} and {read[-1]}"
+        figures[key] = shape_figure(trace, step) | {"layers": layers, "read": read}
         moment = {"run": name, "at": at(step, "commit"), "spot": ".ouro-tree", "aside": key}
         stops.append(moment)
     chapter = make_chapter("family", FAMILY["heads"], stops, facts)

@@ -6,12 +6,14 @@ import { make } from "../kit/dom.js";
 import { mount as mountExperts } from "./experts_picture.js";
 import { mount as mountArc } from "./copy_picture.js";
 import { mount as mountDraft } from "./draft_picture.js";
+import { mount as mountGrid } from "./grid_picture.js";
 import { mount as mountMask } from "./mask_picture.js";
 import { mount as mountPass } from "./pass_picture.js";
 import { mount as mountPool } from "./pool_picture.js";
 import { mount as mountRace } from "./race_picture.js";
 import { mount as mountShape } from "./shape_picture.js";
 import { mount as mountSnake } from "./snake_picture.js";
+import { mount as mountTemperature } from "./temperature_picture.js";
 import { mount as mountTime } from "./step_time_picture.js";
 import { mount as mountWindow } from "./window_picture.js";
 /** @import { Mount } from "../kit/types" */
@@ -77,6 +79,7 @@ const KINDS = {
   copy: mountArc,
   draft: mountDraft,
   experts: mountExperts,
+  grid: mountGrid,
   mask: mountMask,
   pass: mountPass,
   pool: mountPool,
@@ -84,6 +87,7 @@ const KINDS = {
   shape: mountShape,
   snake: mountSnake,
   table: mountTable,
+  temperature: mountTemperature,
   time: mountTime,
   window: mountWindow,
 };

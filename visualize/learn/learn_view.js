@@ -110,6 +110,9 @@ export class LearnView {
     this.part("back").addEventListener("click", () => this.back());
     this.part("next").addEventListener("click", () => this.next());
     document.addEventListener("keydown", (event) => this.key(event));
+    this.part("residual").addEventListener("ouro:run", (/** @type {CustomEvent<Focus>} */ event) =>
+      this.point({ ...this.chapter.stops[this.stopNumber], ...event.detail }),
+    );
     const measure = () => this.measure();
     new ResizeObserver(measure).observe(this.part("text"));
     this.part("body").addEventListener("scroll", measure, { passive: true });
@@ -126,6 +129,7 @@ export class LearnView {
     if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
     if (!this.root.getClientRects().length) return;
     if (at !== document.body && !at.closest(".ouro-learn-text")) return;
+    if (at.matches("input")) return; // a slider uses them
     if (event.key === "ArrowRight" && this.usable("next")) this.next();
     else if (event.key === "ArrowLeft" && this.usable("back")) this.back();
     else return;
@@ -371,10 +375,12 @@ export class LearnView {
       { stage } = this;
     const coming = this.runOf(focus.run || this.chapter.run);
     if (coming instanceof Promise) this.part("status").textContent = "Fetching the run …";
+    stage.toggleAttribute("data-waiting", coming instanceof Promise); // it still shows another run
     const run = await Promise.resolve(coming).catch(/** @returns {string | null} */ () => null);
     if (this.requests !== request) return; // the reader has moved on meanwhile
     this.part("status").textContent = run ? "" : FAILED;
     if (!run) return;
+    stage.removeAttribute("data-waiting");
     this.runProps.value = run;
     const shown = stage.ouroboros;
     shown.unseen(() => {

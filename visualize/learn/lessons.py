@@ -20,11 +20,14 @@ from ouroboros_core.what_if import machines
 from visualize.gallery import runs as gallery
 from visualize.learn import field
 from visualize.learn.facts import (
+    auto_facts,
     bench_facts,
     bench_figure,
     best_speedup,
+    card_facts,
     cost_facts,
     fragment_facts,
+    grid_facts,
     hundred_draws,
     in_discarded_draft,
     odds_facts,
@@ -37,14 +40,17 @@ from visualize.learn.facts import (
     residual_facts,
     residual_rows,
     rounds,
+    shown_ratio,
     size_in_words,
     sizes,
     step_facts,
+    weight_facts,
 )
 from visualize.learn.pictures import (
     YOURS,
     copy_figure,
     draft_figure,
+    grid_figure,
     lengths_figure,
     mask_figure,
     offered_runs,
@@ -53,6 +59,7 @@ from visualize.learn.pictures import (
     proposed_pool,
     race_figure,
     snake_figure,
+    temperature_figure,
     time_figure,
     window_figure,
     window_pool,
@@ -73,18 +80,23 @@ from visualize.learn.stops import (
 
 GUESSES = 4
 SURE = 0.8
-YOURSELF = ("sleep-autoregressive", "sleep-eagle2")
+YOURSELF = ("sleep-autoregressive", "sleep-eagle3")
 """The text that a reader drafts, and another run of its prompt."""
 ROW = 0.03
 """The cost of a row that the last chapter sets its slider to, in target passes."""
 QUIZ = ("fibonacci-speculative", "story-speculative-8")
 """Runs whose steps a reader guesses at: the chapter's own, and one for who knows that already."""
+GRID = tuple(f"palindrome-speculative-{gamma}" for gamma in (1, 2, 4, 6, 8))
+"""One request, recorded with several draft lengths."""
+AUTO = "palindrome-speculative-auto"
+KEYED = ("length", "speedup", "cost", "drafting", "checking", "rest", "passes")
+"""Numbers of the run whose noise is fixed by position."""
 SISTERS = "java-speculative"
 WIDE = "bank-lookahead"
 JACOBI = "bank-jacobi"
 BEST = "java-ouroboros"
 RACE = "The same model and the same machine, both runs as they were recorded."
-DRAFTED = ("speculative", "cape", "cascade", "eagle2", "glide", "medusa", "parallel_spec")
+DRAFTED = ("speculative", "cape", "cascade", "eagle3", "glide", "medusa", "parallel_spec")
 """Methods whose recorded runs chapter 2 offers."""
 COPIED = ("prompt_lookup", "sam", "ngram", "rest", "union")
 COMBINED = ("speculative", "lookahead", "ouroboros", "union")
@@ -136,6 +148,10 @@ def _plain() -> Chapter:
     )
     facts |= {"threads": trace.environment.threads}
     facts |= {"best_speedup": gallery.facts(BEST)["speedup"]}
+    target = machines.own(trace)[0]
+    assert target, "the sheet of this model is known"
+    sheet = machines.sheets().models[target]
+    facts |= {"weights": sheet.size.weight_bytes / 1e9}
     stops: list[Stop] = [
         {"at": at(first, "commit"), "figure": "race"},
         {"at": at(first, "commit"), "spot": span(first, " .ouro-token")},
@@ -147,10 +163,8 @@ def _plain() -> Chapter:
         {"at": final(trace), "spot": LENGTH},
         {"at": final(trace), "figure": "pass"},
     ]
-    target = machines.own(trace)[0]
-    assert target, "the sheet of this model is known"
     costs = pass_facts(wide, _baseline(wider))
-    figures = {"pass": pass_figure(wide, costs, machines.sheets().models[target].layers)}
+    figures = {"pass": pass_figure(wide, costs, sheet.layers)}
     figures |= {"race": race_figure([name, BEST], RACE, play=True)}
     return make_chapter("plain", name, stops, facts) | {"figures": figures}
 
@@ -165,12 +179,11 @@ def _guess() -> Chapter:
     name = "fibonacci-speculative"
     trace, sisters = gallery.trace(name), gallery.trace(SISTERS)
     step = first_step(trace, lambda s: s.kind == "bonus" and len(s.path) == GUESSES)
-    facts: dict[str, Any] = gallery.facts(name) | step_facts(step)
-    own = [machines.sheets().models[one] for one in machines.own(trace) if one]
-    facts |= {"target_name": trace.target, "target_size": size_in_words(trace.target)}
-    facts |= {"layers": own[0].layers, "draft_layers": own[1].layers}
-    facts |= {"draft_size": f"{own[1].size.parameters / 1e6:.0f} million"}
+    facts: dict[str, Any] = gallery.facts(name) | step_facts(step) | weight_facts(trace)
+    facts |= {"ratio": shown_ratio(facts["length"], facts["cost"])}
+    facts |= grid_facts(GRID)
     facts |= {
+        "target_name": trace.target,
         "sister_size": size_in_words(sisters.target),
         "little_size": size_in_words(sisters.draft or ""),
     }
@@ -185,6 +198,12 @@ def _guess() -> Chapter:
         {"at": drafted, "spot": span(step)},
         {"at": drafted, "spot": span(step)},
         {"at": drafted, "spot": span(step)},
+        {
+            "run": GRID[0],
+            "at": final(gallery.trace(GRID[0])),
+            "spot": f"{SPEED}, {LENGTH}",
+            "aside": "grid",
+        },
         {"at": drafted, "figure": "runs"},
         {"at": drafted, "figure": "yourself"},
     ]
@@ -198,6 +217,7 @@ def _guess() -> Chapter:
     costs = pass_facts(trace, _baseline(name))
     figures = {"time": time_figure(facts["rate"], GUESSES, facts["c"], costs)}
     figures |= {"runs": offered_runs(name, DRAFTED), "yourself": draft_figure(*YOURSELF)}
+    figures |= {"grid": grid_figure(GRID)}
     return make_chapter("guess", name, stops, facts, question) | {"figures": figures}
 
 
@@ -249,10 +269,10 @@ def _unchanged() -> Chapter:
         "equal": sum(a == b for a, b in zip(keyed.tokens, plain.tokens, strict=False)),
         "all": len(plain.tokens),
     }
-    facts["keyed_length"] = metrics.mean_acceptance_length(keyed)
-    facts["keyed_speedup"] = metrics.speedup(keyed, plain) or 0.0
-    facts["keyed_pace"] = gallery.pace(facts["keyed_speedup"])
-    facts["top_p"] = trace.sampling["top_p"]
+    costs = gallery.facts(same) | cost_facts(keyed, plain)
+    facts |= {f"keyed_{name}": costs[name] for name in KEYED}
+    facts["keyed_ratio"] = shown_ratio(costs["length"], costs["cost"])
+    facts |= {name: trace.sampling[name] for name in ("top_p", "temperature")}
     seen = {"step": step.index, "node": trial.node}
     stops: list[Stop] = [
         {"run": SISTERS, "at": final(gallery.trace(SISTERS)), "spot": SAME},
@@ -264,7 +284,10 @@ def _unchanged() -> Chapter:
             "spot": span(step, ' [data-kind="correction"]'),
             "figure": "residual",
         },
-        *[{"run": same, "at": final(keyed), "spot": SAME} for _ in range(3)],
+        {"run": same, "at": final(keyed), "spot": SAME},
+        {"run": same, "at": final(keyed), "spot": f"{SPEED}, {LENGTH}"},
+        {"run": same, "at": final(keyed), "figure": "temperature"},
+        {"run": same, "at": final(keyed), "spot": SAME},
         {"run": same, "at": final(keyed), "figure": "dice"},
     ]
     chapter = make_chapter("unchanged", name, stops, facts)
@@ -273,7 +296,10 @@ def _unchanged() -> Chapter:
             "rows": residual_rows(trace, judged),
             "words": say("learn.unchanged.residual", **facts),
         },
-        "figures": {"hundred": hundred_draws()},
+        "figures": {
+            "hundred": hundred_draws(),
+            "temperature": temperature_figure(gallery.trace(QUIZ[1])),
+        },
     }
 
 
@@ -490,6 +516,7 @@ def _pays() -> Chapter:
     facts |= {"wide_window": _widest(WIDE), "row": ROW}
     facts |= {"shallow_speedup": shallow / (2 * 0.2 + 1), "deep_speedup": deep / (8 * 0.2 + 1)}
     facts |= {"small_best": best_speedup(0.6, 0.1), "large_best": best_speedup(0.8, 0.5)}
+    facts |= card_facts() | auto_facts(AUTO, GRID)
     stops: list[Stop] = [
         {"at": final(trace), "spot": f"{SPEED}, {LENGTH}"},
         {"at": final(trace), "figure": "race"},
@@ -509,6 +536,7 @@ def _pays() -> Chapter:
         },
         {"at": final(trace)},
         {"at": final(trace)},
+        {"run": AUTO, "at": final(gallery.trace(AUTO)), "spot": f"{SPEED}, {LENGTH}"},
         {"at": final(trace), "figure": "lengths"},
     ]
     figures = {"lengths": lengths_figure()}

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any
 
+from ouroboros_core import methods
 from ouroboros_core.locations import assets
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sources import Source
@@ -49,6 +50,9 @@ KINDS = {
 LENGTHS = ("1", "2", "4", "8")
 ENOUGH = 4
 """Prompts of a kind from which draft lengths are offered."""
+
+UNSURE = (0.3, 0.6)
+"""Probability of the target's likeliest token where temperature is shown."""
 
 Gram = tuple[int, ...]
 
@@ -170,6 +174,35 @@ def copy_figure(trace: Trace, step: Step) -> dict[str, Any]:
         "match": first.match,
         "place": "The question",
     }
+
+
+def grid_figure(names: Sequence[str]) -> dict[str, Any]:
+    """Runs of one request, to change their draft length: {runs: [{gamma, run, last}]}; last, the
+    number of the last step."""
+    traces = {name: gallery.trace(name) for name in names}
+    return {
+        "kind": "grid",
+        "runs": [
+            {"gamma": one.hyperparameters["gamma"], "run": name, "last": one.steps[-1].index}
+            for name, one in traces.items()
+        ],
+    }
+
+
+def temperature_figure(trace: Trace) -> dict[str, Any]:
+    """The first position of a greedy run where both models prefer the same token and the target
+    is unsure: {rows: [[text, p, q]]}, both at temperature 1."""
+    judged = next(
+        one
+        for step in trace.steps
+        for one in step.judged
+        if one.draft
+        and UNSURE[0] < max(one.target) < UNSURE[1]
+        and one.target.index(max(one.target)) == one.draft.index(max(one.draft))
+    )
+    columns = zip(judged.tokens, judged.target, judged.draft, strict=True)
+    rows = [[trace.pieces[token], p, q] for token, p, q in columns]
+    return {"kind": "temperature", "rows": sorted(rows, key=lambda row: -max(row[1:]))}
 
 
 def mask_figure(trace: Trace) -> dict[str, Any]:
@@ -308,7 +341,9 @@ def race_figure(
         }
         if "speedup" in facts:
             lane |= {"speedup": facts["speedup"], "between": gallery.spread(name)}
-            lane |= {"plain": every.index(plain_of(name))} if axes else {}
+            if axes:
+                about = methods.get(trace.method).summary
+                lane |= {"plain": every.index(plain_of(name)), "about": about}
         lanes.append(lane)
     facts = {"title": title, "axes": list(axes), "lanes": lanes, "texts": texts, "play": play}
     return {"kind": "race"} | facts

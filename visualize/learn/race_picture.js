@@ -6,14 +6,14 @@ import { counted, foreign, make } from "../kit/dom.js";
 
 const PARTS = ["prefill", "draft", "target", "rest"];
 const KEY =
-  "Bars: light blue, reading the prompt; dark blue, draft passes; red, target passes; grey, " +
+  "Bars: light blue, reading the prompt; dark blue, draft passes; orange, target passes; grey, " +
   "everything else.";
 const SHORTEST = 5; // seconds that a race lasts at least
 
 /**
  * @typedef {{ label: string, at: string[], plain?: number, seconds: number[], text?: number,
  *   counts?: number[], ends?: number[], passes: number, length: number, speedup?: number,
- *   between?: string, prompts?: number }} Lane
+ *   between?: string, prompts?: number, about?: string }} Lane
  *   prompts: those whose sums the lane shows; seconds: by part; counts and ends: tokens and time of each step; plain: the lane beside it
  */
 
@@ -24,6 +24,7 @@ export function mount(element, { value }) {
   const controls = make("div", "ouro-race-controls"),
     box = make("div"),
     said = make("p", "ouro-picture-said"),
+    about = make("p", "ouro-race-about"),
     note = make("figcaption"),
     time = make("input"),
     start = make("button", "", "Play");
@@ -98,6 +99,7 @@ export function mount(element, { value }) {
     const slower = SHORTEST / longest;
     const pace = slower > 1 ? ` Play is ${slower.toFixed(0)} times slower than the run was.` : "";
     const sums = best.prompts ? ` Sums over ${counted(best.prompts, "prompt")}.` : "";
+    about.textContent = best.about || "";
     note.textContent = `${title}${sums} ${KEY}` + (best.counts ? pace : "");
     move();
   }
@@ -156,7 +158,7 @@ export function mount(element, { value }) {
     clock.append(start, time);
     controls.append(clock);
   }
-  element.append(controls, box, said, note);
+  element.append(controls, about, box, said, note);
   if (axes.length) choose(-1);
   else paint();
 }

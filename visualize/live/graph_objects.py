@@ -21,6 +21,9 @@ class Figure:
     def add_bar(self, **options: Any) -> None:
         self.data.append(_nested(options) | {"type": "bar"})
 
+    def add_heatmap(self, **options: Any) -> None:
+        self.data.append(_nested(options) | {"type": "heatmap"})
+
     def add_scatter(self, **options: Any) -> None:
         self.data.append(_nested(options) | {"type": "scatter"})
 
@@ -59,12 +62,15 @@ def _nested(options: Parts) -> Parts:
 
 
 def _merge(parts: Parts, more: Parts) -> None:
-    """Put options into others. A group keeps its options that are not named; None empties it."""
+    """Put options into others. A group keeps its options that are not named; None empties
+    it, and removes an option."""
     for name, value in more.items():
         if isinstance(parts.get(name), dict):
             if value is None:
                 parts[name] = {}
             else:
                 _merge(parts[name], value)
-        elif value is not None:
+        elif value is None:
+            parts.pop(name, None)
+        else:
             parts[name] = _nested(value) if isinstance(value, dict) else value

@@ -6,6 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from ouroboros_core import methods
+from visualize.compare import components
+from visualize.compare import view as compare_view
 from visualize.gallery import runs as gallery
 from visualize.kit import plots
 from visualize.kit.inputs import CARDS
@@ -13,12 +15,11 @@ from visualize.kit.markup import template
 from visualize.kit.plot_view import plot_markup
 from visualize.kit.settings_view import declaration, merged, run_settings
 from visualize.live.packing import runs_in_browser
+from visualize.live.session import MOST_TOKENS
 from visualize.run.figures import MORE_CHARTS
 from visualize.watch.examples import EXAMPLES
 from visualize.watch.families import families
 
-MOST_TOKENS = 256
-"""New tokens that a visitor may ask for."""
 FIRST = {"prompt": gallery.trace("java-union").prompt.text, "method": methods.DEFAULT}
 """The recorded run that plays until the model is there."""
 ONLY_HERE = ("record", "warm", "generation_config")
@@ -65,6 +66,12 @@ def page_facts(packed: dict[str, Any]) -> dict[str, Any]:
         "charts": [
             {"id": chart.id, "label": chart.label, "axis": chart.axis} for chart in MORE_CHARTS
         ],
+        "compare": {
+            **components.facts(MOST_TOKENS, kinds),
+            "first": compare_view.recorded_view(),
+            "opens": compare_view.recorded_names(),
+            "file": compare_view.table(compare_view.recorded()),
+        },
         "later": plots.empty("Measured when the run has ended."),
     }
 

@@ -1,7 +1,8 @@
 // @ts-check
-// Watch without a server: the views of Watch, and a worker that computes the runs in this browser.
+// Watch and Compare without a server: their views, and a worker that computes in this browser.
 import { inputs } from "../kit/asked.js";
 import { tell } from "../kit/dom.js";
+import { mount as mountCompare } from "../compare/compare_view.js";
 import { mount as mountAsk } from "../kit/ask_view.js";
 import { mount as mountFault } from "../kit/fault_view.js";
 import { mount as mountPlot } from "../kit/plot_view.js";
@@ -42,7 +43,7 @@ function missing() {
  * @param {Promise<void>} kept  resolves when files that are fetched are also kept
  */
 export function mountLive(facts, load, kept) {
-  const root = document.querySelector(".ouro-live");
+  const root = document.querySelector(".ouro-site");
   const part = (/** @type {string} */ name) => root.querySelector(".ouro-live-" + name);
   const field = root.querySelector("#prompt textarea");
   document.addEventListener("ouro:asked", () => leave("Stopped")); // before any view hears of it
@@ -66,6 +67,15 @@ export function mountLive(facts, load, kept) {
       root.querySelector("#generate").click();
     },
   });
+  const { first, opens, file, ...plans } = facts.compare;
+  const compare = component("compare-view", mountCompare, first, plans, {
+    measure,
+    stop_measuring: () => leave("Stopped"),
+    open_run: open,
+    save_table: () => (measured ? compute({}) : compare.show({ file })),
+  });
+  let measured = false; // whether Compare shows what this browser has measured
+  let comparing = false;
   /** @type {Worker | null} */
   let worker = null;
   let ready = false;
@@ -110,8 +120,12 @@ export function mountLive(facts, load, kept) {
   }
 
   /** @param {{ prompt: string, method: string }} chosen  whose recorded run is played */
-  async function play({ prompt, method }) {
-    const name = facts.recorded[prompt][method];
+  function play({ prompt, method }) {
+    playRun(facts.recorded[prompt][method]);
+  }
+
+  /** @param {string} name  of a recorded run */
+  async function playRun(name) {
     const view = await load(name).catch(() => "");
     if (!view) return fault.show({ seq: ++seq, words: "The recorded run cannot be loaded." });
     if (shown.timing) leave("Stopped");
@@ -124,7 +138,36 @@ export function mountLive(facts, load, kept) {
     const fixed = inputs.methods.get(method).presets.find((/** @type {any} */ p) => p.id === act);
     const of = fixed ? { [method]: { values: fixed.values } } : {};
     settings.show({ merge: true, method, of, run: act === "chat" ? { chat: true } : {} });
-    compute();
+    generate();
+  }
+
+  /** Show the place that the address names. */
+  function go() {
+    const place = location.hash === "#compare" ? "compare" : "watch";
+    for (const panel of root.querySelectorAll("[data-place]"))
+      panel.hidden = panel.dataset.place !== place;
+    const panel = place === "watch" ? ".ouro-inputs" : "#compare-view";
+    root.querySelector(panel).prepend(part("state").parentElement);
+    for (const link of root.querySelectorAll(".ouro-site-nav a"))
+      link.toggleAttribute("aria-current", link.hash === "#" + place);
+    scrollTo(0, 0);
+    dispatchEvent(new Event("resize")); // charts that were hidden have no width
+  }
+
+  /** @param {{ plan: object }} chosen  what Compare measures */
+  function measure({ plan }) {
+    leave("Stopped");
+    measured = comparing = true;
+    const status = ready ? "" : "The comparison begins when the model is loaded.";
+    compare.show({ seq: ++seq, status, done: false });
+    compute({ plan });
+  }
+
+  /** @param {{ lane: number, prompt: number }} row  of Compare, whose run Watch shows */
+  function open(row) {
+    location.hash = "#watch";
+    if (measured) compute(row);
+    else playRun(opens[row.lane]);
   }
 
   /** @param {string} words */
@@ -180,11 +223,13 @@ export function mountLive(facts, load, kept) {
   }
 
   /** @param {any} update  of session.py */
-  function paint({ view, charts: drawn, has, error }) {
+  function paint({ view, charts: drawn, has, error, compare: rows }) {
     if (error) {
-      fault.show({ seq: ++seq, words: error });
+      if (comparing) compare.show({ seq: ++seq, status: error, done: true });
+      else fault.show({ seq: ++seq, words: error });
       return leave("The run failed");
     }
+    if (rows) compare.show(rows);
     if (!view) return;
     shown = { ...shown, timing: false, ...view, begun: shown.begun || view.steps.length > 0 };
     run.show(view);
@@ -201,26 +246,34 @@ export function mountLive(facts, load, kept) {
       const status = ending + (shown.begun ? place : " before the first token.");
       run.show({ run: shown.run, seq: ++seq, from: 0, steps: [], status, done: true });
     }
+    compare.show({ seq: ++seq, stopped: true });
+    comparing = false;
     worker?.postMessage({ stop: true });
     current = 0;
     shown = {};
     tell("ouro:ended");
   }
 
-  /** Have the inputs computed. */
-  async function compute() {
+  /** @param {object} ask  what session.py computes */
+  async function compute(ask) {
     const number = (current = ++seq);
-    if (!ready) run.show({ run: "waits", waiting: "The run begins when the model is loaded." });
     await begin();
-    if (number !== current) return; // stopped meanwhile
-    const { method, of, run: values } = inputs.state;
-    const defaults = Object.fromEntries(inputs.run.map(({ name, value }) => [name, value]));
-    const { values: chosen = {}, predicted = "" } = of[method] || {};
-    const ask = { prompt: field.value, method, predicted, settings: chosen };
-    worker.postMessage({ number, ask: { ...ask, run: { ...defaults, ...values } } });
+    if (number === current) worker.postMessage({ number, ask }); // not stopped meanwhile
   }
 
-  root.querySelector("#generate").addEventListener("click", compute);
+  /** Have the inputs of Watch computed. */
+  function generate() {
+    if (!ready) run.show({ run: "waits", waiting: "The run begins when the model is loaded." });
+    const { method, of, run: values } = inputs.state;
+    const defaults = Object.fromEntries(inputs.run.map(({ name, value }) => [name, value]));
+    const { values: settings = {}, predicted = "" } = of[method] || {};
+    const ask = { prompt: field.value, method, predicted, settings };
+    compute({ ...ask, run: { ...defaults, ...values } });
+  }
+
+  addEventListener("hashchange", go);
+  go();
+  root.querySelector("#generate").addEventListener("click", generate);
   field.addEventListener("input", () => ask.show([field.value]));
   document.addEventListener("ouro:stop", () => leave("Stopped"));
   write(facts.first.prompt);

@@ -140,8 +140,8 @@ def _wheels(folder: Path) -> None:
 def _core(file: Path) -> None:
     """Write the code that a run needs into an archive."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for package in ("ouroboros_core", "visualize"):
-            for path in sorted((ROOT / package).rglob("*.py")):
+        for pattern in ("ouroboros_core/**/*.py", "visualize/**/*.py", "assets/machines.json"):
+            for path in sorted(ROOT.glob(pattern)):
                 name = path.relative_to(ROOT).as_posix()
                 if not name.startswith(LEFT_OUT):
                     entry = zipfile.ZipInfo(name, DATE)

@@ -152,24 +152,15 @@ export class Model {
   constructor(pass, file, name, target) {
     const header = read(file);
     const { exports } = pass;
-    const { shape } = header;
+    const { width, heads, shared, head, middle, layers, eps, theta, vocabulary } = header.shape;
+    const sizes = [width, heads, shared, head, middle, layers];
     this.pass = pass;
     this.name = name;
     /** The number of token ids. */
-    this.vocabulary = shape.vocabulary;
+    this.vocabulary = vocabulary;
     /** The most tokens of a text. */
-    this.longest = shape.longest;
-    this.handle = exports.web_model(
-      shape.width,
-      shape.heads,
-      shape.shared,
-      shape.head,
-      shape.middle,
-      shape.layers,
-      shape.eps,
-      shape.theta,
-      shape.vocabulary,
-    );
+    this.longest = header.shape.longest;
+    this.handle = exports.web_model(...sizes, eps, theta, vocabulary);
     for (const { layer, place, inner, outer, kind, begin, bytes } of header.matrices) {
       const address = this.copied(file, begin, bytes);
       if (!exports.web_matrix(this.handle, layer, place, inner, outer, kind, address)) noMemory();
@@ -182,7 +173,7 @@ export class Model {
     if (outputs && !pass.with(outputs, (ids) => exports.web_outputs(this.handle, ids, length)))
       noMemory();
     /** The number of token ids that the model scores. */
-    this.columns = outputs ? outputs.length : shape.vocabulary;
+    this.columns = outputs ? outputs.length : vocabulary;
   }
 
   /**
@@ -234,12 +225,7 @@ export class Model {
     const rows = parts[0].length;
     const count = parts[5].length;
     this.reserve(past + rows);
-    const joined = new Int32Array(parts.reduce((sum, part) => sum + part.length, 0));
-    let at = 0;
-    for (const part of parts) {
-      joined.set(part, at);
-      at += part.length;
-    }
+    const joined = parts.flatMap((part) => [...part]);
     const address = this.pass.with(joined, (given) =>
       this.pass.exports.web_run(this.handle, rows, past, given, parts[4].length, count),
     );
@@ -280,19 +266,13 @@ export class Logits {
   top(rows, k) {
     const { pass, handle, columns } = this.model;
     const chosen = numbers(rows);
-    const size = chosen.length * Math.min(k, columns);
+    const most = Math.min(k, columns);
+    const size = chosen.length * most;
     const both = pass.with(chosen, (given) =>
-      pass.written(2 * size, (out) =>
-        pass.exports.web_top(
-          handle,
-          this.address,
-          given,
-          chosen.length,
-          Math.min(k, columns),
-          out,
-          out + 4 * size,
-        ),
-      ),
+      pass.written(2 * size, (out) => {
+        const scores = out + 4 * size;
+        pass.exports.web_top(handle, this.address, given, chosen.length, most, out, scores);
+      }),
     );
     return { tokens: both.slice(0, size), scores: new Float32Array(both.buffer, 4 * size, size) };
   }
@@ -328,22 +308,11 @@ export class Logits {
    */
   draw(row, k, draw) {
     const { pass, handle } = this.model;
+    const limits = [draw.temperature, draw.top_k, draw.top_p];
+    const noise = [draw.seed, draw.position, draw.turn, draw.question].map(BigInt);
     let count = 0;
     const tokens = pass.written(k, (out) => {
-      count = pass.exports.web_draw(
-        handle,
-        this.address,
-        row,
-        draw.temperature,
-        draw.top_k,
-        draw.top_p,
-        BigInt(draw.seed),
-        BigInt(draw.position),
-        BigInt(draw.turn),
-        BigInt(draw.question),
-        k,
-        out,
-      );
+      count = pass.exports.web_draw(handle, this.address, row, ...limits, ...noise, k, out);
     });
     return tokens.slice(0, count);
   }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import platform
-import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.interfaces import LanguageModel
 from ouroboros_core.models.web import WebModel
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.version import VERSION
 from visualize.live import graph_objects
 
@@ -33,7 +33,11 @@ if "plotly" not in sys.modules and find_spec("plotly") is None:
     sys.modules["plotly"] = ModuleType("plotly")
     sys.modules["plotly.graph_objects"] = graph_objects
 
+from visualize.compare import view as compare_view
+from visualize.compare.comparison import Comparison, Plan
+from visualize.compare.job import CompareJob
 from visualize.run import figures
+from visualize.run import view as views
 from visualize.run.view import View
 from visualize.server.jobs import Turn
 from visualize.watch.job import Compared, Finished, RunJob, RunUpdate, Written
@@ -41,10 +45,13 @@ from visualize.watch.job import Compared, Finished, RunJob, RunUpdate, Written
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
 
-TIMED_ROWS, TIMED_CONTEXT, TIMED_ROUNDS = (1, 2, 4, 8), 8, 2
-"""Row counts, context tokens and rounds of the passes that are timed when the models are there."""
+TIMED_ROWS, TIMED_CONTEXT, TIMED_ROUNDS, TIMED_SECONDS = (1, 2, 4, 8), 32, 8, 1.0
+"""Row counts, context tokens, most rounds and seconds of the passes that are timed when the models
+are there."""
 LONGEST_TEXT = 512
 """Tokens of prompt and answer: a browser reads a prompt slowly."""
+MOST_PROMPTS, MOST_TOKENS = 1, 256
+"""Most prompts of a comparison, which takes long enough with one, and tokens of a run."""
 SECONDS = 600.0
 """Longest time of a run with its comparison."""
 
@@ -110,6 +117,7 @@ class BrowserPair:
     foreign = fingerprint = ""
     heads: Mapping[str, Any] = field(default_factory=dict)
     candidate_generators: Mapping[str, Any] = field(default_factory=dict)
+    generation_config: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def costs(self) -> Costs:
@@ -155,8 +163,9 @@ class BrowserPair:
 def _timed(model: LanguageModel) -> PassCosts:
     """Time passes of a model. More rows never count as cheaper than fewer."""
     timers = [pass_of(model, rows, TIMED_CONTEXT) for rows in TIMED_ROWS]
-    medians = [statistics.median(times) for times in in_turn(timers, TIMED_ROUNDS, 0.0)]
-    rising = [max(medians[: n + 1]) for n in range(len(medians))]
+    # Other work, and code that the browser has not optimised yet, only add to a time.
+    least = [min(times) for times in in_turn(timers, TIMED_ROUNDS, TIMED_SECONDS)]
+    rising = [min(least[n:]) for n in range(len(least))]
     model.forget()
     model.passes = model.rows = 0
     return PassCosts(TIMED_ROWS, tuple(max(seconds, 1e-6) for seconds in rising))
@@ -168,21 +177,51 @@ class Session:
     def __init__(self, pair: BrowserPair) -> None:
         self.pair = pair
         self.runs = 0
+        self.comparison: Comparison | None = None
 
     def run(self, asked: str) -> Iterator[str]:
         """Yield the views of a run as JSON: {view, charts}, {pause} where nothing is new, or
         {error}.
 
-        asked  {prompt, method, settings, run} as JSON, see visualize/kit/asked.js
+        asked  JSON: {prompt, method, settings, run} of visualize/kit/asked.js, a {plan} of
+               visualize/compare/compare_form.js, or {lane, prompt} or {} for a run or the table of
+               the last comparison
         """
         self.runs += 1
+        values, name = json.loads(asked), f"live {self.runs}"
+        turn = Turn(name, SECONDS)
+        updates: Iterator[View]
         try:
-            job = RunJob(task(json.loads(asked)), compare=True)
-            turn = Turn(f"live {self.runs}", SECONDS)
-            for update in job.updates(cast("Pair", self.pair), turn):
-                yield json.dumps(_sent(update))
+            if "method" in values:
+                job = RunJob(task(values), compare=True)
+                updates = map(_sent, job.updates(cast("Pair", self.pair), turn))
+            elif "plan" in values:
+                updates = self._compared(values["plan"], turn)
+            else:
+                updates = iter([self._measured(values, name)])
+            for update in updates:
+                yield json.dumps(update)
         except OuroborosError as error:
             yield json.dumps({"error": str(error)})
+
+    def _compared(self, asked: Mapping[str, Any], turn: Turn) -> Iterator[View]:
+        """Yield the views of a comparison."""
+        pair = cast("Pair", self.pair)
+        plan = Plan.read(asked, MOST_PROMPTS, MOST_TOKENS)
+        job = CompareJob(plan).prepared(pair)
+        for view, self.comparison in compare_view.stream(job.updates(pair, turn), plan):
+            yield {"compare": view} if view else {"pause": True}
+
+    def _measured(self, asked: Mapping[str, int], name: str) -> View:
+        """Return a run of the last comparison, or its table if none is named."""
+        assert self.comparison is not None, "something was measured"
+        if not asked:
+            return {"compare": {"seq": name, "file": compare_view.table(self.comparison)}}
+        trace, plain = self.comparison.shown(asked["lane"])[asked["prompt"]]
+        summary = Summary(trace, plain)
+        view = views.run_view(summary, run=name, seq=self.runs, badge_text=views.LIVE)
+        charts = figures.more_charts(summary)
+        return {"view": view, "charts": charts, "has": figures.applying(trace)}
 
 
 def _sent(update: Any) -> View:

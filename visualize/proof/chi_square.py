@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 LEAST = 5.0
 """Least expected count of an outcome for a valid test, by the usual rule."""
-TINY = 1e-15
-STEPS = 10_000
 
 
 @dataclass(frozen=True)
@@ -80,38 +78,11 @@ def binomial(count: int, total: int, p: float) -> float:
 
 
 def beyond(statistic: float, degrees: int) -> float:
-    """Return the probability of a larger chi-square.
-
-    This is the regularised upper incomplete gamma function Q(degrees / 2, statistic / 2), by its
-    series or, if that is slow, its continued fraction (Abramowitz and Stegun 6.5.29 and 6.5.31).
-    """
-    a, x = degrees / 2, statistic / 2
-    if x <= 0:
+    """Return the probability of a larger chi-square with one degree of freedom or more: a finite
+    sum (Abramowitz and Stegun 26.4.4 and 26.4.5)."""
+    half, odd = statistic / 2, degrees % 2
+    if half <= 0:
         return 1.0
-    scale = math.exp(a * math.log(x) - x - math.lgamma(a))
-    if x < a + 1:
-        return min(1.0, max(0.0, 1 - scale * _series(a, x)))
-    return min(1.0, scale * _fraction(a, x))
-
-
-def _series(a: float, x: float) -> float:
-    """Return the sum of x^n / (a (a + 1) ... (a + n)) over all n."""
-    term = total = 1 / a
-    for n in range(1, STEPS):
-        term *= x / (a + n)
-        total += term
-        if term < total * TINY:
-            break
-    return total
-
-
-def _fraction(a: float, x: float) -> float:
-    """Return 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / (x + 5 - a - ...))).
-
-    It is computed from the inside, from a depth at which the rest is negligible.
-    """
-    depth = 200 + int(10 * a)
-    value = x + 2 * depth + 1 - a
-    for n in range(depth, 0, -1):
-        value = x + 2 * n - 1 - a - n * (n - a) / value
-    return 1 / value
+    powers = (n + odd / 2 for n in range(degrees // 2))
+    terms = (math.exp(p * math.log(half) - half - math.lgamma(p + 1)) for p in powers)
+    return min(1.0, sum(terms) + (math.erfc(math.sqrt(half)) if odd else 0.0))

@@ -7,13 +7,14 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.decoding.text import decode_all
 from visualize.proof.chi_square import LEAST
 from visualize.proof.tally import Tally
 from visualize.server.jobs import Job, Turn, Update
 from visualize.server.zero_gpu import LENT_SECONDS
 
 if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
     from visualize.proof.likely_texts import Text
 
@@ -52,7 +53,6 @@ class ProofJob(Job):
         return {"methods": [self.task.method]}
 
     def updates(self, pair: Pair, turn: Turn) -> Generator[Update, None, None]:
-        from ouroboros_core.decoding.generation import Generation
         from visualize.proof.likely_texts import likely_texts
 
         name, until = turn.name, time.monotonic() + turn.seconds
@@ -102,8 +102,6 @@ class Counting:
     """Counts the texts drawn with one seed after another."""
 
     def __init__(self, pair: Pair, probabilities: dict[Text, float], seeds: int) -> None:
-        from ouroboros_core.decoding.text import decode_all
-
         self._pair = pair
         self._counts = dict.fromkeys(probabilities, 0)
         texts = tuple(decode_all(pair.tokenizer, text) for text in probabilities)

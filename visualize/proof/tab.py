@@ -4,37 +4,43 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.generation import Task
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.messages import say
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from visualize.kit import labels
-from visualize.kit.events import (
-    PRIVATE,
-    errors_on_page,
-    pressable_from,
-    pressable_until_the_end,
-)
-from visualize.kit.setting_input import CHAT_TEMPLATE, sampling_component
+from visualize.kit.events import PRIVATE, errors_on_page, pressable_from, pressable_until_the_end
+from visualize.kit.json_html import JsonHTML
+from visualize.kit.markup import markup
+from visualize.kit.settings_view import CHAT_TEMPLATE
 from visualize.proof import tally as proof
-from visualize.proof.components import DiceView, ProofView
 from visualize.proof.job import Counted, ProofJob
 from visualize.run.request import RunRequest
 from visualize.server.jobs import Waiting
 from visualize.server.limits import visitor_id, whole_number
 from visualize.server.runner import Runner
 
-if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
-
 FEWEST_SEEDS, MOST_SEEDS = 100, 500
 LONGEST = 3
 """Tokens of a counted text."""
+
+
+class DiceView(JsonHTML):
+    """The game of three tokens, with a thousand draws at the start if `drawn`. It has no value."""
+
+    VIEW = markup("proof/dice_view")
+
+
+class ProofView(JsonHTML):
+    """Counts of drawn texts. Value: a `visualize.proof.tally.view`, or {seq, stopped}."""
+
+    VIEW = markup("proof/proof_view")
 
 
 class ProofPanel:
@@ -53,7 +59,7 @@ class ProofPanel:
                 self._build_settings()
             with gr.Column(min_width=0, elem_classes="ouro-score"):
                 gr.Markdown(say("proof.dice"), elem_classes="ouro-note")
-                DiceView(elem_id="proof-dice")
+                DiceView(drawn=True, elem_id="proof-dice")
         self._wire()
 
     def _build_prompt(self) -> None:
@@ -80,9 +86,14 @@ class ProofPanel:
         self.length = gr.Slider(
             1, LONGEST, value=1, step=1, label="Tokens", info="Counted as one text."
         )
-        self.temperature = sampling_component(Sampling.settings()["temperature"])
-        self.temperature.value, self.temperature.minimum = 0.7, 0.1
-        self.temperature.info = "Higher is more random."
+        self.temperature = gr.Slider(
+            0.1,
+            Sampling.settings()["temperature"].high,
+            value=0.7,
+            step=0.05,
+            label=labels.label("temperature"),
+            info="Higher is more random.",
+        )
         with gr.Accordion("More", open=False):
             self.chat = gr.Checkbox(False, label="Chat template", info=CHAT_TEMPLATE)
             self.first = gr.Number(

@@ -100,7 +100,6 @@ def verdict(tally: Tally) -> str:
 
 
 def _numbers(result: Fit, tally: Tally) -> str:
-    """Return the numbers behind a verdict."""
     if math.isinf(result.statistic):
         return f"{tally.other} of them wrote what p rules out"
     chance = "below 0.001" if result.p_value < 0.001 else f"{result.p_value:.3f}"

@@ -37,10 +37,7 @@ class Over(StrEnum):
     HF = HF_GREEDY
 
 
-WORDS = {
-    Over.HF: "transformers' greedy generation",
-    Over.PLAIN: "our plain decoding",
-}
+WORDS = {Over.HF: "transformers' greedy generation", Over.PLAIN: "our plain decoding"}
 """The reference in the middle of a sentence."""
 
 
@@ -91,8 +88,7 @@ class Benchmark:
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> Benchmark:
-        """Return the benchmark in the content of a file. Rows of an unfinished file are computed
-        from its runs."""
+        """Return the benchmark of a file; an unfinished one has its rows computed."""
         runs = TypeAdapter(list[Measurement]).validate_python(data["runs"])
         rows = report.read_rows(data["rows"]) if "rows" in data else report.rows(runs)
         settings = data["settings"]
@@ -114,7 +110,6 @@ class Benchmark:
 
     @property
     def overs(self) -> list[Over]:
-        """Return the references that were measured."""
         return [over for over in Over if any(row.method == over for row in self.rows)]
 
     @property
@@ -144,7 +139,6 @@ class Benchmark:
 
 
 def speedup(row: Row, over: Over) -> float:
-    """Return the speedup of a row."""
     return row.speedup if over is Over.PLAIN else row.speedup_hf or 0.0
 
 
@@ -155,8 +149,8 @@ def parts(entrant: str) -> tuple[str, list[str]]:
 
 
 def label(entrant: str) -> tuple[str, str]:
-    """Return a short name and its settings: `sam[auxiliary=eagle2]` is SAM-Decoding, auxiliary
-    EAGLE-2."""
+    """Return a short name and its settings: `sam[auxiliary=eagle3]` is SAM-Decoding, auxiliary
+    EAGLE-3."""
     name, settings = parts(entrant)
     if name.startswith(PEER):
         return name.removeprefix(PEER).replace("-", " "), "transformers"
@@ -172,7 +166,7 @@ def short(method: str) -> str:
 
 
 def _setting_in_words(setting: str) -> str:
-    """Return a setting in words: `auxiliary=eagle2` is auxiliary EAGLE-2."""
+    """Return a setting in words: `auxiliary=eagle3` is auxiliary EAGLE-3."""
     name, _, value = setting.partition("=")
     special = {"published": "as published", WARM: "warm"}.get(setting)
     return special or f"{name.replace('_', ' ')} {short(value)}".strip()
@@ -214,7 +208,6 @@ def fastest(benchmark: Benchmark) -> Bar:
 
 
 def headline(benchmark: Benchmark) -> str:
-    """Return the result in a sentence."""
     over, best = benchmark.overs[0], fastest(benchmark)
     row = best.row
     name = f"{best.name} ({best.setting})" if best.setting else best.name
@@ -244,20 +237,13 @@ def equality(row: Row) -> str:
     return sentence + (f", {row.differences} differ" if row.differences else "")
 
 
-def cut_texts(benchmark: Benchmark) -> str:
-    """Return a sentence on the texts that were cut at a repetition; empty if it is unknown."""
-    return report.loops(benchmark.rows)
-
-
 def tables(folder: Path | None = None) -> dict[str, Benchmark]:
-    """Return the benchmarks by file name without its ending: the first, then those of other pairs
-    and other machines."""
+    """Return the benchmarks by the stems of their files, the first one first."""
     files = sorted((folder or assets()).glob("benchmark*.json"), key=lambda file: file.stem)
     return {file.stem: Benchmark.read(file) for file in files}
 
 
 def measured_on(benchmark: Benchmark) -> str:
-    """Return the models and the machine of a benchmark."""
     draft = f" with the draft model {benchmark.draft}" if benchmark.draft else ""
     return f"{benchmark.target}{draft} on {benchmark.where}"
 

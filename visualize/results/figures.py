@@ -21,8 +21,7 @@ LOOK = {
     Family.ENGINE: ("#C084FC", "✚"),
     Family.PLAIN: (LOOKS["target"].colour, LOOKS["target"].glyph),
 }
-"""Colour and glyph of a family. Colour is never the only sign; colours of tokens keep their
-meaning."""
+"""Colour and glyph of a family; colours of tokens keep their meaning."""
 OURS = (Family.UNION, Family.HEAD, Family.DRAFT, Family.NONE)
 FEW = 10
 """Rows of the chart."""
@@ -36,8 +35,7 @@ def height(bars: Sequence[Bar]) -> int:
 
 
 def few(bars: Sequence[Bar]) -> list[Bar]:
-    """Return the bars of the chart: plain decoding, the fastest of each other program, and the
-    fastest methods with default settings."""
+    """Return plain decoding, the fastest of other programs, and the fastest by default."""
     main = [bar for bar in bars if bar.main]
     rest = {bar.family: bar for bar in reversed(main) if bar.family not in OURS}.values()
     ours = [bar for bar in main if bar.family in OURS][: FEW - len(rest)]
@@ -60,7 +58,7 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
         figure.add_bar(
             orientation="h",
             x=[round(bar.speedup, 3) for bar in members],
-            y=[_place(bars, bar) for bar in members],
+            y=[bars.index(bar) for bar in members],
             error_x={
                 "type": "data",
                 "symmetric": False,
@@ -78,7 +76,7 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
         )
     figure.add_scatter(
         x=[bar.high for bar in bars],
-        y=[_place(bars, bar) for bar in bars],
+        y=list(range(len(bars))),
         text=[f"  {bar.speedup:.2f}×" for bar in bars],
         mode="text",
         textposition="middle right",
@@ -103,7 +101,6 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
 
 
 def _methods_down(figure: go.Figure, bars: Sequence[Bar]) -> None:
-    """Show the methods as rows, the first on top."""
     figure.update_yaxes(
         tickvals=list(range(len(bars))),
         ticktext=[_tick(bar) for bar in bars],
@@ -114,15 +111,6 @@ def _methods_down(figure: go.Figure, bars: Sequence[Bar]) -> None:
         ticks="",
         tickfont={"size": 12},
     )
-
-
-def _place(bars: Sequence[Bar], bar: Bar) -> int:
-    return bars.index(bar)
-
-
-def _name(bar: Bar) -> str:
-    name = f"{bar.name}, {bar.setting}" if bar.setting else bar.name
-    return words_only(name)
 
 
 def _tick(bar: Bar) -> str:
@@ -141,10 +129,9 @@ def _phases(row: Row, over: Over) -> list[str]:
 
 
 def _hover(bar: Bar, over: Over) -> str:
-    """Return all numbers of a method."""
     row = bar.row
     lines = [
-        f"<b>{_name(bar)}</b>",
+        f"<b>{words_only(', '.join(filter(None, (bar.name, bar.setting))))}</b>",
         f"{bar.speedup:.2f}× [{bar.low:.2f}, {bar.high:.2f}] over {WORDS[over]}",
         f"{row.tokens_per_pass:.2f} tokens per pass",
         f"{row.rows_per_token:.1f} tokens checked per token written",

@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from ouroboros_core.benchmark.report import OVERALL
+from ouroboros_core.benchmark.report import OVERALL, loops
 from ouroboros_core.locations import assets
 from visualize.kit.events import PRIVATE
 from visualize.kit.markup import safe
@@ -29,7 +29,6 @@ HEAD = ("method", "speedup", "models and hardware", "task", "source")
 
 @cache
 def benchmark() -> Benchmark | None:
-    """Return the benchmark that ships with the project, None without its file."""
     file = assets() / "benchmark.json"
     return Benchmark.read(file) if file.exists() else None
 
@@ -66,7 +65,7 @@ class ResultsPanel:
             )
         self.speedups = PlotView(
             _figure(data.overs[0], OVERALL),
-            label="Speedup of the fastest",
+            label="Speedups, the fastest first",
             height=figures.height(figures.few(data.bars(data.overs[0]))),
             elem_id="chart-speedups",
         )
@@ -74,7 +73,7 @@ class ResultsPanel:
         with gr.Row(elem_classes="ouro-tables"):
             for name, table in results.tables().items():
                 gr.DownloadButton(
-                    f"CSV: {table.target} on {table.where}",
+                    f"{name}.csv: {table.target} on {table.where}",
                     value=str(assets() / f"{name}.csv"),
                     size="sm",
                 )
@@ -89,7 +88,6 @@ class ResultsPanel:
 
 
 def _figure(over: str, group: str) -> dict[str, Any]:
-    """Return the value of the chart: the fastest on a group of prompts."""
     data = benchmark()
     assert data is not None
     bars = figures.few(data.bars(Over(over), group))
@@ -99,7 +97,7 @@ def _figure(over: str, group: str) -> dict[str, Any]:
 
 def top(data: Benchmark) -> str:
     """Return the HTML of the result and its conditions, with cut texts and command folded."""
-    cut = results.cut_texts(data)
+    cut = loops(data.rows)
     folded = f"<p>{safe(cut)}</p>" if cut else ""
     if data.command:
         folded += f"<pre><code>{safe(data.command)}</code></pre>"
@@ -144,8 +142,7 @@ def published_table(rows: list[Published], without: list[dict[str, str]]) -> str
 
 
 def _published_row(row: Published, same: bool) -> str:
-    """Return the HTML of a row. same: whether the row above has the same name, which is not
-    repeated."""
+    """Return the HTML of a row. same: the row above has this name."""
     over = "" if row.over == "autoregressive decoding" else f" over {row.over}"
     speedup = f"{row.bound} {row.speedup:.2f}×{over}".strip()
     source = (

@@ -11,14 +11,7 @@ from visualize.kit.plot_view import PLOTLY
 from visualize.run.view import legend
 
 TOKEN_VIEW = markup("run/token_view", "select", "step", "run_again")
-DETAILS_VIEW = markup("run/details_view")
-LINK_VIEW = markup("run/link_view", "open_link")
-SAVING = {
-    "json": "JSON",
-    "html": "replay (HTML)",
-    "csv": "table (CSV)",
-    "link": "link",
-}
+SAVING = {"json": "JSON", "html": "replay (HTML)", "csv": "table (CSV)", "link": "link"}
 """The kinds of file that a run can be saved as, and a link, with the labels of their buttons."""
 
 
@@ -58,22 +51,17 @@ class SaveView(JsonHTML):
 class DetailsView(JsonHTML):
     """A fold that shows one more chart of a run at a time, of the components `chart-<id>`.
 
-    Value: {has}, the ids of the charts that the run has."""
+    Value: {has}, the ids of the charts that the run has. charts: {id, label} of each chart; the
+    first one is shown first."""
 
-    def __init__(
-        self, charts: Sequence[dict[str, str]], has: Sequence[str], **options: Any
-    ) -> None:
-        """charts: {id, label} of each chart; the first one is shown first."""
-        value = {"has": list(has)}
-        super().__init__(value, DETAILS_VIEW, charts=list(charts), padding=False, **options)
+    VIEW = markup("run/details_view")
 
 
 class LinkView(JsonHTML):
     """What a link holds. At an address such as #run=NAME&step=15 it triggers `open_link` with name
     and step.
 
-    Value: {lines, offer}: sentences about a link, and whether to offer its run."""
+    Value: {lines, offer}: sentences about a link, and whether to offer its run. button: the id of
+    the button that starts the run."""
 
-    def __init__(self, button: str, **options: Any) -> None:
-        """button: the id of the button that starts the run."""
-        super().__init__(None, LINK_VIEW, button=button, **options)
+    VIEW = markup("run/link_view", "open_link")

@@ -87,8 +87,7 @@ def _draft_lines(summary: Summary, cost: float) -> list[str]:
 
 
 def _loss(baseline: Trace, draft: float, verify: float, rest: float) -> str:
-    """Return the reason why a run is slower than plain decoding. Costs are per step, in plain
-    steps."""
+    """Return why a run is slower than plain decoding; costs of a step are plain steps."""
     plain = metrics.plain_step_seconds(baseline)
     plain_pass = sum(step.seconds.verify for step in baseline.steps) / len(baseline.steps) / plain
     excess = {
@@ -118,8 +117,7 @@ def _step_parts(trace: Trace) -> tuple[float, float, float]:
 
 
 def adding_up(values: Sequence[float], digits: int) -> tuple[list[float], float]:
-    """Parts and their sum, rounded so that they add up as shown: what rounding leaves over goes to
-    the parts that lost most by it."""
+    """Round parts and their sum so that they add up: rounding's rest goes to who lost most."""
     total, rounded = round(sum(values), digits), [round(value, digits) for value in values]
     step = 10.0**-digits
     over = round((total - sum(rounded)) / step)
@@ -154,8 +152,7 @@ def alone(summary: Summary) -> str:
 
 
 def phrase_pool(trace: Trace) -> Section | None:
-    """Return how often the pool had an offer, the accepted tokens and where they were learned; None
-    for a method without a pool."""
+    """Return the pool's offers and accepted tokens by origin; None without a pool."""
     steps = trace.steps
     if not steps or steps[-1].pool_size is None:
         return None
@@ -187,8 +184,7 @@ def phrase_pool(trace: Trace) -> Section | None:
 
 
 def merging(trace: Trace) -> Section | None:
-    """Return the drafts that merging saved, and the fate of the copies; None if nothing was
-    merged."""
+    """Return the drafts that merging saved and the fate of copies; None if none."""
     saved = sum(step.draft_rows_saved for step in trace.steps)
     copies = [[n for n in range(1, len(s.tree)) if _merged(s, n)] for s in trace.steps]
     if not saved and not any(copies):

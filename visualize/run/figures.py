@@ -1,10 +1,8 @@
-"""The charts of a run: Plotly figures of its trace, and for each one declaration, a `Chart`.
-
-`first_figures.py` draws the two under the text.
-"""
+"""The charts of a run: Plotly figures of its trace, and for each one declaration, a `Chart`."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,8 +15,7 @@ from ouroboros_core.trace import metrics
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Step, Trace
 from ouroboros_core.what_if import draft_length
-from visualize.kit.plots import INK, PLAIN, Figure, empty, layout, plain, words_only
-from visualize.run.first_figures import acceptance_length, tokens_against_time
+from visualize.kit.plots import INK, PLAIN, Figure, empty, layout, mark_plain, plain, words_only
 
 
 @dataclass(frozen=True)
@@ -41,9 +38,83 @@ class Chart:
     applies: Callable[[Trace], bool] = lambda trace: True
 
 
+def acceptance_length(steps: Sequence[Step]) -> Figure:
+    """Tokens each step emitted, stacked by who wrote them, in the order of the text: the target's
+    own are the last. A step has no entry for a source of none of its tokens."""
+    counts = [Counter(step.looks) for step in steps]
+    figure = go.Figure()
+    for look in sorted(
+        LOOKS.values(), key=lambda look: look.key in ("correction", "bonus", "target")
+    ):
+        figure.add_bar(
+            x=[step.index + 1 for step in steps],
+            y=[count[look.key] or None for count in counts],
+            name=f"{look.glyph} {look.label}",
+            marker={"color": look.colour, "line": {"width": 0}},
+            meta={"look": look.key},
+        )
+    options = {"barmode": "stack", "showlegend": False, "dragmode": False, "hovermode": False}
+    figure.update_layout(layout("", "tokens", **options))
+    mark_plain(figure)
+    _steady(figure, bottom=22)
+    figure.update_xaxes(tickformat="d", title=None)
+    figure.update_yaxes(tickformat="d", nticks=4)
+    return plain(figure)
+
+
+def tokens_against_time(trace: Trace | None, baseline: Trace | None) -> Figure:
+    """Draw tokens over seconds of a run, which may have no step, and of plain decoding."""
+    figure = go.Figure()
+    runs = ((trace, "this run", INK, "solid"), (baseline, "plain decoding", PLAIN, "dot"))
+    for run, label, colour, dash in runs:
+        seconds, tokens = _staircase(run) if run is not None else ([], [])
+        figure.add_scatter(
+            x=seconds,
+            y=tokens,
+            name=label,
+            mode="lines",
+            line={"shape": "hv", "color": colour, "width": 2.5, "dash": dash},
+            hovertemplate=f"{label}: %{{y}} tokens<extra></extra>",
+        )
+    # Names of the curves: a legend would get a scrollbar in a low chart.
+    for row, (_, label, colour, _) in enumerate(runs):
+        figure.add_annotation(
+            text=f"{'┅' if row else '━'} {label}",
+            font={"size": 12} | ({"color": colour} if row else {}),  # the page's ink
+            showarrow=False,
+            **{"xref": "paper", "x": 1, "xanchor": "right"},
+            **{"yref": "paper", "y": 0, "yanchor": "bottom", "yshift": 14 * (1 - row)},
+        )
+    figure.update_layout(layout("", "tokens", dragmode=False, showlegend=False))
+    _steady(figure, bottom=22)
+    figure.update_xaxes(
+        title=None,
+        ticksuffix=" s",
+        rangemode="tozero",
+        unifiedhovertitle={"text": "after %{x:.2f} s"},
+    )
+    figure.update_yaxes(tickformat="d", nticks=3)
+    return plain(figure)
+
+
+def _staircase(trace: Trace) -> tuple[list[float], list[int]]:
+    """Seconds and tokens there, one point per step, beginning at the end of prefill with none."""
+    seconds, tokens = [sum(step.seconds.prefill for step in trace.steps)], [0]
+    for step in trace.steps:
+        seconds.append(seconds[-1] + step.seconds.decode)
+        tokens.append(tokens[-1] + len(step.tokens))
+    return seconds, tokens
+
+
+def _steady(figure: go.Figure, bottom: int) -> None:
+    """Fix the margins of a chart that grows during its run: Plotly measures no label then."""
+    small = {"font": {"size": 12}}
+    axis = {"fixedrange": True, "automargin": False, "ticklabeloverflow": "allow", "title": small}
+    figure.update_layout(margin={"l": 54, "r": 18, "b": bottom}, xaxis=axis, yaxis=axis)
+
+
 def choices(steps: Sequence[Step]) -> Figure:
-    """The nodes that each step checked, of all offered ones, and its draft passes; on hovering the
-    expectation and its reason."""
+    """Draw the checked nodes and draft passes of each step, with expectation and reason."""
     chosen = [step for step in steps if step.choice is not None]
     if not chosen:
         return empty("Settings were fixed: there was nothing to choose.")
@@ -98,11 +169,7 @@ def speedup_by_token(trace: Trace, baseline: Trace | None) -> Figure:
         line={"color": INK, "width": 2.5},
         hovertemplate="%{y:.2f}×<extra></extra>",
     )
-    figure.add_hline(
-        y=1,
-        line={"color": PLAIN, "dash": "dot", "width": 1.5},
-        annotation_text="as fast as plain decoding",
-    )
+    mark_plain(figure, "as fast as plain decoding")
     figure.update_layout(layout("token", "speedup", showlegend=False))
     figure.update_xaxes(unifiedhovertitle={"text": "token %{x}"})
     return plain(figure)
@@ -146,8 +213,7 @@ PHASES = {
     "learn": ("lookup", "#A8A29E"),
     "host": ("the rest", "#57534E"),
 }
-"""Phases of a step, as they are timed, with their names and colours, which are neutral: the others
-belong to the sources of tokens."""
+"""Timed phases of a step: names, and colours, neutral beside those of the sources."""
 
 
 def time_breakdown(trace: Trace, baseline: Trace | None) -> Figure:
@@ -203,9 +269,7 @@ def break_even(summary: Summary) -> Figure:
         marker={"color": INK, "size": 11, "symbol": "diamond"},
         hovertemplate="%{y:.2f}× at %{x:.0%}<extra></extra>",
     )
-    figure.add_hline(
-        y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5}, annotation_text="break-even"
-    )
+    mark_plain(figure, "break-even")
     figure.update_layout(layout("tested tokens accepted", "speed over plain"))
     figure.update_xaxes(tickformat=".0%", unifiedhovertitle={"text": "%{x} accepted"})
     return plain(figure)
@@ -252,7 +316,7 @@ def draft_lengths(summary: Summary) -> Figure:
         line={"color": PLAIN, "dash": "dash", "width": 1.5},
         annotation_text=f"the best length in every step: {most:.2f}×",
     )
-    figure.add_hline(y=1, line={"color": PLAIN, "dash": "dot", "width": 1.5})
+    mark_plain(figure)
     figure.update_layout(layout("draft length (gamma)", "speedup over plain decoding"))
     figure.update_xaxes(dtick=1)
     return plain(figure)
@@ -374,8 +438,7 @@ MORE_CHARTS = [
         applies=lambda trace: any(step.pool_size for step in trace.steps),
     ),
 ]
-"""The other charts of a run, in the order of their buttons. A chart that is added here is on the
-page."""
+"""The other charts of a run, in the order of their buttons; the page shows all."""
 
 
 def first_charts(summary: Summary) -> dict[str, Figure]:

@@ -5,25 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ouroboros_core.benchmark.protocol import ROUNDS
+from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.trace.equality import Divergence, divergence
+from ouroboros_core.trace.trace import Trace
 from visualize.run import view as views
 from visualize.server.jobs import Job, Turn, Update
 from visualize.server.zero_gpu import seconds_for
-
-if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Generation, Task
-    from ouroboros_core.trace.equality import Divergence
-    from ouroboros_core.trace.trace import Trace
 
 Charts = dict[str, Any]
 """Figures by the id of their chart: those that changed."""
 TEXT_INTERVAL = 1 / 16
 """Seconds from one update of the text to the next, at least."""
 TEXT_PAUSE = 0.02
-"""Seconds after an update, while no clock runs: to send it, and on one's own machine to draw it,
-slows fewer steps down."""
+"""Seconds after an update, outside all clocks, to send and draw it."""
 
 
 PAUSABLE_INTERVAL = 1 / 4
@@ -42,12 +39,10 @@ class TimedJob(Job):
 
     @property
     def tasks(self) -> Sequence[Task]:
-        """Return the tasks of one round."""
         raise NotImplementedError
 
     @property
     def rounds(self) -> int:
-        """Return how many rounds are to count."""
         return ROUNDS
 
     @property
@@ -99,21 +94,13 @@ def silently(make: Callable[[], Generation], turn: Turn) -> Generator[Comparing,
 
 
 def steps_from(generation: Generation, start: int) -> list[dict[str, Any]]:
-    """Return the view of the steps from index `start` on."""
     return views.steps_view(
         generation.steps, generation.texts, generation.task.sampling, generation.piece, start
     )
-
-
-def same_steps(trace: Trace, other: Trace) -> bool:
-    """Return whether two runs wrote the same tokens in the same steps, whatever their seconds."""
-    return [step.tokens for step in trace.steps] == [step.tokens for step in other.steps]
 
 
 def difference_from_plain(
     generation: Generation, trace: Trace, baseline: Trace
 ) -> Divergence | None:
     """Return the first difference from plain decoding, None if there is or may be none."""
-    from ouroboros_core.trace.equality import divergence
-
     return divergence(generation.target, trace, baseline) if generation.repeats_plain_text else None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.generation import Task
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.settings import Hyperparameters
@@ -22,9 +23,6 @@ LONGEST = 4000
 
 LONGEST_NAME = 80
 """Characters of a model's name that are shown."""
-
-if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
 
 T = TypeVar("T")
 
@@ -75,8 +73,7 @@ def of_task(task: Task, model: str = "") -> Inputs:
 
 
 def of(trace: Trace) -> Inputs | None:
-    """The inputs that a run was made of; None if the page has no such method, settings or
-    length."""
+    """Return the inputs of a run; None if the page has no such method, setting or length."""
     try:
         kind = methods.get(trace.method)
         settings = kind.Hyperparameters.parse(trace.hyperparameters).model_dump()
@@ -91,8 +88,7 @@ def of(trace: Trace) -> Inputs | None:
 
 
 def query(inputs: Inputs) -> str:
-    """`?prompt=...&method=...`, what is at its default left out; raises InvalidInput for a prompt
-    that is too long."""
+    """Return `?prompt=...` without defaults; raises InvalidInput for a long prompt."""
     if len(inputs.prompt) > LONGEST:
         raise InvalidInput(
             f"a link can hold a prompt of {LONGEST} characters, this one has {len(inputs.prompt)}: "

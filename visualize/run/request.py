@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.generation import Task
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
 from visualize.server.limits import Limits, flag, whole_number
-from visualize.server.models import import_core
-
-if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
 
 LONGEST_PREDICTION = 100_000
 """Characters of a predicted output."""
@@ -36,9 +33,6 @@ class RunRequest:
 
     def task(self, most: int = Limits.new_tokens) -> Task:
         """Return the task of at most `most` new tokens; raises InvalidInput with all faults."""
-        import_core()
-        from ouroboros_core.decoding.generation import Task
-
         faults: list[str] = []
         kind = methods.get(self.method)
         with _noting(faults):

@@ -152,7 +152,8 @@ export class TokenStage {
   }
 
   /**
-   * End a stream, which may complete the last token's text.
+   * End a stream, which may complete the last token's text. Whoever followed the text to its end sees
+   * its beginning.
    * @param {Step[]} steps
    * @param {boolean} ended
    */
@@ -165,6 +166,10 @@ export class TokenStage {
     }
     if (ended && shown) shown.dataset.end = "";
     this.aside();
+    if (this.atEnd && this.timeline.follow) {
+      this.atEnd = false;
+      this.container.scrollTop = 0;
+    }
   }
 
   /**
@@ -321,6 +326,7 @@ export class TokenStage {
       caption = this.part("tour-words");
     timeline.setGrain("token");
     timeline.at = -1;
+    timeline.update();
     this.moment(-1, 0);
     timeline.play(ahead, {
       length: points.at(-1)[0],

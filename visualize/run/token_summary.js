@@ -5,7 +5,7 @@ import { counted, fill, make, visible } from "../kit/dom.js";
 /** @import { Looks, Token, Step } from "../kit/types" */
 
 /** The looks that are always named; the others are one group until they are asked for. */
-const MAIN = ["draft", "correction", "suffix"];
+const MAIN = ["draft", "correction", "suffix", "bonus", "target"];
 const OTHERS = "others";
 
 /**
@@ -100,7 +100,9 @@ export class Legend {
         count = make("b");
       button.append(count);
       button.addEventListener("click", () => this.choose(key));
-      button.addEventListener("pointerenter", () => this.only(key));
+      button.addEventListener("pointermove", ({ movementX, movementY }) => {
+        if (movementX || movementY) this.only(key); // an entry that moves under a pointer isolates nothing
+      });
       button.addEventListener("pointerleave", () => this.only(this.chosen));
       this.entries.set(key, { item, count });
       return item;

@@ -19,8 +19,7 @@ NEARLY = 0.8
 SLOW_STEPS = 3
 """The first steps, each of which is shown for `SLOW` seconds."""
 SLOW, APPROACH, HALT, REST_OF_RUN, REST_OF_PLAIN = 2.0, 4.0, 4.0, 4.0, 5.0
-"""Seconds of the parts: a slow step, the way to the longest step, the halt there, the way to the
-run's end and to plain decoding's end."""
+"""Seconds: a slow step, the way to the longest, the halt, the run's rest, plain's rest."""
 
 
 @dataclass
@@ -36,7 +35,6 @@ class Tour:
 
     @property
     def length(self) -> float:
-        """Seconds of playing."""
         return self.points[-1][0]
 
     def go(self, second: float, within: float) -> None:
@@ -56,7 +54,6 @@ class Tour:
 
     @property
     def view(self) -> dict[str, Any]:
-        """Return the tour as data for the browser."""
         return asdict(self)
 
 

@@ -86,8 +86,7 @@ def node_view(step: Step, node: int, reasons: Reasons, piece: Piece) -> View:
 
 
 def odds_view(judged: Judged, piece: Piece) -> list[list[Any]]:
-    """Rows [id, text, target, draft, noise, left], the target's likeliest first; null if there
-    is no such number."""
+    """Return [id, text, target, draft, noise, left] or null each, the likeliest first."""
     columns = (judged.target, judged.draft, judged.noise, judged.left)
     rows = [
         [token, piece(token), *(column[row] if column else None for column in columns)]
@@ -180,7 +179,6 @@ def _faster(summary: Summary) -> str:
 
 
 def _times(summary: Summary) -> str:
-    """Return the speedup in words; empty if there is none."""
     if summary.rounds is not None:
         return summary.rounds.words
     return "" if summary.speedup is None else f"{summary.speedup:.2f}×"
@@ -212,8 +210,7 @@ def notices(summary: Summary, can_rerun: bool) -> list[View]:
 
 
 def automatic_off(trace: Trace) -> bool:
-    """Return whether a method with automatic amounts had the target check next to nothing: in fewer
-    than one of ten steps."""
+    """Return whether an automatic choice checked proposals in under a tenth of the steps."""
     checked = sum(step.width > 1 for step in trace.steps)
     return AUTO in trace.hyperparameters.values() and 10 * checked < len(trace.steps)
 
@@ -266,16 +263,14 @@ def model_name(model: str) -> str:
 
 
 def describe(method: str, settings: Mapping[str, Any], target: str, *others: str | None) -> str:
-    """Method, settings and models in one line, in words; others: draft model or head, and corpus,
-    where there are such."""
+    """Describe method, settings and models in a line; others: draft or head, corpus."""
     companions = " and ".join(model_name(name) for name in others if name)
     run = f"{labels.run(method, settings)}, on {model_name(target)}"
     return f"{run} with {companions}" if companions else run
 
 
 def title(trace: Trace) -> str:
-    """The line above a run: method, settings and models, and what of the checkpoint's own
-    generation settings held."""
+    """Return the line above a run: method, settings, models, generation settings."""
     described = describe(
         trace.method, trace.hyperparameters, trace.target, trace.draft, trace.corpus
     )
@@ -314,7 +309,6 @@ def caption(trace: Trace) -> View:
 
 
 def _title_of_curves(trace: Trace, sampling: Sampling) -> str:
-    """Return the title of the chart of tokens against time."""
     if trace.method == "autoregressive":
         return "Tokens against time"
     over = "plain decoding" if sampling.temperature else "greedy"
@@ -419,8 +413,7 @@ def rival_view(summary: Summary) -> View | None:
 
 
 def theory_view(summary: Summary) -> View | None:
-    """A run as a point on the theory's curves: mean depth of its proposals, tokens per step, speed
-    over plain decoding."""
+    """Return a run as a point on the theory's curves: depth, tokens per step, speed."""
     if summary.speedup is None or not summary.proposal_depth:
         return None
     return {

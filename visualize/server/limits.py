@@ -38,13 +38,7 @@ class Limits:
     own_models: bool = True
 
 
-PUBLIC = Limits(
-    new_tokens=256,
-    sweep_minutes=3,
-    tokens=8192,
-    sweep_seconds=600,
-    own_models=False,
-)
+PUBLIC = Limits(new_tokens=256, sweep_minutes=3, tokens=8192, sweep_seconds=600, own_models=False)
 
 
 class Budget:

@@ -1,10 +1,11 @@
-"""The log of jobs: one JSON line a job on the standard error, without any visitor's words."""
+"""The log without any visitor's words: a JSON line a job, and unforeseen errors by number."""
 
 from __future__ import annotations
 
 import json
 import logging
 import time
+import traceback
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any
 from ouroboros_core.errors import OuroborosError
 from visualize.server.jobs import Update
 
-log = logging.getLogger("ouroboros.runs")
+log, faults = logging.getLogger("ouroboros.runs"), logging.getLogger("ouroboros.faults")
 STOPPED = "stopped"
 
 
@@ -71,3 +72,30 @@ def entry(kind: str, pair: str, facts: Mapping[str, Any]) -> Iterator[Entry]:
         raise
     finally:
         log.info(line.line())
+
+
+MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
+"""How torch says that memory ran out, on the CPU and elsewhere."""
+
+
+def describe(error: Exception, memory: str = "") -> str:
+    """Return the message for an unforeseen error, and log it.
+
+    memory  the message if memory ran out
+    """
+    if isinstance(error, MemoryError) or any(phrase in str(error).lower() for phrase in MEMORY):
+        faults.error(
+            "out of memory: %s", str(error).splitlines()[0] if str(error) else type(error).__name__
+        )
+        return memory or (
+            "this run did not fit into the memory of this machine; it was given back. "
+            "Shorten the prompt or ask for fewer tokens"
+        )
+    number = uuid.uuid4().hex[:8]
+    # Frames only: the error's own words may quote a visitor's text.
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    faults.error("fault %s, Traceback of a %s:\n%s", number, type(error).__name__, frames)
+    return (
+        f"something of ours went wrong ({type(error).__name__}); your next click works "
+        f"as before. In the server's log it is fault {number}: please report it"
+    )

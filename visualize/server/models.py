@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -12,11 +11,12 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.generation import Generation, Task, lacking
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.loading import download
 from ouroboros_core.loading.allowed import PairChoice, typed
 from ouroboros_core.sampling import Sampling
-from visualize.server.errors import describe
+from visualize.server.log import describe
 from visualize.server.zero_gpu import ZERO
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ class Models:
         )
 
     def missing(self, name: str) -> list[str]:
-        """Return the models of a pair that must be downloaded; raises InvalidInput for a pair that
-        is not offered."""
+        """Return the models of a pair to download; raises InvalidInput if it is not offered."""
         choice = self.choice(name)
         return download.missing(choice.target, choice.draft)
 
@@ -99,7 +98,6 @@ class Models:
 
     def _run(self, choice: PairChoice, loading: Future[Pair]) -> None:
         try:
-            import_core()
             pair = self._load(choice)
             if not ZERO:
                 _warm_up(pair)
@@ -114,7 +112,6 @@ class Models:
             loading.set_exception(InvalidInput(reason))
 
     def if_loaded(self, name: str = "") -> Pair | None:
-        """Return the pair if it is in memory, else None."""
         loading = self._loading.get(self.choice(name).name)
         if loading is None or not loading.done() or loading.exception():
             return None
@@ -122,8 +119,6 @@ class Models:
 
     def lacking(self, name: str = "") -> dict[str, str]:
         """Return by method what the pair lacks for it; nothing is known before it is loaded."""
-        from ouroboros_core.decoding.generation import lacking
-
         pair = self.if_loaded(name)
         if pair is None:
             return {}
@@ -134,7 +129,6 @@ class Models:
         return {method: need.value for method, need in needs.items() if need}
 
     def loaded(self, name: str) -> Pair:
-        """Return a pair that is in memory."""
         pair = self.if_loaded(name)
         assert pair is not None, "a pair is loaded before it is used"
         return pair
@@ -147,7 +141,6 @@ class Models:
 
     @property
     def health(self) -> str:
-        """Return loading, ready, or failed."""
         if not self.ready:
             return "loading"
         return "ready" if self.if_loaded() else "failed"
@@ -179,23 +172,8 @@ class Models:
         return f"{words}, on {pair.environment.where}."
 
 
-_IMPORTING = threading.Lock()
-
-
-def import_core() -> None:
-    """Import the modules that compute, in one thread at a time.
-
-    A visitor may ask while the models' thread imports transformers. Its lazy modules fail if two
-    threads import them at once.
-    """
-    with _IMPORTING:
-        importlib.import_module("ouroboros_core.decoding.generation")
-
-
 def _warm_up(pair: Pair) -> None:
     """Generate a few tokens, so that no first call is timed; none if the tokenizer cannot."""
-    from ouroboros_core.decoding.generation import Generation, Task, lacking
-
     for method in methods.available().values():
         settings = method.Hyperparameters()
         if lacking(pair, method, settings) is None:

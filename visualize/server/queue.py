@@ -81,7 +81,6 @@ class RunQueue:
             self._changed.notify_all()
 
     def computes(self, ticket: Ticket) -> bool:
-        """Return whether a ticket computes."""
         return self._computing is ticket
 
     def pause(self, seconds: float) -> None:

@@ -115,11 +115,9 @@ class Runner:
     def _turn(self, ticket: Ticket, name: str) -> Iterator[Waiting]:
         """Wait for the turn, and name the place in the queue."""
         while ahead := self._queue.before(ticket):
-            status = (
-                "Waiting for another run to end …"
-                if ahead == 1
-                else f"Waiting for a turn: {ahead} runs come first …"
-            )
+            status = "Waiting for another run to end …"
+            if ahead != 1:
+                status = f"Waiting for a turn: {ahead} runs come first …"
             yield Waiting(name, status)
             self._queue.pause(STATUS_INTERVAL)
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from typing import TYPE_CHECKING
 
 from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
 from starlette.responses import JSONResponse
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 48 * 2**20
 """Largest request: more than the largest trace that may be opened, as JSON in JSON."""
@@ -22,8 +19,7 @@ UNUSED = re.compile(
     r"/+(gradio_api/+)?(upload|process_recording|deep_link|proxy=.*|file=/*https?:.*|stream/.*|run-history/.*)/*$",
     re.IGNORECASE,
 )
-"""Gradio's routes for uploads and for requests to other servers. The page needs none: the browser
-reads files."""
+"""Gradio's routes for uploads and other servers, which the page does not need."""
 NO_FILES = (
     "no files are taken here, and no other server is asked: the page reads files in the browser"
 )

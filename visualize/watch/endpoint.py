@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import Any
 
 from ouroboros_core import methods
+from ouroboros_core.sampling import Sampling
 from ouroboros_core.settings import by_name
 from ouroboros_core.trace import metrics
 from visualize.run.request import RunRequest
@@ -16,13 +17,10 @@ from visualize.server.runner import Runner
 from visualize.watch.job import Finished, Progress, RunJob
 
 
-def answers(
-    runner: Runner, values: dict[str, Any], sampling: dict[str, Any], visitor: str
-) -> Iterator[dict[str, Any]]:
+def answers(runner: Runner, values: dict[str, Any], visitor: str) -> Iterator[dict[str, Any]]:
     """Run the request of a program; yield the text so far, then the whole answer.
 
-    values    the endpoint's other arguments, by name
-    sampling  its arguments that say how tokens are chosen
+    values  the endpoint's arguments, by name
     """
     knobs = {} if values["knobs"] is None else by_name(values["knobs"])
     method, settings = methods.with_preset(values["method"])
@@ -32,7 +30,7 @@ def answers(
         settings | knobs,
         values["chat"],
         values["max_new_tokens"],
-        sampling,
+        {name: values[name] for name in Sampling.settings()},
         values["prediction"],
         values["record"],
     )
@@ -51,7 +49,6 @@ def answers(
 
 
 def _whole_answer(run: Finished, repeats_plain_text: bool) -> dict[str, Any]:
-    """Return the last value of the endpoint."""
     trace, baseline, difference = run.trace, run.baseline, run.difference
     answer = {
         "text": trace.text,

@@ -8,9 +8,14 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from ouroboros_core.benchmark.protocol import ROUNDS, Measured, measure
+from ouroboros_core.benchmark.protocol import ROUNDS, Measured, RunLane, measure
+from ouroboros_core.decoding.generation import Generation, Task
+from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.messages import counted
+from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.summary import Summary
+from ouroboros_core.trace.trace import Step, Trace
 from visualize.run import figures, live, permalink
 from visualize.run import view as views
 from visualize.run.live import Charts
@@ -19,13 +24,7 @@ from visualize.server.jobs import Turn, Update
 from visualize.server.queue import Rank
 
 if TYPE_CHECKING:
-    from ouroboros_core.benchmark.protocol import RunLane
-    from ouroboros_core.decoding.generation import Generation, Task
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.lookup.memory import Memory
-    from ouroboros_core.trace.equality import Divergence
-    from ouroboros_core.trace.speedup import Speedup
-    from ouroboros_core.trace.trace import Step, Trace
 
 UNHURRIED = 5
 """A run that is shown is timed once more if its time, which a lent GPU limits, allows this many of
@@ -144,8 +143,6 @@ class RunJob(live.TimedJob):
         return replace(self, memory=memory, find_memory=None)
 
     def updates(self, pair: Pair, turn: Turn) -> Generator[Update, None, None]:
-        from ouroboros_core.decoding.generation import Generation
-
         memory, rounds = self.memory, self.rounds
         memory_before = copy.deepcopy(memory)
         generation = Generation(pair, self.task, memory)
@@ -288,8 +285,7 @@ class Live:
         )
 
     def _view(self, summary: Summary, start: int = 0) -> View:
-        """Return a complete run from a step on; with its seconds if the page shows it already, or
-        with other steps."""
+        """Return a complete run from a step on, compared with what the page shows already."""
         shown, self._shown = self._shown, summary.trace
         self._seq += 1
         view = views.run_view(
@@ -301,7 +297,7 @@ class Live:
             can_rerun=True,
         )
         if shown is not None:
-            same = live.same_steps(shown, summary.trace)
+            same = [s.tokens for s in shown.steps] == [s.tokens for s in summary.trace.steps]
             view |= {"again": "same steps" if same else "other steps"}
         return view
 
@@ -329,7 +325,6 @@ def _lanes_of_run(
     memory      of the method at the start of every round
     counts      whether the run that was shown is the first of its lane
     """
-    from ouroboros_core.decoding.generation import Generation
 
     def run(number: int, lane: int) -> Generator[Update, None, Trace]:
         if counts and lane == METHOD and number == 0:

@@ -29,6 +29,7 @@ export function mount(element, props, watch, trigger) {
   function button({ id, name, line }) {
     const node = make("button", "ouro-method");
     node.type = "button";
+    node.title = "Run the prompt with this method";
     node.append(make("b", "", name), make("span", "", line));
     node.addEventListener("click", () => {
       sheet.close();

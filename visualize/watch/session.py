@@ -7,19 +7,26 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.generation import Task, check_kept
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.lookup.memory import of_kind
-from ouroboros_core.trace.trace import Trace
+from ouroboros_core.lookup.memory import Memory, of_kind, read_memory
+from ouroboros_core.messages import counted
+from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.file import MAX_BYTES
+from ouroboros_core.trace.speedup import Speedup
+from ouroboros_core.trace.trace import Step, Trace
 from visualize.server.jobs import Update, Waiting
 from visualize.watch.job import Compared, Finished, Progress, Started, Written
 
 if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.lookup.memory import Memory
-    from ouroboros_core.trace.equality import Divergence
-    from ouroboros_core.trace.speedup import Speedup
-    from ouroboros_core.trace.trace import Step
+
+NOTHING = (
+    "There is nothing yet that this method has learned with these settings: switch warm start on, "
+    "and generate."
+)
+RUNNING = "A run is under way, and learns: wait until it has ended."
 
 
 @dataclass
@@ -70,12 +77,10 @@ class Session:
     fault: str = ""
 
     def begin(self, begun: Trace) -> None:
-        """Show a run that has begun, as far as it is written."""
         self.show(None, None)
         self.begun = begun
 
     def grow(self, steps: Sequence[Step], texts: Sequence[str], pieces: Mapping[int, str]) -> None:
-        """Add to the run that has begun."""
         self.steps += steps
         self.texts += texts
         self.pieces |= pieces
@@ -108,7 +113,6 @@ class Session:
                 self._learn(update.trace.method, update.memory)
 
     def _learn(self, method: str, memory: Memory | None) -> None:
-        """Keep the memory of a run, if it has one, for the next."""
         if memory is not None:
             self.memories[self._memory_key(method, memory)] = memory
 
@@ -118,7 +122,6 @@ class Session:
         return order
 
     def fail(self, message: str) -> None:
-        """Remember why the run that was asked for has failed."""
         self.fault = message
         if self.order is not None:
             self.order.failed = True
@@ -133,13 +136,44 @@ class Session:
             return None
         return self.memories.get(self._memory_key(task.method, fresh), fresh)
 
+    def memory_file(self, task: Task, pair: Pair) -> dict[str, Any]:
+        """Return name, type and text of the file of the memory of these settings, which `--memory`
+        loads as well, and what to say of it; raises InvalidInput."""
+        self._check_idle(task)
+        memory = self.memory(task, pair)
+        if memory is None or not memory.runs:
+            raise InvalidInput(NOTHING)
+        return {
+            "said": f"{memory.holds} after {counted(memory.runs, 'run')}",
+            "name": f"{task.method}-memory.json",
+            "type": "application/json",
+            "text": memory.to_json(),
+        }
+
+    def open_memory(self, task: Task, pair: Pair, text: str) -> str:
+        """Remember the text of a file, and return what to say; raises InvalidInput."""
+        if len(text) > MAX_BYTES:
+            raise InvalidInput(f"the file has {len(text):,} characters, allowed are {MAX_BYTES:,}")
+        memory = read_memory(text, pair.fingerprint)
+        self._check_idle(task)
+        self.remember(task, pair, memory)
+        runs = counted(memory.runs, "run")
+        return f"{memory.holds} after {runs}. The next run begins with it."
+
+    def _check_idle(self, task: Task) -> None:
+        """Raise InvalidInput if a run learns now, or the method never does."""
+        if Need.MEMORY not in methods.get(task.method).uses:
+            raise InvalidInput(
+                f"{task.method} keeps nothing from run to run: choose another method."
+            )
+        if self.order is not None:
+            raise InvalidInput(RUNNING)
+
     def remember(self, task: Task, pair: Pair, memory: Memory) -> None:
         """Start the next warm runs of such a task with a memory.
 
         Raises InvalidInput if it is of another kind, other settings or another tokenizer.
         """
-        from ouroboros_core.decoding.generation import check_kept
-
         fresh = methods.get(task.method).new_memory(task.hyperparameters, pair.fingerprint)
         assert fresh is not None, "the method has a memory"
         of_kind(memory, type(fresh))

@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ouroboros_core import methods
+from ouroboros_core.decoding.generation import Task
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.settings import AUTO
+from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.summary import Summary
+from ouroboros_core.trace.trace import Trace
 from visualize.gallery import runs as gallery
 from visualize.kit import plots
 from visualize.kit.events import PRIVATE, at_the_end, errors_on_page, field, sent
 from visualize.kit.inputs import RunInputs, learns
-from visualize.kit.markup import MOTTO
-from visualize.kit.plot_view import PlotView
-from visualize.kit.setting_input import NOTHING_YET
-from visualize.kit.settings_view import merged
+from visualize.kit.json_html import JsonHTML
+from visualize.kit.markup import MOTTO, markup
+from visualize.kit.plot_view import PLOTLY, PlotView
+from visualize.kit.settings_view import NOTHING_YET, merged
 from visualize.run import figures, permalink, saving
 from visualize.run import view as views
 from visualize.run.components import DetailsView, SaveView, TokenView
@@ -32,18 +35,14 @@ from visualize.run.tour import tour
 from visualize.run.view import View
 from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
-from visualize.watch import timing, visit, warm_start
+from visualize.watch import timing, visit
 from visualize.watch.job import RunJob
 from visualize.watch.session import Order, Session
 from visualize.watch.visit import VisitRun
 from visualize.what_if import view as what_if_view
-from visualize.what_if.components import WhatIfView
 
 if TYPE_CHECKING:
-    from ouroboros_core.decoding.generation import Task
     from ouroboros_core.loading.pairs import Pair
-    from ouroboros_core.trace.speedup import Speedup
-    from ouroboros_core.trace.trace import Trace
 
 WHAT_IF = "what_if"
 """Beside the charts: the run on another machine."""
@@ -54,6 +53,16 @@ CHAT, FIXED = "chat", "fixed"
 with fixed amounts, where the automatic choice has proposed next to nothing."""
 ENDED = "() => { document.dispatchEvent(new CustomEvent('ouro:ended')); }"
 """Reports to the page's scripts that a run is over, whichever way."""
+
+
+class WhatIfView(JsonHTML):
+    """A run on another machine. Triggers `ask_what_if` with {machine, target, draft, batch,
+    numbers} when it is visible and shows another run or another choice.
+
+    Value: {seq, models, said, notes, rows, time, batch} or {seq, models, problem}, see
+    `visualize.what_if.view`."""
+
+    VIEW = markup("what_if/what_if_view", "ask_what_if")
 
 
 class WatchPanel:
@@ -84,17 +93,25 @@ class WatchPanel:
                 # may hold only some keys, and the steps from its `from` on.
                 self.view = TokenView(shown, keep=True, asks=True, elem_id="token-view")
                 self.saving = SaveView((*saving.TYPES, "link"), elem_id="save-view")
-                self.visit = visit.VisitView(elem_id="visit")
+                self.visit = visit.VisitView(looks=views.legend(), padding=False, elem_id="visit")
                 named = [{"id": chart.id, "label": chart.label} for chart in MORE_CHARTS]
                 named.append({"id": WHAT_IF, "label": "Another machine"})
-                self.details = DetailsView(named, has_charts(trace), elem_id="details")
+                self.details = DetailsView(
+                    {"has": has_charts(trace)}, charts=named, padding=False, elem_id="details"
+                )
                 with gr.Row(elem_classes="ouro-charts"):
                     values = _chart_values(0, shown["run"], drawn)
                     self.charts = {
                         chart.id: self._chart(chart, value)
                         for chart, value in zip(MORE_CHARTS, values, strict=True)
                     }
-                    self.what_if = WhatIfView(what_if_view.choices(), elem_id=f"chart-{WHAT_IF}")
+                    self.what_if = WhatIfView(
+                        choices=what_if_view.choices(),
+                        plotly=PLOTLY,
+                        looks=views.legend(),
+                        padding=False,
+                        elem_id=f"chart-{WHAT_IF}",
+                    )
         self._wire()
 
     @staticmethod
@@ -229,7 +246,6 @@ class WatchPanel:
 
     @property
     def outputs(self) -> list[Any]:
-        """Return the components that `show` changes."""
         shown = [self.view, self.details, self.visit, *self.charts.values()]
         return [*shown, *self.inputs.components]
 
@@ -238,21 +254,11 @@ class WatchPanel:
         with errors_on_page():
             run = visit.read(field(event, "run", dict))
             return self.show(
-                session,
-                run.trace,
-                run.baseline,
-                speedup=run.speedup,
-                badge=views.LIVE,
-                key=run.key,
+                session, run.trace, run.baseline, speedup=run.speedup, badge=views.LIVE, key=run.key
             )
 
     def _generate(
-        self,
-        request: gr.Request,
-        event: gr.EventData,
-        session: Session,
-        pair: str,
-        gathered: Any,
+        self, request: gr.Request, event: gr.EventData, session: Session, pair: str, gathered: Any
     ) -> Iterator[Any]:
         """Run the task of the inputs; or repeat the last run, if the view asked for that."""
         try:
@@ -286,8 +292,7 @@ class WatchPanel:
 
     @staticmethod
     def _rest(drawn: dict[str, Any] | None, session: Session) -> list[Any]:
-        """Return the ids of the run's charts, and the charts that are drawn at its end; nothing if
-        another run has begun."""
+        """Return the run's charts that are drawn at its end; nothing in another run."""
         if session.begun is not None:
             return [gr.skip() for _ in range(1 + len(MORE_CHARTS))]
         charts = [(drawn or {}).get(chart.id, gr.skip()) for chart in MORE_CHARTS]
@@ -308,7 +313,8 @@ class WatchPanel:
                 return {"seq": time.time_ns(), **shown}
             task, _ = self.inputs.read(gathered)
             if name and permalink.of_task(task) == permalink.of(run[0]):
-                shown = saving.recorded_link(name, run[0])
+                said = f"It opens this run, recorded with {run[0].target}."
+                shown = {"link": f"#run={name}", "said": said}
             else:
                 loaded = self.runner.models.if_loaded(pair)
                 shown = saving.link(task, loaded.target.name if loaded else "")
@@ -330,7 +336,7 @@ class WatchPanel:
 
     def _save_memory(self, session: Session, pair: str, gathered: Any) -> dict[str, Any]:
         try:
-            shown = warm_start.saved(session, *self._task_and_models(gathered, pair))
+            shown = session.memory_file(*self._task_and_models(gathered, pair))
         except OuroborosError as error:
             shown = {"said": str(error)}
         return {"seq": time.time_ns(), **shown}
@@ -343,7 +349,7 @@ class WatchPanel:
         try:
             name, text = field(event, "name", str)[:100], field(event, "text", str)
             inputs = self._task_and_models(gathered, pair)
-            message = f"{name}: {warm_start.loaded(session, *inputs, text)}"
+            message = f"{name}: {session.open_memory(*inputs, text)}"
             warm = merged(methods.get(inputs[0].method), {}, {"warm": True})
         except OuroborosError as error:
             message = str(error)
@@ -404,20 +410,14 @@ class WatchPanel:
 
 @cache
 def _recorded_run(name: str) -> tuple[Trace, View, dict[str, Any]]:
-    """Return a recorded run, its view and its charts."""
     trace = gallery.trace(name)
     summary = Summary(trace, gallery.baseline(name), rounds=gallery.speedup(name))
     badge = views.badge(trace)
     view = views.run_view(summary, run=f"recorded {name}", seq=0, badge_text=badge)
-    view |= {"plays": name, "asked": _recorded(trace).asked}
+    # A visitor runs the prompt and method of a recorded run anew with the page's defaults.
+    view |= {"plays": name, "asked": Inputs(trace.prompt.text, trace.method).asked}
     view |= {"tour": tour(summary, views.piece_of(trace)).view}
     return trace, view, more_charts(summary)
-
-
-def _recorded(trace: Trace) -> Inputs:
-    """Return the inputs that a recorded run stands for: its prompt and method, and else the
-    defaults of the page, with which a visitor runs it anew."""
-    return Inputs(trace.prompt.text, trace.method)
 
 
 def _again(task: Task, act: Any) -> Task:
@@ -433,7 +433,6 @@ def _again(task: Task, act: Any) -> Task:
 
 
 def _chart_values(seq: int, run: str, drawn: dict[str, Any]) -> list[dict[str, Any]]:
-    """The values of the charts' components."""
     return [{"seq": seq, "run": run, "figure": drawn[chart.id]} for chart in MORE_CHARTS]
 
 
@@ -443,7 +442,6 @@ def has_charts(trace: Trace) -> list[str]:
 
 
 def _after_beginning(failed: bool, trace: Trace) -> str:
-    """Return the status of a run that ended early."""
     ending = "The run failed" if failed else "Stopped"
     if not trace.steps:
         return f"{ending} before the first token."

@@ -12,14 +12,14 @@ from ouroboros_core.trace.summary import Summary
 from visualize.kit.events import unchanged
 from visualize.run import view as views
 from visualize.run.view import View
-from visualize.server.errors import describe
 from visualize.server.jobs import Update, Waiting
+from visualize.server.log import describe
 from visualize.watch.job import Finished, RunUpdate, Written
 from visualize.watch.session import Order, Session
 
 
 def stream(updates: Generator[Update, None, None], session: Session, order: Order) -> Iterator[Any]:
-    """Yield the outputs after each update.
+    """Yield the outputs `changing` of `WatchPanel._wire` after each update.
 
     An output that did not change is yielded again: the difference that Gradio sends is empty.
     """
@@ -33,7 +33,7 @@ def stream(updates: Generator[Update, None, None], session: Session, order: Orde
             view, drawn = update.view, drawn | _chart_views(update)
         if isinstance(update, Written):
             session.timing = updates  # `go_on` goes on with them
-        yield _changing(view, drawn)
+        yield view, drawn or unchanged()
         if isinstance(update, Written):
             return
 
@@ -46,7 +46,7 @@ def go_on(session: Session) -> Iterator[Any]:
     complete = views.status_of(Summary(session.trace))
     view: View = {"run": order.run, "done": True}
     drawn: dict[str, Any] = {}
-    waits = f"{complete}. The timing waits for the runs of others …"
+    waits = f"{complete}. Timing starts when other runs finish …"
     status = f"{complete}. Timing it …"
     try:
         for update in updates:
@@ -58,25 +58,18 @@ def go_on(session: Session) -> Iterator[Any]:
                 status = view["status"]
             now = waits if isinstance(update, Waiting) else status
             timing = {"timing": not isinstance(update, Finished)}
-            yield _changing(view | timing | {"status": now}, drawn)
+            yield view | timing | {"status": now}, drawn or unchanged()
             view = view | {"again": None}  # once is enough
     except Exception as error:
         reason = str(error) if isinstance(error, OuroborosError) else describe(error)
         status = f"{complete}. The timing failed: {reason}"
-        yield _changing(view | {"timing": False, "status": status}, drawn)
+        yield view | {"timing": False, "status": status}, drawn or unchanged()
     finally:  # also when the visitor leaves; the session is kept
         updates.close()
 
 
 def _chart_views(update: RunUpdate) -> dict[str, Any]:
-    """Return the values of the charts that an update changes, by their ids."""
     seq, run = time.time_ns(), update.view["run"]
     return {
         name: {"seq": seq, "run": run, "figure": figure} for name, figure in update.charts.items()
     }
-
-
-def _changing(view: View, drawn: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the outputs that change while a run is under way, in the order of
-    `WatchPanel._wire`."""
-    return view, drawn or unchanged()

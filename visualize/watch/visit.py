@@ -16,10 +16,9 @@ from visualize.kit.events import unchanged
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import markup
 from visualize.run.strip import strip
-from visualize.run.view import View, legend
+from visualize.run.view import View
 from visualize.watch.session import Session
 
-VISIT_VIEW = markup("watch/visit_view", "show_run", "compare_runs")
 MOST_ROUNDS = 16
 
 
@@ -29,8 +28,7 @@ class VisitView(JsonHTML):
 
     Value: a `card`. The browser keeps the cards for a reload; the server keeps no run."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(None, VISIT_VIEW, looks=legend(), padding=False, **options)
+    VIEW = markup("watch/visit_view", "show_run", "compare_runs")
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,6 @@ def card(run: VisitRun) -> View:
 
 
 def card_of(session: Session) -> Any:
-    """Return the card of the run that has ended."""
     trace, order = session.trace, session.last_order
     if trace is None or order is None or not trace.steps:
         return unchanged()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import floor, log10
-from typing import Any, TypeVar
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -13,8 +13,8 @@ from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.what_if import machines
 from ouroboros_core.what_if.estimate import Machine, ModelSize
-from ouroboros_core.what_if.machines import Quoted, Sheets
-from visualize.kit.plots import PLAIN, layout, plain, words_only
+from ouroboros_core.what_if.machines import Quoted
+from visualize.kit.plots import PLAIN, layout, mark_plain, plain, words_only
 from visualize.run.diagnosis import adding_up
 from visualize.run.view import View
 
@@ -55,7 +55,9 @@ def choices() -> View:
                 "id": name,
                 "name": sheet.name,
                 "numbers": _shown(sheet.machine, MACHINE_NUMBERS),
-                "sources": _sources(sheets, name),
+                "sources": {
+                    key: sheets.sources[number.source][0] for key, number in sheet.numbers.items()
+                },
             }
             for name, sheet in sheets.machines.items()
         ],
@@ -71,19 +73,6 @@ def choices() -> View:
 
 def _shown(item: Machine | ModelSize, numbers: Mapping[str, tuple[str, float]]) -> dict[str, float]:
     return {name: float(f"{getattr(item, name) / unit:.5g}") for name, (_, unit) in numbers.items()}
-
-
-def _sources(sheets: Sheets, name: str) -> dict[str, str]:
-    numbers = sheets.machines[name].numbers
-    return {key: sheets.sources[number.source][0] for key, number in numbers.items()}
-
-
-Edited = TypeVar("Edited", Machine, ModelSize)
-
-
-def _edited(item: Edited, request: Any, numbers: Mapping[str, tuple[str, float]]) -> Edited:
-    """Return a machine or model with a visitor's changes, which are in shown units."""
-    return machines.edited(item, _scaled(request, numbers))
 
 
 def _scaled(request: Any, numbers: Mapping[str, tuple[str, float]]) -> dict[str, float]:
@@ -109,9 +98,10 @@ def quoted(trace: Trace, request: Mapping[str, Any]) -> Quoted:
     numbers = request.get("numbers")
     changed = numbers if isinstance(numbers, dict) else {}
     machine = machines.machine(str(request.get("machine")))
-    machine = _edited(machine, changed.get("machine"), MACHINE_NUMBERS)
+    machine = machines.edited(machine, _scaled(changed.get("machine"), MACHINE_NUMBERS))
     large, small = _sizes(trace, request, _scaled(changed.get("target"), MODEL_NUMBERS))
-    small = _edited(small, changed.get("draft"), MODEL_NUMBERS) if small else None
+    if small:
+        small = machines.edited(small, _scaled(changed.get("draft"), MODEL_NUMBERS))
     batch = request.get("batch")
     if isinstance(batch, bool) or not isinstance(batch, int):
         raise InvalidInput(f"the batch must be a whole number, got {str(batch)[:40]}")
@@ -121,7 +111,6 @@ def quoted(trace: Trace, request: Mapping[str, Any]) -> Quoted:
 def _sizes(
     trace: Trace, request: Mapping[str, Any], changed: Mapping[str, float] | None = None
 ) -> tuple[ModelSize, ModelSize | None]:
-    """Return the requested target with its changes, and the drafter of the run."""
     target, draft = str(request.get("target")), str(request.get("draft"))
     return machines.sizes(trace, target, None if draft == USUAL else draft, changed)
 
@@ -212,11 +201,7 @@ def by_batch(method: str, every: Sequence[Quoted], chosen: int) -> dict[str, Any
         marker={"size": [12 if quote.priced.batch == chosen else 7 for quote in every]},
         hovertemplate="batch %{x}: %{y:.2f}×<extra></extra>",
     )
-    figure.add_hline(
-        y=1,
-        line={"color": PLAIN, "dash": "dot", "width": 1.5},
-        annotation_text="as fast as plain decoding",
-    )
+    mark_plain(figure, "as fast as plain decoding")
     shape = layout("texts at once", "modelled speedup", showlegend=False, hovermode="closest")
     figure.update_layout(shape)
     figure.update_xaxes(type="category")

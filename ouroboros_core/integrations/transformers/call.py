@@ -17,9 +17,7 @@ from transformers import (
     TopKLogitsWarper,
     TopPLogitsWarper,
 )
-from transformers.generation import (
-    GenerationMode,
-)
+from transformers.generation import GenerationMode
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.check import check_kind
@@ -111,8 +109,7 @@ def _is_neutral(model: PreTrainedModel, ids: torch.Tensor, name: str, value: Any
 def _changes_nothing(
     model: PreTrainedModel, ids: torch.Tensor, name: str, value: torch.Tensor
 ) -> bool:
-    """Return whether a pass over the last tokens with this argument gives the same logits, up to
-    rounding."""
+    """Return whether this argument leaves a pass's logits the same, up to rounding."""
     ids, value = ids[:, -COMPARED:], value[..., -COMPARED:]
     with torch.inference_mode():
         plain = model(input_ids=ids, use_cache=False).logits
@@ -123,8 +120,7 @@ def _changes_nothing(
 def padding_of(
     model: PreTrainedModel, input_ids: torch.Tensor, model_kwargs: Mapping[str, Any]
 ) -> int:
-    """Return the number of padding tokens at the left of the prompt; raises InvalidInput for other
-    masks and positions."""
+    """Return the padding tokens at the prompt's left; raises InvalidInput for other masks."""
     count = input_ids.shape[1]
     mask = model_kwargs.get("attention_mask")
     padding = 0 if mask is None else int(count - mask.sum())

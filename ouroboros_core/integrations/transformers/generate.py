@@ -24,9 +24,7 @@ from transformers import (
     PreTrainedTokenizerBase,
     StoppingCriteriaList,
 )
-from transformers.generation import (
-    CandidateGenerator,
-)
+from transformers.generation import CandidateGenerator
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
@@ -135,8 +133,7 @@ class _EndsOnce:
 
 @contextlib.contextmanager
 def _streamed(helpers: dict[str, Any]) -> Iterator[None]:
-    """End the streamer at the end of the call, also after an error: another thread may wait for
-    it."""
+    """End the streamer with the call, also after an error: another thread may wait."""
     if helpers["streamer"] is None:
         yield
         return

@@ -16,10 +16,7 @@ from transformers import (
     PreTrainedTokenizerBase,
     StoppingCriteriaList,
 )
-from transformers.generation import (
-    CandidateGenerator,
-    GenerateDecoderOnlyOutput,
-)
+from transformers.generation import CandidateGenerator, GenerateDecoderOnlyOutput
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.controller import controlled
@@ -162,7 +159,6 @@ class Request:
         return short_name(str(model.name_or_path or type(model).__name__))
 
     def _shared(self, target: CausalLM) -> SharedVocabulary:
-        """Compare the draft model's token ids with the target's."""
         model, words = self.assistant_model, self.assistant_tokenizer
         assert model is not None
         if words is not None and self.tokenizer is None:
@@ -296,7 +292,6 @@ def _in_python(message: str) -> str:
 
 
 def _first_tokens(step: Step, count: int) -> Step:
-    """Return the step, cut after `count` tokens."""
     if count == len(step.tokens):
         return step
     path = step.path[:count]
@@ -304,7 +299,6 @@ def _first_tokens(step: Step, count: int) -> Step:
 
 
 def _statistics(trace: Trace, draft_failures: int) -> Statistics:
-    """Return the statistics of a trace, with the failures of a candidate generator."""
     run = Summary(trace)
     return Statistics(
         method=trace.method,

@@ -48,7 +48,7 @@ class Combination(Method):
 
     @classmethod
     def drafts_by_head(cls, draft: str | None) -> bool:
-        return (draft or "").endswith("eagle")
+        return (draft or "").endswith(("eagle", "eagle3", "mtp"))
 
     @property
     def notes(self) -> StepNotes:

@@ -10,6 +10,8 @@ class Need(StrEnum):
 
     DRAFT_MODEL = "draft model"
     EAGLE = "EAGLE head"
+    EAGLE3 = "EAGLE-3 head"
+    MTP_HEAD = "multi-token prediction head"
     MEDUSA = "Medusa heads"
     GLIDE = "GliDe draft"
     PARALLEL = "parallel drafter"
@@ -43,7 +45,8 @@ _FLAGS = {
     **dict.fromkeys((Need.DRAFT_MODEL, Need.HF_DRAFT, Need.TRANSLATED), "--draft"),
     **dict.fromkeys((Need.SHARED_TOKENS, Need.BLOCK_DRAFT), "--draft"),
     Need.MTP: "--target",
-    **dict.fromkeys((Need.EAGLE, Need.MEDUSA, Need.GLIDE, Need.PARALLEL), "--head"),
+    **dict.fromkeys((Need.EAGLE, Need.EAGLE3, Need.MTP_HEAD), "--head"),
+    **dict.fromkeys((Need.MEDUSA, Need.GLIDE, Need.PARALLEL), "--head"),
     **dict.fromkeys((Need.SELF_DRAFT, Need.GENERATE, Need.EARLY_EXIT), "--target"),
     Need.CORPUS: "--corpus",
     Need.MEMORY: "--memory",
@@ -53,6 +56,8 @@ _FLAGS = {
 REMEDIES = {
     Need.DRAFT_MODEL: "name one with --draft",
     Need.EAGLE: "one trained for this target: name one with --head, train one (train eagle)",
+    Need.EAGLE3: "one trained for this target: name one with --head, train one (train eagle3)",
+    Need.MTP_HEAD: "name a target whose files bring one, or train one for it (train mtp)",
     Need.MEDUSA: "name a folder with --head, train some for this target (train medusa)",
     Need.GLIDE: "name its folder with --head, train one for this target (train glide)",
     Need.PARALLEL: "name its folder with --head, train one for this target (train parallel)",
@@ -71,6 +76,8 @@ REMEDIES = {
 
 HEAD_KINDS = {
     Need.EAGLE: "eagle",
+    Need.EAGLE3: "eagle3",
+    Need.MTP_HEAD: "mtp",
     Need.MEDUSA: "medusa",
     Need.GLIDE: "glide",
     Need.PARALLEL: "parallel",

@@ -23,11 +23,9 @@ StopRule = Annotated[
     Field(
         description=(
             "When a draft ends. fixed: after gamma tokens, or where the automatic choice ends it; "
-            "p_min (llama.cpp): before a token if the draft's most probable one is below 0.75; "
-            "entropy (SVIP), adaedl: where the draft's entropy is high; hf_constant "
-            "(transformers): after a token with a probability below 0.4; hf_heuristic: two tokens "
-            "more after a draft that was accepted whole, else one fewer; ema (SGLang): 1, 3, 5 or "
-            "7 tokens by a moving average."
+            "p_min (llama.cpp): before a token below 0.75; entropy (SVIP), adaedl: at high "
+            "entropy; hf_constant (transformers): after a token below 0.4; hf_heuristic: by the "
+            "last draft's success; ema (SGLang): by a moving average."
         )
     ),
 ]

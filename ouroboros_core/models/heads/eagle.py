@@ -14,10 +14,10 @@ Heads that are trained here are built like this. A `Layout` describes published 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -58,12 +58,18 @@ class EagleConfig(HeadConfig):
 class Layout:
     """The modules of a head. The defaults describe the heads that are trained here.
 
+    joined_norms     whether state and embedding are normalised before the matrix that joins them
+                     (multi-token prediction)
     separate         no matrix joins state and embedding: each has its own norm, and the layer's
                      queries, keys and values are made of both, the embedding first. The head
                      reads a matrix product of the states from between the target's layers,
                      without the last state (EAGLE-3)
     between          width of each of these states, if it is not the head's width
+    state_norms      norms of these states before their product: one for each, or one for all of
+                     them side by side; 0: none (EAGLE 3.1 and gpt-oss's heads)
     input_norm       whether there is a norm before the layer's attention
+    residual_norm    this norm is also before the layer's residual: the layer itself has none
+    query_norm       whether queries and keys are normalised, as in Qwen3
     last_norm        use of the norm after the layer: for the guessed features and the logits, for
                      the logits only, or there is no norm
     bias             of the joining matrix, or of the matrix over the states
@@ -74,9 +80,13 @@ class Layout:
     own_tokens       rows of the head's own embedding matrix; 0: it is the target's matrix
     """
 
+    joined_norms: bool = False
     separate: bool = False
     between: int | None = None
+    state_norms: int = 0
     input_norm: bool = True
+    residual_norm: bool = False
+    query_norm: bool = False
     last_norm: Literal["features", "logits", "none"] = "features"
     bias: bool = False
     attention_bias: bool = False
@@ -87,7 +97,7 @@ class Layout:
 
 
 OWN = Layout()
-"""The layout of the heads that are trained here."""
+"""The layout of the EAGLE heads that are trained here."""
 
 
 def _body(config: EagleConfig, layout: Layout) -> LlamaConfig:
@@ -114,13 +124,16 @@ class EagleHead(Head):
     """A matrix that joins feature and embedding, and one Llama layer with its norm; or the modules
     of another layout."""
 
-    Recipe, Config = EagleRecipe, EagleConfig
+    Recipe, Config, Own = EagleRecipe, EagleConfig, OWN
     config: EagleConfig
 
-    def __init__(self, config: EagleConfig, outputs: Sequence[int], layout: Layout = OWN) -> None:
-        """outputs: the token ids that the head can draft."""
+    def __init__(
+        self, config: EagleConfig, outputs: Sequence[int], layout: Layout | None = None
+    ) -> None:
+        """outputs: the token ids that the head can draft. layout: None for a head that is trained
+        here."""
         super().__init__(config, outputs)
-        self.layout = layout
+        self.layout = layout = layout or self.Own
         width, states = config.width, len(config.depths) * (layout.between or config.width)
         self.join: nn.Linear | None = None
         if not layout.separate:
@@ -131,7 +144,10 @@ class EagleHead(Head):
             nn.init.zeros_(self.deeper.weight)
         self.body = LlamaModel(_body(config, layout))
         self.body.embed_tokens.requires_grad_(False)  # never used: inputs are vectors
+        self.joined_norms = nn.ModuleList()
+        self.state_norms = nn.ModuleList()
         self.embedding_norm: nn.RMSNorm | None = None
+        self.residual_norm: nn.RMSNorm | None = None
         self.last_norm: nn.RMSNorm | None = None
         self.output: nn.Linear | None = None
         self.embedding: nn.Embedding | None = None
@@ -139,24 +155,39 @@ class EagleHead(Head):
             self._lay_out(width, len(outputs))
 
     def _lay_out(self, width: int, outputs: int) -> None:
-        layout, layer, eps = self.layout, self.body.layers[0], self.config.eps
+        layout, layer = self.layout, self.body.layers[0]
         if layout.separate or layout.attention_bias:
             inputs = width + (self.config.embedding if layout.separate else 0)
             for name in ("q_proj", "k_proj", "v_proj"):
                 rows = getattr(layer.self_attn, name).out_features
                 setattr(layer.self_attn, name, nn.Linear(inputs, rows, bias=layout.attention_bias))
+        self._lay_out_norms(width, layer, self.config.eps)
+        if layout.own_outputs:
+            self.output = nn.Linear(width, outputs, bias=False)
+        if layout.own_tokens:
+            self.embedding = nn.Embedding(layout.own_tokens, self.config.embedding)
+
+    def _lay_out_norms(self, width: int, layer: Any, eps: float) -> None:
+        layout, embedding = self.layout, self.config.embedding
+        if layout.joined_norms:
+            self.joined_norms.extend(nn.RMSNorm(size, eps) for size in (width, embedding))
         if layout.separate:
-            self.embedding_norm = nn.RMSNorm(self.config.embedding, eps)
-        if not layout.input_norm:
+            self.embedding_norm = nn.RMSNorm(embedding, eps)
+        if layout.state_norms:
+            assert self.deeper is not None
+            each = self.deeper.in_features // layout.state_norms
+            self.state_norms.extend(nn.RMSNorm(each, eps) for _ in range(layout.state_norms))
+        if layout.query_norm:
+            for name in ("q_norm", "k_norm"):
+                setattr(layer.self_attn, name, nn.RMSNorm(layer.self_attn.head_dim, eps))
+        if layout.residual_norm:
+            self.residual_norm = nn.RMSNorm(width, eps)
+        if not layout.input_norm or layout.residual_norm:
             layer.input_layernorm = nn.Identity()
         if layout.last_norm != "features":
             self.body.norm = nn.Identity()
         if layout.last_norm == "logits":
             self.last_norm = nn.RMSNorm(width, eps)
-        if layout.own_outputs:
-            self.output = nn.Linear(width, outputs, bias=False)
-        if layout.own_tokens:
-            self.embedding = nn.Embedding(layout.own_tokens, self.config.embedding)
 
     @property
     def stored(self) -> dict[str, torch.Tensor]:
@@ -169,8 +200,17 @@ class EagleHead(Head):
         return f"one layer of width {self.config.width}, {super().shape}"
 
     def save(self, folder: Path, bits: int = 16) -> None:
-        assert self.layout == OWN, "published layouts are only read"
+        assert self.layout == self.Own, "published layouts are only read"
         super().save(folder, bits)
+
+
+def beside(
+    features: torch.Tensor, embedded: torch.Tensor, norms: Iterable[Callable[..., torch.Tensor]]
+) -> torch.Tensor:
+    """Return features and embeddings side by side, each after its norm if there are any."""
+    pair = features, embedded
+    normed = [norm(x) for norm, x in zip(norms, pair, strict=True)] if norms else pair
+    return torch.cat([*normed], dim=-1)
 
 
 def head_input(
@@ -206,11 +246,12 @@ class EagleDrafter(HeadDrafter):
     read."""
 
     weights = EagleHead
+    _depths: tuple[int, ...] = ()
 
-    def __init__(self, head: EagleHead, target: CausalLM, name: str = EagleRecipe.kind) -> None:
-        super().__init__(head, target, name)
+    def __init__(self, head: EagleHead, target: CausalLM, name: str = "") -> None:
+        super().__init__(head, target, name or head.Recipe.kind)
         target.keep_features(head.config.depths)
-        self.head = head
+        self.head, self._depths = head, head.config.depths
         engine = target.engine
         self._ids = head.outputs.long()
         self._project = self._projection()
@@ -227,6 +268,11 @@ class EagleDrafter(HeadDrafter):
         self._norm_embedding = (
             None if head.embedding_norm is None else _norm(head.embedding_norm, head.config)
         )
+        self._norm_residual = (
+            None if head.residual_norm is None else _norm(head.residual_norm, head.config)
+        )
+        self._norms_joined = [_norm(cast(nn.RMSNorm, n), head.config) for n in head.joined_norms]
+        self._norm_states = [_norm(cast(nn.RMSNorm, n), head.config) for n in head.state_norms]
         self._body = decoder(engine, head.body)
         drafted = int((self._ids < self.vocabulary).sum())
         self._drafted = slice(drafted)  # the token ids that the target also scores
@@ -266,7 +312,8 @@ class EagleDrafter(HeadDrafter):
         guessed = self._read(context)
         self.rows += 1
         logits = self._logits(guessed)
-        evaluation = HeadEvaluation(logits, [0], root, self._outputs, self.vocabulary, context)
+        where = [0], root, self._outputs, self.vocabulary, context
+        evaluation = HeadEvaluation(logits, *where, wants_confidence=True)
         evaluation.features = guessed
         self._latest = evaluation
         return self.extend(evaluation, tree)
@@ -309,13 +356,14 @@ class EagleDrafter(HeadDrafter):
             self._outputs,
             self.vocabulary,
             evaluation.context,
+            wants_confidence=True,
         )
         extended.features = torch.cat([evaluation.features, guessed])
         return extended
 
     def _read(self, tokens: tuple[int, ...]) -> torch.Tensor:
         """Read the context, and return the feature [1, width] that the head guesses after it."""
-        features = self.target.features(tokens).to(self.head.device)
+        features = self.target.features(tokens, self._depths).to(self.head.device)
         start_row = min(max(0, self._common_length(tokens) - 1), len(tokens) - 2)
         self._cache.keep(start_row)
         self._tokens, self._latest = (), None
@@ -332,8 +380,12 @@ class EagleDrafter(HeadDrafter):
         """Return the head's inputs [rows, width] for the target's features."""
         if not self.head.layout.separate:
             return head_input(features, self.head.config, self._deeper)
-        assert self.head.deeper is not None and self._deeper is not None
-        return self._deeper(features[:, -self.head.deeper.in_features :])
+        assert self._deeper is not None
+        states = features[:, features.shape[1] // (1 + len(self.head.config.depths)) :]
+        if self._norm_states:
+            parts = states.chunk(len(self._norm_states), -1)
+            states = torch.cat([n(x) for n, x in zip(self._norm_states, parts, strict=True)], -1)
+        return self._deeper(states)
 
     def _pass(
         self,
@@ -347,10 +399,12 @@ class EagleDrafter(HeadDrafter):
         self.passes += 1
         normed = None
         if self._join is not None:
-            features = self._join(torch.cat([features, embedded], dim=-1))
+            features = self._join(beside(features, embedded, self._norms_joined))
         else:
             assert self._norm_embedding is not None
             normed = self._norm_embedding(embedded)
+        if self._norm_residual is not None:
+            features = self._norm_residual(features)
         capacity = self._cache.capacity
         rows = Rows(features, positions, capacity, sees, beside=normed)
         guessed, _ = self._body.run(rows, self._cache)

@@ -20,7 +20,7 @@ from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnava
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.passes import Product, product
 from ouroboros_core.models.forward import TorchEvaluation
-from ouroboros_core.models.heads.recipes import HeadRecipe
+from ouroboros_core.models.heads.recipes import EAGLE, EAGLE3, HeadRecipe
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.tree import Evaluation, TokenTree
 
@@ -107,9 +107,10 @@ class Head(nn.Module):
         phrase, kind = cls.Recipe.phrase, cls.Recipe.kind
         try:
             data: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-            if data.pop("kind") != kind:
+            if described(data) != kind:
                 raise ValueError("it is of another kind")
-            config = cls.Config(**{name: _frozen(value) for name, value in data.items()})
+            sizes = {name: value for name, value in data.items() if name != "kind"}
+            config = cls.Config(**{name: _frozen(value) for name, value in sizes.items()})
             state = read_weights(folder / WEIGHTS)
             head = cls(config, state["outputs"].tolist())
             missing, unknown = head.load_state_dict(state, strict=False)
@@ -142,6 +143,13 @@ class Head(nn.Module):
     def renamed(self, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the weights of a finished head by the names that this class gives them."""
         return state
+
+
+def described(about: dict[str, Any]) -> str | None:
+    """Return the kind of head that a description names. Before EAGLE-3 had a kind of its own, its
+    heads were EAGLE heads with `depths`."""
+    kind = about.get("kind")
+    return EAGLE3 if kind == EAGLE and about.get("depths") else kind
 
 
 def _frozen(value: Any) -> Any:

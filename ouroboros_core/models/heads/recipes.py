@@ -17,8 +17,11 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.messages import allowed
 from ouroboros_core.settings import Hyperparameters, Setting, setting_of
 
-EAGLE = "eagle"
-"""The kind of head whose published checkpoints can be loaded."""
+EAGLE, EAGLE3 = "eagle", "eagle3"
+"""The kinds of heads whose published checkpoints can be loaded."""
+
+MTP = "mtp"
+"""The kind of head that can be in the target's files."""
 
 
 class Recipe(Hyperparameters):
@@ -117,7 +120,7 @@ class HeadRecipe(Recipe):
 
 
 class EagleRecipe(HeadRecipe):
-    """An EAGLE head.
+    """A head of EAGLE and EAGLE-2.
 
     decay  weight of each further step
     """
@@ -136,19 +139,53 @@ class EagleRecipe(HeadRecipe):
     noise: float = Field(
         0.1, ge=0, le=100, description="Noise on the target's features, as a share of their size."
     )
+
+
+class Eagle3Recipe(EagleRecipe):
+    """A head of EAGLE-3: it reads states of several layers, and learns tokens alone."""
+
+    kind = EAGLE3
+    phrase = "an EAGLE-3 head"
+    task = "train a head that reads several of the target's layers (EAGLE-3)"
+
+    steps: int = Field(
+        4, ge=1, description="Steps that the head learns to take from its own guesses."
+    )
+    feature_weight: float = Field(
+        0.0, ge=0, le=100, description="Weight of the loss on features, beside that on tokens."
+    )
     depths: tuple[int, ...] = Field(
-        (),
+        (10, 20),
         description=(
-            "Layers behind which the head also reads the target's states, as in 10,20; none by "
-            "default."
+            "Layers behind which the head reads the target's states, beside the last, as in 10,20; "
+            "a third and two thirds of the layers by default."
         ),
     )
 
     @classmethod
     def read(cls, values: Mapping[str, Any], layers: int) -> Self:
-        text = values.get("depths")
-        depths = {"depths": choose_depths(text, layers)} if text else {}
-        return super().read({**values, **depths}, layers)
+        thirds = {max(1, layers // 3), max(1, 2 * layers // 3)}
+        text = values.get("depths") or ",".join(map(str, sorted(thirds)))
+        return super().read({**values, "depths": choose_depths(text, layers)}, layers)
+
+
+class MtpRecipe(EagleRecipe):
+    """A multi-token prediction head.
+
+    decay  weight of each further step, as in FastMTP (arXiv 2509.18362)
+    """
+
+    kind = MTP
+    phrase = "a multi-token prediction head"
+    task = "train a multi-token prediction head (MTP)"
+
+    decay: float = 0.6
+    steps: int = Field(
+        3, ge=1, description="Steps that the head learns to take from its own guesses."
+    )
+    feature_weight: float = Field(
+        0.0, ge=0, le=100, description="Weight of the loss on features, beside that on tokens."
+    )
 
 
 class MedusaRecipe(HeadRecipe):
@@ -225,7 +262,9 @@ def choose_depths(text: str, layers: int) -> tuple[int, ...]:
     words = [word.strip() for word in text.split(",")]
     numbers = {int(word) for word in words if word.isdecimal()}
     if len(numbers) < len(words) or not all(0 < number < layers for number in numbers):
-        limits = allowed(1, layers - 1, "left out, because the target has a single layer")
+        limits = allowed(
+            1, layers - 1, "none: a target of one layer has none between (train eagle)"
+        )
         raise InvalidInput(
             f"depths, different numbers of layers with commas between them, must be {limits}, "
             f"got {text}"
@@ -235,7 +274,15 @@ def choose_depths(text: str, layers: int) -> tuple[int, ...]:
 
 RECIPES: dict[str, type[Recipe]] = {
     recipe.kind: recipe
-    for recipe in (DraftRecipe, EagleRecipe, MedusaRecipe, GlideRecipe, ParallelRecipe)
+    for recipe in (
+        DraftRecipe,
+        EagleRecipe,
+        Eagle3Recipe,
+        MtpRecipe,
+        MedusaRecipe,
+        GlideRecipe,
+        ParallelRecipe,
+    )
 }
 """The recipe of each kind."""
 

@@ -41,7 +41,7 @@ from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.settings import AUTO
 from ouroboros_core.sources import Source
-from ouroboros_core.trace import metrics
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.tree import AnnotatedTree, Learned, Notes, Provenance, TokenTree, TreeBuilder
 from tests import tiny
 from tests.clocked import Clock, Follower
@@ -494,7 +494,7 @@ def test_where_auto_does_without_window_or_draft_it_says_so() -> None:
         """Of each step, and of the run."""
         steps = run(models, method, text, LONG_ENOUGH, automatic=True, costs=costs, **settings)
         reasons = {step.choice.why.partition("; ")[2] for step in steps if step.choice}
-        return reasons, metrics.skipped(make_trace(steps))
+        return reasons, Summary(make_trace(steps)).skipped
 
     nothing = f"{NO_WINDOW}, and so there was nothing to propose"
     assert said("lookahead", DEAR) == ({NO_WINDOW}, nothing)

@@ -121,7 +121,7 @@ def test_other_models_are_loaded_and_what_they_lack_is_said(session: Session) ->
     session.do("/method sam")
     assert session.do("/pair embedded").startswith(session.pair.target.name)
     assert session.pair.draft is not None
-    session.do("/method eagle2")
+    session.do("/method eagle3")
     assert "answered by prompt_lookup" in session.do("/pair other")
 
 

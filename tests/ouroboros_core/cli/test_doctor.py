@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ouroboros_core.benchmark import doctor as checkup
-from ouroboros_core.benchmark import gpu_report, peers
+from ouroboros_core.benchmark import peers
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import check, embedded, pairs
 from ouroboros_core.loading.drafts import ForeignDraft
@@ -41,11 +41,12 @@ def test_what_is_gone_is_broken_with_its_remedy(
     monkeypatch.setattr(embedded, "head_folder", lambda: tmp_path / "none")
     monkeypatch.setattr(checkup, "PACKAGES", ("torch", "no-such-package"))
     found = facts(ouroboros)
-    assert (found["EAGLE head"]["state"], found["EAGLE head"]["reason"]) == ("broken", "it is gone")
+    head = found["EAGLE-3 head"]
+    assert (head["state"], head["reason"]) == ("broken", "it is gone")
     assert found["no-such-package"]["remedy"] == "pip install no-such-package"
     said = ouroboros("doctor", "--facts")
     assert said.returncode == 1 and "2 things broken" in said.stdout
-    assert "✗ EAGLE head" in said.stdout and "→ install the wheel again" in said.stdout
+    assert "✗ EAGLE-3 head" in said.stdout and "→ install the wheel again" in said.stdout
 
 
 def test_why_the_native_pass_is_not_used_is_said(
@@ -126,7 +127,7 @@ def test_plain_text_is_written_once_for_all_methods(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(checkup, "run_raw", run)
     monkeypatch.setattr(checkup, "compared", equal)
     nobody: Any = None
-    found = list(gpu_report.exactness(nobody, ["a", "b"], 8, ["union", "speculative"]))
+    found = list(checkup.exactness(nobody, ["a", "b"], 8, ["union", "speculative"]))
     assert [one.fact for one in found] == ["2 of 2 texts equal plain decoding's"] * 2
     assert written == [("a", "autoregressive"), ("b", "autoregressive")]
 

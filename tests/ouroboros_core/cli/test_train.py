@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ouroboros_core import cli
-from ouroboros_core.cli import options, skipping, train
+from ouroboros_core.cli import options, train
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.models.heads.recipes import RECIPES
 
@@ -25,11 +25,16 @@ SHARED: dict[str, tuple[Any, float]] = {
 SEPARATE: dict[str, dict[str, tuple[Any, float]]] = {
     "draft": {"hidden": (0, 0)},
     "eagle": {"steps": (2, 1), "feature_weight": (0.2, 0), "noise": (0.1, 0)},
+    "eagle3": {"steps": (4, 1), "feature_weight": (0.0, 0), "noise": (0.1, 0)},
+    "mtp": {"steps": (3, 1), "feature_weight": (0.0, 0), "noise": (0.1, 0)},
     "medusa": {"heads": (5, 1)},
     "glide": {"block": (5, 1)},
     "parallel": {"group": (4, 2)},
 }
-LISTS: dict[str, dict[str, Any]] = {"draft": {"layers": [0, 1, 15, 29]}, "eagle": {"depths": []}}
+LISTS: dict[str, dict[str, Any]] = {
+    "draft": {"layers": [0, 1, 15, 29]},
+    "eagle3": {"depths": [10, 20]},
+}
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -74,13 +79,13 @@ def test_weights_of_an_eagle_head_have_an_upper_bound() -> None:
 
 def test_lists_of_layers_are_read_for_the_target() -> None:
     assert recorded("draft", "--layers", "3")["layers"] == [0, 14, 29]
-    assert recorded("eagle", "--depths", "16, 3")["depths"] == [3, 16]
+    assert recorded("eagle3", "--depths", "16, 3")["depths"] == [3, 16]
 
 
 def test_texts_and_a_search_have_the_defaults_and_bounds_of_version_2() -> None:
     texts = {"tokens": (500_000, 1), "answer_tokens": (136, 2), "batch": (96, 4), "seed": (0, 0)}
     search = {"seconds": (600, 1), "max_new_tokens": (32, 2), "seed": (0, 0)}
-    kinds: tuple[Any, ...] = (train.DataSettings, skipping.SkipSettings)
+    kinds: tuple[Any, ...] = (train.DataSettings, train.SkipSettings)
     calls = (("data", "--out", "folder"), ("skip",))
     for settings, words, table in zip(kinds, calls, (texts, search), strict=True):
 

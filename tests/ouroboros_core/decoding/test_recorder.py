@@ -109,7 +109,9 @@ def test_the_drafts_opinion_is_that_of_a_plain_pass_of_the_draft(method: str, ru
 @pytest.mark.parametrize("rule", ["greedy", "rejection"])
 @pytest.mark.parametrize("method", HEADS)
 def test_a_heads_opinion_is_there_where_it_was_asked(method: str, rule: str) -> None:
-    few: dict[str, Any] = {"tree_depth": 3, "tree_width": 2} if method == "eagle2" else {}
+    few: dict[str, Any] = (
+        {"tree_depth": 3, "tree_width": 2} if method in ("eagle2", "eagle3") else {}
+    )
     seen = 0
     for step, judged, _, _ in recorded(tiny.pair(*LLAMA), method, rule, **few):
         if judged.node == 0 and len(step.tree) > 1:

@@ -144,7 +144,8 @@ def run_ouroboros(pair: Pair, pool: PhrasePool | None = None) -> tuple[Counter[L
         trace = Generation(pair, task, pool).run()
         suffixes += metrics.accepted_by_learned(trace)
         draft_passes += sum(step.draft_passes for step in trace.steps)
-        drafted += metrics.proposed_by_source(trace)[Source.DRAFT]
+        origins = (origin for step in trace.steps for origin in step.tree.provenance)
+        drafted += sum(origin.source is Source.DRAFT for origin in origins)
     return suffixes, draft_passes / drafted
 
 

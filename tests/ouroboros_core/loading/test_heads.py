@@ -1,6 +1,6 @@
-"""Published EAGLE heads. The oracle is a plain definition of both layouts, written here after the
-papers' descriptions: it reads the whole text anew for every token, without any cache, and what it
-saves is the checkpoint that is loaded."""
+"""Published EAGLE heads. The oracle is a plain definition of all layouts, written here after the
+descriptions of papers and trainers: it reads the whole text anew for every token, without any
+cache, and what it saves is the checkpoint that is loaded."""
 
 import json
 from collections.abc import Callable
@@ -23,6 +23,8 @@ from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnava
 from ouroboros_core.loading.heads import load_head
 from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.engines.native.decoder import fits
+from ouroboros_core.models.heads.eagle import EagleConfig, EagleHead, Layout
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
@@ -37,6 +39,7 @@ CONFIG: dict[str, Any] = {
     **{"hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 1, "rms_norm_eps": 1e-2},
     **{"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": tiny.VOCABULARY},
 }
+EAGLE_LAYOUT = Layout(input_norm=False, last_norm="none", bias=True)
 GUESS = Provenance(Source.DRAFT)
 
 
@@ -62,6 +65,10 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(given, self.shared * self.width, bias=bias)
         self.v_proj = nn.Linear(given, self.shared * self.width, bias=bias)
         self.o_proj = nn.Linear(self.heads * self.width, config["hidden_size"], bias=False)
+        normed = config.get("model_type") == "qwen3"
+        self.q_norm, self.k_norm = (
+            Norm(self.width, config["rms_norm_eps"]) if normed else nn.Identity() for _ in range(2)
+        )
 
     def turned(self, x: torch.Tensor) -> torch.Tensor:
         """Each pair (j, j + width / 2) as a complex number, turned by its position's angle, which
@@ -75,8 +82,8 @@ class Attention(nn.Module):
 
     def forward(self, x: torch.Tensor) -> Any:
         rows = len(x)
-        q = self.turned(self.q_proj(x).view(rows, self.heads, self.width))
-        k = self.turned(self.k_proj(x).view(rows, self.shared, self.width))
+        q = self.turned(self.q_norm(self.q_proj(x).view(rows, self.heads, self.width)))
+        k = self.turned(self.k_norm(self.k_proj(x).view(rows, self.shared, self.width)))
         v = self.v_proj(x).view(rows, self.shared, self.width)
         mixed = []
         for head in range(self.heads):
@@ -145,16 +152,18 @@ class Midlayer(nn.Module):
         self.mlp = Mlp(config)
         self.hidden_norm, self.input_layernorm = Norm(width, eps), Norm(width, eps)
         self.post_attention_layernorm = Norm(width, eps)
+        self.normed_first = config.get("norm_before_residual")
 
     def forward(self, embedded: torch.Tensor, x: torch.Tensor) -> Any:
-        both = torch.cat([self.input_layernorm(embedded), self.hidden_norm(x)], -1)
-        x = x + self.self_attn(both)
+        normed = self.hidden_norm(x)
+        both = torch.cat([self.input_layernorm(embedded), normed], -1)
+        x = (normed if self.normed_first else x) + self.self_attn(both)
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
 class Eagle3(nn.Module):
-    """EAGLE-3: features are the states after two layers, half of them and all but three; the head
-    goes on from its own row in the place of what `fc` makes of these."""
+    """EAGLE-3: features are the states after two layers, half of them and all but three, or after
+    the named ones; the head goes on from its own row in the place of what `fc` makes of these."""
 
     d2t: torch.Tensor
 
@@ -164,7 +173,11 @@ class Eagle3(nn.Module):
         self.embed_tokens = nn.Embedding(config["vocab_size"], width)
         self.fc = nn.Linear(3 * states, width, bias=config.get("bias", False))
         self.midlayer = Midlayer(config)
-        self.norm = Norm(width, config["rms_norm_eps"])
+        self.norm, self.config = Norm(width, config["rms_norm_eps"]), config
+        if config.get("fc_norm"):
+            self.fc_norm = nn.ModuleList(Norm(states, config["rms_norm_eps"]) for _ in range(3))
+        if config.get("norm_before_fc"):
+            self.input_norm = Norm(3 * states, config["rms_norm_eps"])
         self.lm_head = nn.Linear(width, config["draft_vocab_size"], bias=False)
         if config["draft_vocab_size"] < config["vocab_size"]:
             known = torch.tensor(DRAFTED)
@@ -173,14 +186,22 @@ class Eagle3(nn.Module):
 
     def read(self, states: tuple[torch.Tensor, ...]) -> Any:
         layers = len(states) - 1
-        return self.fc(torch.cat([states[n] for n in (2, layers // 2, layers - 3)], -1))
+        named = self.config.get(AUX, (2, layers // 2, layers - 3))
+        if "eagle_config" in self.config:  # counted from 0
+            named = [n + 1 for n in self.config["eagle_config"][AUX]]
+        read = [states[n] for n in named]
+        if self.config.get("fc_norm"):
+            read = [norm(state) for norm, state in zip(self.fc_norm, read, strict=True)]
+        joined = torch.cat(read, -1)
+        return self.fc(self.input_norm(joined) if self.config.get("norm_before_fc") else joined)
 
     def forward(self, features: torch.Tensor, tokens: torch.Tensor) -> Any:
-        return self.midlayer(self.embed_tokens(tokens), features)
+        row = self.midlayer(self.embed_tokens(tokens), features)
+        return self.norm(row) if self.config.get("norm_output") else row
 
     def logits(self, x: torch.Tensor) -> Any:
         """Over the target's vocabulary; no chance for what cannot be drafted."""
-        own = self.lm_head(self.norm(x))
+        own = self.lm_head(x if self.config.get("norm_output") else self.norm(x))
         if not hasattr(self, "d2t"):
             return own
         columns = torch.arange(own.shape[-1]) + self.d2t
@@ -227,8 +248,13 @@ def write(
 ) -> str:
     """The checkpoint; without the weights whose names begin with `leave`."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     state = {k: v.contiguous() for k, v in head.state_dict().items() if not k.startswith(leave)}
+    if "speculators_model_type" in config:
+        state = {k.replace("midlayer.", "layers.0."): v for k, v in state.items()}
+        nested = {key: config[key] for key in CONFIG.keys() - {"architectures"}}
+        config = {key: value for key, value in config.items() if key not in nested}
+        config["transformer_layer_config"] = nested
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     if kind == "bin":
         torch.save(state, folder / "pytorch_model.bin")
     else:
@@ -271,6 +297,13 @@ def check_equal(
             np.testing.assert_allclose(evaluation.logits(node), wanted, rtol=1e-7, atol=1e-7)
 
 
+KINDS = {1: "eagle", 3: "eagle3"}
+AUX = "eagle_aux_hidden_state_layer_ids"
+SPECULATORS = {
+    "architectures": ["Eagle3DraftModel"],
+    "speculators_model_type": "eagle3",
+    "speculators_config": {"algorithm": "eagle3"},
+}
 LINEAR = {"type": "linear", "factor": 4.0}
 CASES: dict[str, tuple[int, dict[str, Any]]] = {
     "EAGLE": (1, {}),
@@ -281,6 +314,10 @@ CASES: dict[str, tuple[int, dict[str, Any]]] = {
     "EAGLE-3 for all tokens": (3, {"draft_vocab_size": tiny.VOCABULARY, "rope_theta": 1e6}),
     "EAGLE-3 with bias": (3, {"bias": True, "head_dim": 16}),
     "EAGLE-3 of another width": (3, {"hidden_size": 24, "target_hidden_size": 32}),
+    "Speculators": (3, {**SPECULATORS, "norm_before_residual": True, "norm_before_fc": True}),
+    "Speculators, EAGLE 3.1": (3, {**SPECULATORS, "fc_norm": True, "norm_output": True}),
+    "Speculators, Qwen3's layer": (3, {**SPECULATORS, "model_type": "qwen3", AUX: [6, 1, 3]}),
+    "SpecForge": (3, {"fc_norm": True, "eagle_config": {AUX: [0, 2, 5]}}),
 }
 
 
@@ -322,7 +359,7 @@ def test_what_cannot_be_drafted_has_no_chance_under_rejection_sampling(tmp_path:
     text = tiny.prompt(15)
     evaluation = drafter.evaluate(text, TreeBuilder(text[-1]).build())
     sampler = Sampler(sampling, tiny.VOCABULARY)
-    drawn = Resources(sampler, heads={"eagle": drafter}).drawn_from(evaluation, 0)
+    drawn = Resources(sampler, heads={"eagle3": drafter}).drawn_from(evaluation, 0)
     assert drawn is not None
     wanted = torch.from_numpy(expected(head, model, text, []) / 0.8).softmax(-1).numpy()
     got = [float(q) for q in drawn]
@@ -332,7 +369,7 @@ def test_what_cannot_be_drafted_has_no_chance_under_rejection_sampling(tmp_path:
 
 @pytest.mark.parametrize("version", [1, 3])
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
-def test_eagle2_writes_the_targets_text_with_a_published_head(
+def test_the_tree_of_a_published_head_gives_the_targets_text(
     version: int, temperature: float, tmp_path: Path
 ) -> None:
     """Greedy and matched, plain decoding is the oracle; a wide tree, so that a random head is right
@@ -343,12 +380,19 @@ def test_eagle2_writes_the_targets_text_with_a_published_head(
     drafter = load_head(write(tmp_path / "head", head, config), wrapper)
     sampling = Sampling(temperature=temperature, seed=3)
     sampler = Sampler(sampling, tiny.VOCABULARY)
-    kind = methods.get("eagle2")
+    kind = methods.get("eagle3" if version == 3 else "eagle2")
     chosen = kind.Hyperparameters.parse({"tree_depth": 3, "tree_width": 6, "tree_size": 24})
-    method = methods.create(kind, chosen, Resources(sampler, heads={"eagle": drafter}))
+    method = methods.create(kind, chosen, Resources(sampler, heads={KINDS[version]: drafter}))
     steps = list(decode(wrapper, method, text, sampler=sampler, max_new_tokens=40))
     assert tiny.emitted(steps) == tiny.plain(model, text, 40, sampling)
     assert any(step.path for step in steps) and any(not step.path for step in steps)
+
+
+def test_the_native_pass_is_not_taken_for_a_layer_that_lacks_norms() -> None:
+    """EAGLE's own layer has sizes that the native pass computes, but no norm before or after."""
+    config = EagleConfig("target", (), 64, 64, 128, heads=2, key_value_heads=2)
+    whole, bare = EagleHead(config, [0]), EagleHead(config, [0], EAGLE_LAYOUT)
+    assert fits(whole.bfloat16().body) and not fits(bare.bfloat16().body)
 
 
 def test_a_hub_id_is_resolved_like_a_models(
@@ -399,7 +443,6 @@ def test_of_a_pickle_only_tensors_are_made(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-AUX = "eagle_aux_hidden_state_layer_ids"
 REFUSED: dict[str, tuple[int, dict[str, Any], str, type[Exception], str]] = {
     "width": (1, {"hidden_size": 24}, "-", VocabularyMismatch, "of width 24, but target has 32"),
     "vocabulary": (1, {"vocab_size": 40}, "-", VocabularyMismatch, "size 40, but target has 31"),
@@ -411,8 +454,12 @@ REFUSED: dict[str, tuple[int, dict[str, Any], str, type[Exception], str]] = {
     "another model": (1, {}, "fc", InvalidInput, "not both fc.weight and"),
     "activation": (1, {"hidden_act": "gelu"}, "-", InvalidInput, "says hidden_act: gelu"),
     "rope": (1, {"rope_scaling": {"type": "yarn"}}, "-", InvalidInput, "rope_scaling: .*yarn"),
-    "residual": (3, {"norm_before_residual": True}, "-", InvalidInput, "norm_before_residual: T"),
-    "states": (3, {AUX: [1, 2, 3]}, "-", InvalidInput, r"layer_ids: \[1, 2, 3\]"),
+    "norms": (3, {"fc_norm": True, "norm_before_fc": True}, "-", InvalidInput, "norm_before_fc: T"),
+    "unknown norm": (1, {"layernorms": True}, "-", InvalidInput, "says layernorms: True"),
+    "two meanings": (3, {"norm_output": True}, "-", InvalidInput, "says norm_output: True"),
+    "states": (3, {AUX: [1, 2, 8]}, "-", InvalidInput, "after 1, 2, 8 layers.*from 1 to 7"),
+    "kind": (1, {"draft_vocab_size": 16}, "-", InvalidInput, "is an EAGLE-3 head's, but its"),
+    "flag": (3, {"fc_norm": True}, "-", InvalidInput, r"fc_norm.0.weight \(missing"),
 }
 
 

@@ -14,7 +14,7 @@ import pytest
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.corpus import Corpus
 from ouroboros_core.lookup.ngrams import most_followed, most_frequent
-from ouroboros_core.lookup.suffix_array import DEPTH, END
+from ouroboros_core.lookup.suffix_tree import DEPTH, END
 from tests.ouroboros_core.lookup.test_suffix_counts import occurrences
 
 

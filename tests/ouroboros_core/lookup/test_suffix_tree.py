@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ouroboros_core.lookup.suffix_array import DEPTH, END, Ids, suffix_array
-from ouroboros_core.lookup.suffix_tree import Cursor, SuffixTree
+from ouroboros_core.lookup.suffix_tree import DEPTH, END, Cursor, Ids, SuffixTree, suffix_array
 
 
 def closed(documents: Sequence[Sequence[int]]) -> Ids:

@@ -167,6 +167,8 @@ JUDGED = [
 SLOTS = 4_000
 """Tokens that are written and counted."""
 
+TREES = ("eagle2", "eagle3")
+
 NEVER_DRAWN = {
     *("ngram", "rest", "lookahead", "token_recycling", "sam", "medusa", "cape", "superposed"),
     *("hf_prompt_lookup", "hf_candidates", "hf_early_exit", "hf_universal"),
@@ -191,7 +193,10 @@ def test_every_slot_follows_the_targets_distribution(
     settings = kind.Hyperparameters.fixed() | {n: v for n, v in wanted.items() if n in known}
     chosen = kind.Hyperparameters.parse(settings | LONG_DRAFTS.get(method, {}))
     has_draft = Need.DRAFT_MODEL in methods.needed(kind, chosen)
-    heads: dict[str, Any] = {kind: Ranked(Q) for kind in HEAD_KINDS.values()} | {"eagle": Bush()}
+    heads: dict[str, Any] = {kind: Ranked(Q) for kind in HEAD_KINDS.values()} | {
+        "eagle": Bush(),
+        "eagle3": Bush(),
+    }
     given = Resources(
         sampler,
         draft if has_draft else None,
@@ -350,7 +355,7 @@ def check_whole_texts(
     models = compact() if architecture == "llama" else tiny.pair(architecture, "sdpa")
     start = tiny.prompt()
     text = [*start, *tiny.plain(models[0].model, start, 30), *start]
-    if method == "eagle2":  # positions like those at which its head was trained
+    if method in TREES:  # positions like those at which its head was trained
         text = text[:30]
     if method == "hf_early_exit":  # what the first layer says has to be likely
         text = [*tiny.prompt(12, seed=3)] * 3
@@ -390,7 +395,7 @@ def check_whole_texts(
     for seed in range(runs):
         sampling = Sampling(temperature=1.1, top_k=3, seed=seed, acceptance=rule)
         if (
-            method == "eagle2"
+            method in TREES
         ):  # narrow trees for rejections, wide ones for acceptances: the distribution is the same
             settings |= {"tree_width": (2, 6, 16)[seed % 3], "tree_size": (4, 12, 60)[seed % 3]}
         if method in ("token_recycling", "rest") and not settable:

@@ -226,7 +226,7 @@ def test_a_pool_of_another_ngram_size_is_refused() -> None:
 @pytest.mark.parametrize("method", [m for m in METHODS if NEEDS[m]])
 def test_a_method_without_what_it_needs_is_refused(method: str) -> None:
     kind, phrase = methods.get(method), min(NEEDS[method]).phrase
-    said = f"{method} needs {phrase}: (name|in Python)|{method} needs an EAGLE head: one"
+    said = f"{method} needs {phrase}: (name|in Python)|{method} needs an EAGLE(-3)? head: one"
     with pytest.raises(InvalidInput, match=said):
         methods.create(kind, kind.Hyperparameters(), Resources())
 

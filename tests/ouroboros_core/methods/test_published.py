@@ -24,6 +24,7 @@ PUBLISHED = {m.id: dict(m.published) for m in methods.available().values() if m.
 DRAFTING = (
     *("speculative", "draft_verify", "hf_assisted", "hf_candidates", "hf_early_exit"),
     *("hf_universal", "multi_candidate", "spectr", "cape", "graph", "superposed", "eagle2"),
+    *("eagle3", "mtp"),
     *("medusa", "glide", "parallel_spec", "hf_mtp", "hf_dflash", "hf_tli"),
 )
 LEARNED = (Learned.LOOKAHEAD, Learned.VERIFICATION, Learned.HISTORY)
@@ -48,7 +49,7 @@ MECHANISMS: dict[str, set[tuple[Source, Learned | None]]] = {
 `union`, which is ours."""
 CHAIN = {"speculative", "ngram", "prompt_lookup", "suffix", "jacobi", "ngram_tables"}
 CHAIN |= {"hf_assisted", "hf_candidates", "hf_early_exit", "hf_prompt_lookup", "hf_universal"}
-CHAIN |= {"hf_mtp", "hf_dflash", "hf_tli"}
+CHAIN |= {"mtp", "hf_mtp", "hf_dflash", "hf_tli"}
 """Papers that propose one chain."""
 FREE = Costs(PassCosts((1, 100), (1.0, 1.0)), PassCosts((1, 100), (1e-9, 1e-9)))
 """Nothing is dear, so that all is proposed."""
@@ -82,7 +83,7 @@ def by_default(method: str, **settings: Any) -> list[Step]:
     for seed in (5, 6):
         text = tiny.prompt(seed=seed)
         text = [*text, *tiny.plain(models[0].model, text, 40), *text]
-        if method == "eagle2":  # positions like those at which its head was trained
+        if method in ("eagle2", "eagle3"):  # positions like those at which its head was trained
             text = text[:30]
         runs += tiny.run(models, method, text, LONG_ENOUGH, automatic=True, costs=FREE, **settings)
     return runs

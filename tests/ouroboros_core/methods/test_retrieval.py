@@ -341,7 +341,7 @@ SAMPLED = Sampling(temperature=0.9, seed=3)
 REJECTING = Sampling(temperature=0.9, acceptance="rejection")
 
 
-@pytest.mark.parametrize("auxiliary", ["token_recycling", "speculative", "ouroboros", "eagle2"])
+@pytest.mark.parametrize("auxiliary", ["token_recycling", "speculative", "ouroboros", "eagle3"])
 @pytest.mark.parametrize("sampling", [Sampling(), SAMPLED, REJECTING])
 @pytest.mark.parametrize("extended", [False, True])
 def test_sam_over_every_auxiliary_is_exact(

@@ -47,7 +47,7 @@ GRAMMARS = [
     Grammar("regex", "the cat( sat)+ on the (mat|naïve café)\\."),
     Grammar("choices", json.dumps(["def f(x):", "def f(x, y):", "你好", '"\\n"', "a\x7f"])),
 ]
-ABLE = ["speculative", "ouroboros", "union", "eagle2", "sam", "token_recycling", "lookahead"]
+ABLE = ["speculative", "ouroboros", "union", "eagle3", "sam", "token_recycling", "lookahead"]
 
 
 @pytest.fixture(scope="module")

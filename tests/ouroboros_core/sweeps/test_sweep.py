@@ -20,11 +20,12 @@ from ouroboros_core.loading.pairs import Pair, load_pair, with_draft
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.settings import Value
 from ouroboros_core.sweeps import cells
-from ouroboros_core.sweeps.cells import CellRow, Ideal
+from ouroboros_core.sweeps.cells import CellRow, Ideal, Point
 from ouroboros_core.sweeps.grid import Axis, Grid, read_axis
-from ouroboros_core.sweeps.sweep import Point, Sweep, estimate
+from ouroboros_core.sweeps.sweep import Sweep
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds
 from tests import tiny
 from tests.commands import Ask, words
@@ -235,8 +236,8 @@ def test_points_are_the_sums_of_their_traces(pair: Pair, folders: dict[str, str]
     swept = list(Sweep(pair, grid, QUESTIONS, 1, 16).run())
     for point, trace, _ in swept:
         assert (point.tokens, point.passes) == (len(trace.tokens), len(trace.steps))
-        assert point.accepted / point.tested == metrics.draft_acceptance_rate(trace.steps)
-        assert point.depth_sum / point.passes == metrics.proposal_depth(trace)
+        assert point.accepted / point.tested == Summary(trace).acceptance_rate
+        assert point.depth_sum / point.passes == Summary(trace).proposal_depth
         assert point.draft_passes == sum(step.draft_passes for step in trace.steps) > 0
         seconds = point.seconds.prefill + point.seconds.decode
         assert seconds == pytest.approx(metrics.total_seconds(trace))
@@ -314,8 +315,8 @@ def test_the_estimate_counts_every_run_as_plain_decoding(pair: Pair) -> None:
     length = len(pair.encode(question.turns[0], chat=False))
     once = 0.5 + (length - 1) * 0.1 + 10 * 0.5
     for axis, repeats, runs in (("temperature=0,1", 3, 3 * 4), ("gamma=1,2", 1, 3)):
-        seconds = estimate(pair, grid_of(axis), [question], repeats, 10)
-        assert seconds == pytest.approx(runs * once)
+        sweep = Sweep(pair, grid_of(axis), [question], repeats, 10)
+        assert sweep.seconds_left == pytest.approx(runs * once)
     sweep = Sweep(pair, grid_of("gamma=1,2"), [question], 1, 10)
     assert sweep.seconds_left == pytest.approx(3 * once)
     next(sweep.run())

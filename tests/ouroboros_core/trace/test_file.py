@@ -27,9 +27,9 @@ from tests import tiny
 from tests.commands import words
 from tests.ouroboros_core.decoding.test_recorder import RULES
 from tests.traces import make_trace, typed_trace
-from visualize.run import diagnosis, export, figures
+from visualize.run import diagnosis, figures, saving
 from visualize.run import view as views
-from visualize.run.first_figures import acceptance_length, tokens_against_time
+from visualize.run.figures import acceptance_length, tokens_against_time
 
 HOSTILE = "<img src=x onerror=alert(1)>${alert(1)}{{7*7}}</script><script>`=1+1`\u2028\u202e\x00'\"&amp;\r\n"
 BASES = (
@@ -72,13 +72,10 @@ def compute(trace: Trace, baseline: Trace | None, drawn: bool) -> None:
         diagnosis.sections(summary),
         metrics.acceptance_by_position(trace),
         metrics.draft_passes_per_draft_token(trace),
-        metrics.proposed_by_source(trace),
-        metrics.accepted_by_source(trace),
         metrics.accepted_by_learned(trace),
     ]
-    if baseline is not None:
-        results.append(metrics.draft_cost(trace, baseline))
-    rows = list(csv.reader(io.StringIO(export.to_csv(trace, baseline))))[1:]
+    results.append(summary.draft_cost)
+    rows = list(csv.reader(io.StringIO(saving.to_csv(trace, baseline))))[1:]
     assert [json.loads(row[2]) for row in rows] == list(trace.texts)
     if drawn:
         results += [draw(trace.steps) for draw in (acceptance_length, figures.choices)]

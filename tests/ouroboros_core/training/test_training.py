@@ -21,7 +21,15 @@ from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch
 from ouroboros_core.loading.pairs import load_pair
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.heads.recipes import RECIPES, EagleRecipe, Recipe, choose_layers
+from ouroboros_core.models.heads import class_in
+from ouroboros_core.models.heads.recipes import (
+    EAGLE,
+    EAGLE3,
+    MTP,
+    RECIPES,
+    Recipe,
+    choose_layers,
+)
 from ouroboros_core.sources import Source
 from ouroboros_core.training.corpus import Conversations, join, plain_texts
 from ouroboros_core.training.draft import make_student
@@ -85,6 +93,8 @@ def curve(folder: Path) -> list[dict[str, Any]]:
 METHOD = {
     "draft": "speculative",
     "eagle": "eagle2",
+    "eagle3": "eagle3",
+    "mtp": "mtp",
     "medusa": "medusa",
     "glide": "glide",
     "parallel": "parallel_spec",
@@ -343,7 +353,7 @@ def test_a_head_refuses_another_target(target: str, written: Path, tmp_path: Pat
         ("data --kinds poem", "kinds must be some of free, writing"),
         ("data --kinds translation", "these kinds need texts: give --passages or --foreign"),
         ("data --foreign book.txt", "foreign must name the language, as in German=book.txt, got"),
-        ("eagle --data DATA --depths 1,99", "depths, different numbers of layers with commas"),
+        ("eagle3 --data DATA --depths 1,99", "depths, different numbers of layers with commas"),
         ("eagle --data DATA --held-out 99999", "held_out must be between 1 and"),
         ("glide --data DATA --start nowhere", "nowhere holds no head of this shape"),
     ],
@@ -516,9 +526,9 @@ def test_a_training_says_that_there_is_nothing_to_learn(
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("depths", [(), (1,)])
+@pytest.mark.parametrize("kind", [EAGLE, EAGLE3, MTP])
 def test_what_a_head_learns_to_do_is_what_it_does_when_it_drafts(
-    dtype: torch.dtype, depths: tuple[int, ...]
+    dtype: torch.dtype, kind: str
 ) -> None:
     """Training's steps over a whole text give the guesses that the drafter makes at every place,
     cold and after other texts.
@@ -531,11 +541,13 @@ def test_what_a_head_learns_to_do_is_what_it_does_when_it_drafts(
     model = tiny.target("llama", "sdpa", dtype)
     texts = [tiny.prompt(200, seed=n) for n in (1, 2)]
     data = Conversations(np.concatenate(texts), np.array([0, 200, 400]), np.array([4, 4]))
-    head = tiny.drafter(CausalLM(model, "llama"), depths)
-    teacher = Teacher(model, [data], features=True, depths=depths)
-    recipe = EagleRecipe(target="llama", outputs=0, depths=depths)
-    student = EagleStudent(model, teacher, recipe, range(tiny.VOCABULARY))
-    student.head.load_state_dict(tiny.head("llama", depths).state_dict())
+    head = tiny.drafter(CausalLM(model, "llama"), kind)
+    more: dict[str, Any] = {"depths": (1,)} if kind == EAGLE3 else {}
+    recipe = RECIPES[kind](target="llama", outputs=0, **more)
+    made: Any = class_in(f"ouroboros_core.training.{kind}", EagleStudent)
+    teacher = Teacher(model, [data], **made.teacher_options(recipe))
+    student = made(model, teacher, recipe, range(tiny.VOCABULARY))
+    student.head.load_state_dict(tiny.head("llama", kind).state_dict())
     teacher.ask(np.array([0, 1]))
     with torch.no_grad():
         steps = student._steps(torch.tensor(texts), teacher.features(np.array([0, 1])), 2)
@@ -579,7 +591,8 @@ def test_a_student_learns_in_its_targets_precision_and_to_the_same_end(
     for dtype in (torch.bfloat16, torch.float32):
         target = tiny.target("llama", "sdpa", torch.bfloat16).to(dtype)
         data = tiny.written("llama", kind)[0]
-        more: dict[str, Any] = {"layers": (0, 1)} if kind == "draft" else {}
+        sizes: dict[str, Any] = {"draft": {"layers": (0, 1)}, EAGLE3: {"depths": (1,)}}
+        more = sizes.get(kind, {})
         recipe = RECIPES[kind](target="llama", outputs=0, held_out=8, **more)
         student: Any = begin(target, [data], recipe, tmp_path, Accelerator(cpu=True), stored=False)
         student.prepare()

@@ -96,7 +96,7 @@ def test_the_draft_reads_what_it_has_not_read_and_what_it_drafted_on_from() -> N
     assert [one.draft_rows for one in work_of(make_trace(recorded))] == [7, 7, 0]
 
 
-@pytest.mark.parametrize("name", ["java-ouroboros", "river-sam", "sleep-eagle2"])
+@pytest.mark.parametrize("name", ["java-ouroboros", "river-sam", "sleep-eagle3"])
 def test_a_larger_batch_is_never_faster_for_a_text_nor_slower_for_all(name: str) -> None:
     trace, machine, batches = gallery.trace(name), machines.machine("a100"), (1, 2, 4, 8, 16, 64)
     found = [machines.quote(trace, machine, "llama-3-8b", batch=n).priced for n in batches]
@@ -115,7 +115,7 @@ def test_a_run_with_nothing_to_draft_costs_its_passes_and_its_host_alone() -> No
 
 def test_a_head_is_a_layer_of_the_target_and_a_target_that_skips_layers_is_part_of_it() -> None:
     h100, size = machines.machine("h100"), machines.model("llama-3-8b")
-    head = machines.quote(gallery.trace("sleep-eagle2"), h100, "llama-3-8b").draft
+    head = machines.quote(gallery.trace("sleep-eagle3"), h100, "llama-3-8b").draft
     layer = (size.parameters - size.output_parameters) / 32
     assert head is not None and head.parameters == pytest.approx(layer + size.output_parameters)
     part = machines.quote(gallery.trace("fibonacci-draft_verify"), h100, "llama-3-8b").draft
@@ -265,12 +265,14 @@ def test_a_number_that_cannot_be_set_is_refused(
     ("method", "draft", "head", "layers"),
     [
         ("speculative", "tiny", False, False),
+        ("eagle3", "tiny-eagle3", True, False),
         ("eagle2", "tiny-eagle", True, False),
         ("medusa", "tiny-medusa", True, False),
+        ("union", "tiny-eagle3", True, False),
         ("union", "tiny-eagle", True, False),
         ("union", "tiny", False, False),
         ("union", None, False, False),
-        ("sam", "tiny-eagle", True, False),
+        ("sam", "tiny-eagle3", True, False),
         ("draft_verify", "tiny, part of its layers", False, True),
     ],
 )

@@ -32,12 +32,12 @@ PAIR = "rows => rows.filter(row => row.querySelector('b.ouro-compare-letter'))\
 def filled() -> dict[str, Any]:
     """A comparison of three draft lengths and another method; recorded runs of one prompt stand in
     for its runs."""
-    names = ("autoregressive", "multi_candidate", "speculative", "glide", "eagle2")
+    names = ("autoregressive", "multi_candidate", "speculative", "glide", "eagle3")
     runs = [gallery.paced(f"fibonacci-{name}") for name in names]
     plan = Plan(
         prompts=(runs[0].prompt.text,),
         grid=Grid("speculative", (Axis("gamma", (2, 4, 8)),)),
-        others=("eagle2",),
+        others=("eagle3",),
         tokens=96,
         rounds=1,
     )

@@ -240,7 +240,7 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
 def test_a_prompt_and_a_method_have_one_recorded_run_that_began_cold_and_greedy() -> None:
     heap = gallery.trace("java-union").prompt.text
     assert gallery.of_prompt(heap, "ouroboros") == "java-ouroboros", "the warm run knew phrases"
-    assert gallery.of_prompt(heap, "eagle2") is None
+    assert gallery.of_prompt(heap, "eagle3") is None
     gravity = gallery.trace("sampled-match").prompt.text
     assert gallery.of_prompt(gravity, "speculative") is None, "its only run is sampled"
     for prompt, names in gallery.methods_by_prompt().items():

@@ -94,15 +94,15 @@ def test_a_link_names_the_model_and_a_recorded_run_has_an_address_of_its_own(
     query = saving.link(task, "a/model")["link"]
     inputs, wrong = permalink.read(dict(parse_qsl(query[1:]))) or (None, [])
     assert inputs is not None and inputs.model == "a/model" and not wrong
-    visitor = opened("/#run=fibonacci-eagle2&step=5")
-    run = gallery.trace("fibonacci-eagle2")
+    visitor = opened("/#run=fibonacci-eagle3&step=5")
+    run = gallery.trace("fibonacci-eagle3")
     visitor.locator("#token-view .ouro-asked", has_text=run.prompt.text).wait_for()
     visitor.locator("#token-view .ouro-tree-note", has_text="Step 5:").wait_for()
     assert visitor.locator("#prompt textarea").input_value() == run.prompt.text
     visitor.locator("#save-view [data-kind=link]").click()
     address = visitor.locator(".ouro-save-address")
     address.wait_for()
-    assert address.input_value() == f"{url}/#run=fibonacci-eagle2&step=5"
+    assert address.input_value() == f"{url}/#run=fibonacci-eagle3&step=5"
     visitor.evaluate("location.hash = '#run=nothing'")
     visitor.locator(".ouro-fault", has_text="there is no recorded run nothing").wait_for()
 

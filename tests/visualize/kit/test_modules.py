@@ -32,7 +32,8 @@ def views() -> list[Markup]:
         for path in sorted((ROOT / "visualize").glob("*/*.py"))
         if re.search(r"= markup\(", path.read_text("utf-8"))
     ]
-    declared = [one for name in names for one in vars(import_module(name)).values()]
+    members = [one for name in names for one in vars(import_module(name)).values()]
+    declared = [getattr(member, "VIEW", member) for member in members]
     return list(dict.fromkeys(one for one in declared if isinstance(one, Markup)))
 
 

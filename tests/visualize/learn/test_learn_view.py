@@ -120,6 +120,24 @@ def test_a_run_in_a_lesson_plays_at_most_four_steps_a_second(reader: Any, site: 
     assert step is not None and 2 <= int(step[1]) <= 10
 
 
+def test_a_slider_over_draft_lengths_shows_another_recorded_run(reader: Any, site: str) -> None:
+    """Text, steps and speedup are those of the recorded run of this length."""
+    stops = CHAPTERS["guess"]["stops"]
+    read(reader, site, "guess", next(n for n, one in enumerate(stops, 1) if "aside" in one))
+    slider, runs = reader.locator(".ouro-grid input"), gallery.runs()
+    assert slider.input_value() == "0"
+    for gamma in (2, 4, 6, 8):
+        slider.press("ArrowRight")
+        name = f"palindrome-speculative-{gamma}"
+        trace = gallery.trace(name)
+        assert runs[name]["knobs"] == {"gamma": gamma}
+        reader.locator(".ouro-count", has_text=f"step {len(trace.steps)} of").wait_for()
+        assert reader.locator(".ouro-grid output").inner_text() == str(gamma)
+        assert reader.locator(".ouro-learn-run .ouro-step").count() == len(trace.steps)
+        speedup = reader.locator(".ouro-learn-run .ouro-tile[data-spot]").first.inner_text()
+        assert f"{gallery.facts(name)['speedup']:.2f}×" in speedup
+
+
 def test_a_stop_has_an_address_and_keys_turn_it(reader: Any, site: str) -> None:
     """A reload stays, the browser's Back leads to the chapter before, a chapter opens where it was
     left."""

@@ -11,8 +11,10 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 
+from ouroboros_core import methods
 from ouroboros_core.lookup.suffix_automaton import FRESH, SuffixAutomaton
 from tests import ROOT
 from tests.visitor import has, watch
@@ -410,6 +412,21 @@ def test_what_a_row_costs_is_moved_by_keys_on_a_phone(browser: Any, site: str) -
     page.close()
 
 
+@pytest.mark.browser
+def test_temperature_divides_the_scores_of_both_models(reader: Any) -> None:
+    """By a softmax over divided logarithms; near zero both take their likeliest token."""
+    data = open_picture(reader, "unchanged", "temperature")
+    columns = np.log(np.maximum(1e-300, [row[1:] for row in data["rows"]]))
+    for temperature in ("0", "0.5", "1", "2"):
+        reader.get_by_label("T: temperature").fill(temperature)
+        heated = np.exp(columns / max(0.01, float(temperature)))
+        p, q = (heated / heated.sum(axis=0)).T
+        said = reader.locator(".ouro-temperature .ouro-picture-said").inner_text()
+        shown = float(re.search(r"([\d.]+)%", said)[1])  # type: ignore[index]
+        assert shown == pytest.approx(100 * np.minimum(p, q).sum(), abs=0.5)
+    assert [data["rows"][0][n] == max(row[n] for row in data["rows"]) for n in (1, 2)] == [True] * 2
+
+
 @pytest.mark.slow
 @pytest.mark.browser
 def test_a_reader_chooses_recorded_runs_races_them_and_drafts(reader: Any) -> None:
@@ -446,6 +463,8 @@ def test_a_reader_chooses_recorded_runs_races_them_and_drafts(reader: Any) -> No
         widths = page.locator(".ouro-race-run").evaluate_all("all => all.map(n => n.offsetWidth)")
         assert widths[0] / widths[1] == pytest.approx(lane["speedup"], rel=0.05)
         assert texts.last.text_content() == "".join(data["texts"][lane["text"]])
+        about = page.locator(".ouro-race-about").inner_text()
+        assert about == methods.get("speculative").summary
         shown.append(texts.last.text_content())
     assert shown[0] != shown[1]
     open_picture(page, "reject", "lengths")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ouroboros_core.sweeps.grid import Axis
 from ouroboros_core.trace.summary import Summary
+from visualize.compare import figures as compare_figures
+from visualize.compare import view as compare_view
 from visualize.gallery import runs
 from visualize.kit import plots
 from visualize.live import graph_objects
@@ -36,3 +40,23 @@ def test_every_chart_of_a_run_is_the_one_that_plotly_makes(
     for module in (figures, plots):
         monkeypatch.setattr(module, "go", graph_objects)
     assert drawn(name, compared) == expected
+
+
+def test_the_charts_of_a_comparison_are_those_that_plotly_makes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recorded = compare_view.recorded()
+    rows, (axis,), ideals = recorded.rows, recorded.plan.grid.axes, recorded.ideals
+    other = Axis("window", ("1", "2"))
+    cells = [replace(row, coordinates=(*row.coordinates, "2")) for row in rows]
+    above = [replace(ideal, others=("1",)) for ideal in ideals]
+
+    def both() -> Any:
+        lines = compare_figures.trade_off(rows, [axis], ideals)
+        grid = compare_figures.heatmap(cells, [axis, other], above)
+        return json.loads(json.dumps([lines, grid], default=list))
+
+    expected = both()
+    for module in (compare_figures, plots):
+        monkeypatch.setattr(module, "go", graph_objects)
+    assert both() == expected

@@ -72,8 +72,8 @@ def written(page: Page, method: str) -> tuple[str, int]:
     page.locator("#generate").click()
     live = f'.ouro-run[data-asked*=\'"method":"{method}"\'][data-done=true]'
     page.wait_for_selector(live)
-    steps = page.locator(".ouro-text .ouro-token").last.get_attribute("data-step")
-    return page.locator(".ouro-text").inner_text(), int(steps or 0)
+    steps = page.locator(".ouro-run .ouro-text .ouro-token").last.get_attribute("data-step")
+    return page.locator(".ouro-run .ouro-text").inner_text(), int(steps or 0)
 
 
 def test_three_methods_write_the_same_text_in_the_browser_and_again_without_a_network(

@@ -19,7 +19,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser import chromium
 from tests.node_pass import node
-from tests.visualize.live.test_session import session_of, updates
+from tests.visualize.live.test_session import PLAN, session_of, updates
 from visualize.deploy import static_site
 from visualize.kit.markup import PLOTLY_JS
 from visualize.kit.modules import carried
@@ -32,7 +32,7 @@ VERSION = "v1"
 SIZE = {"version": VERSION, "bytes": 3_000_000}
 OPEN = "open"
 PYODIDE = """
-const UPDATES = %s;
+const [UPDATES, MEASURED, OPENED] = %s;
 let runs = 0;
 function* updates(prompt) {
   const name = `live ${++runs}`;
@@ -47,8 +47,17 @@ function* updates(prompt) {
     while (prompt === at) yield '{"pause": true}';
   }
 }
-const run = (asked) =>
-  Object.assign(updates(JSON.parse(asked).prompt), { close() {}, destroy() {} });
+function* others({ plan }) {
+  const stays = plan?.tokens === 8;
+  for (const update of plan ? MEASURED.slice(0, stays ? -1 : undefined) : OPENED)
+    yield JSON.stringify(update);
+  while (stays) yield '{"pause": true}';
+}
+const run = (asked) => {
+  const ask = JSON.parse(asked);
+  const sent = "method" in ask ? updates(ask.prompt) : others(ask);
+  return Object.assign(sent, { close() {}, destroy() {} });
+};
 export async function loadPyodide() {
   const word = await (await fetch("gate")).text();
   if (word !== "open") throw new Error(word);
@@ -57,6 +66,13 @@ export async function loadPyodide() {
 """
 FILES = {"archives": [], "models": {}, "passes": {"simd": {"path": "simd", "bytes": 1}}, "rest": 9}
 LARGEST = ("target.bin", "draft.bin", "pyodide/pyodide.asm.wasm")
+
+
+def everything_sent() -> list[list[Any]]:
+    """Return the updates of a run, of a comparison and of one of its rows."""
+    session = session_of()
+    asked = json.dumps({"plan": PLAN}), json.dumps({"lane": 2, "prompt": 0})
+    return [updates(session), *([json.loads(u) for u in session.run(ask)] for ask in asked)]
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +97,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"live/{VERSION}/tokenizer.json": "{}",
         f"live/{VERSION}/tokenizers.min.js": "export class Tokenizer {}",
         f"live/{VERSION}/pass.js": 'export const Pass = { load() {} }, build = () => "simd";',
-        f"live/{VERSION}/pyodide/pyodide.js": PYODIDE % json.dumps(updates(session_of())),
+        f"live/{VERSION}/pyodide/pyodide.js": PYODIDE % json.dumps(everything_sent()),
     }
     for name, text in texts.items():
         (site / name).write_text(text, encoding="utf-8")
@@ -204,6 +220,34 @@ def test_a_stop_while_the_model_loads_drops_the_run(
     ask(page, "whole")
     page.locator(".ouro-run[data-recorded=false][data-done=true]").wait_for()
     assert runs == ["whole"]
+
+
+def test_a_comparison_is_measured_in_the_worker_and_its_rows_open_in_watch(loaded: Page) -> None:
+    loaded.get_by_role("link", name="Compare live").click()
+    expect(loaded.locator(".ouro-compare-row .ouro-strip").first).to_be_visible()
+    expect(loaded.locator("#prompt")).to_be_hidden()
+    loaded.locator(".ouro-compare-go").click()
+    expect(loaded.locator(".ouro-compare-status")).to_contain_text("Measured here.")
+    expect(loaded.locator(".ouro-compare-row")).to_have_count(4)
+    loaded.get_by_role("button", name="Open in Watch").last.click()
+    expect(loaded.locator(".ouro-run[data-recorded=false][data-done=true]")).to_be_visible()
+    expect(loaded.locator(".ouro-compare")).to_be_hidden()
+
+
+def test_a_comparison_can_be_stopped_and_gives_way_to_a_run(loaded: Page) -> None:
+    loaded.get_by_role("link", name="Compare live").click()
+    loaded.locator(".ouro-compare-tokens").fill("8")
+    for leave in ("stop", "run"):
+        loaded.locator(".ouro-compare-go").click()
+        expect(loaded.locator(".ouro-compare-stop")).to_be_visible()
+        if leave == "stop":
+            loaded.locator(".ouro-compare-stop").click()
+        else:
+            loaded.get_by_role("link", name="Watch live").click()
+            ask(loaded, "whole")
+            loaded.locator(".ouro-run[data-recorded=false][data-done=true]").wait_for()
+            loaded.get_by_role("link", name="Compare live").click()
+        expect(loaded.locator(".ouro-compare-go")).to_be_visible()
 
 
 def test_a_stop_before_the_first_token_says_so(loaded: Page) -> None:

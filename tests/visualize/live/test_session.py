@@ -96,3 +96,32 @@ def test_a_control_token_that_a_visitor_writes_in_a_chat_is_text(session: Sessio
     assert words.raw("dad") == [9]
     assert words.plain("dad") == [3, 0, 3]
     assert words.chat("dad") == [1, 2, 3, 0, 3, 3]
+
+
+PLAN = {
+    "prompts": ["abcabc"],
+    "method": "speculative",
+    "axes": [["gamma", ["1", "4"]]],
+    "others": ["union"],
+    "tokens": 12,
+}
+
+
+def test_a_comparison_has_the_rows_of_its_plan_and_opens_their_runs(session: Session) -> None:
+    plain = text(updates(session, method="autoregressive", run=RUN | {"max_new_tokens": 12}))
+    views = [view for sent in session.run(json.dumps({"plan": PLAN})) if (view := json.loads(sent))]
+    rows: dict[int, Any] = {}
+    for view in (sent["compare"] for sent in views if "compare" in sent):
+        rows |= {row["lane"]: row for row in view.get("rows", [])}
+    assert views[-1]["compare"]["done"]
+    assert {lane: len(row["each"]) for lane, row in rows.items() if lane} == {1: 3, 2: 3, 3: 3}
+    assert {"".join(row["runs"][0]) for row in rows.values()} == {plain}
+    opened = [json.loads(sent) for sent in session.run('{"lane": 2, "prompt": 0}')]
+    assert text(opened) == plain and opened[0]["has"] and opened[0]["charts"]
+    (table,) = (json.loads(sent)["compare"]["file"] for sent in session.run("{}"))
+    assert [line.split(",")[0] for line in table["text"].split()] == ["gamma", "1", "4"]
+
+
+def test_a_comparison_of_two_prompts_is_refused(session: Session) -> None:
+    (answer,) = session.run(json.dumps({"plan": PLAN | {"prompts": ["abc", "cba"]}}))
+    assert "needs one prompt, got 2" in json.loads(answer)["error"]

@@ -21,7 +21,7 @@ def test_the_diagnosis_is_true_of_the_trace() -> None:
     lines = diagnosis.diagnosis(Summary(trace, plain))
     numbers_said = [float(x) for x in re.findall(r"\d+\.\d+", lines[0])]
     cost = (0.4 + 0.2 + 0.2) / 3 / 0.1
-    assert metrics.step_cost(trace, plain) == pytest.approx(cost)
+    assert Summary(trace, plain).step_cost == pytest.approx(cost)
     rest = 2.67 - 1.00 - 1.33  # 0.1 / 3 / 0.1, but as shown the parts make the whole
     assert numbers_said == pytest.approx(
         [cost, 0.3 / 3 / 0.1, 0.4 / 3 / 0.1, 3.0, rest, 7 / 3, 7 / 3 / cost], abs=0.006

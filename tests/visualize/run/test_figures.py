@@ -7,7 +7,6 @@ import pytest
 
 from ouroboros_core.methods.parts.base import Decision
 from ouroboros_core.sources import LOOKS
-from ouroboros_core.trace import metrics
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Step
 from ouroboros_core.tree import chain
@@ -15,7 +14,7 @@ from tests.commands import finished
 from tests.traces import DRAFT, plain_trace, typed_trace
 from visualize.kit.plots import PLAIN
 from visualize.run import figures
-from visualize.run.first_figures import tokens_against_time
+from visualize.run.figures import tokens_against_time
 
 DECLARE = """
 import json
@@ -73,7 +72,7 @@ def test_the_new_charts_show_what_was_counted() -> None:
     assert bars["target passes"] == pytest.approx([1000 * 1.0 / 10, 1000 * 0.4 / 7])
     curve, point = figures.break_even(Summary(trace, plain))["data"]
     assert list(point["x"]) == pytest.approx([5 / 6])
-    cost = metrics.step_cost(trace, plain)
+    cost = Summary(trace, plain).step_cost
     assert cost is not None
     assert (point["y"][0], curve["y"][0]) == pytest.approx((7 / 3 / cost, 1 / cost))
     growth, paid = figures.pool_growth(trace.steps)["data"]

@@ -6,7 +6,7 @@ from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.summary import Summary
 from tests.traces import typed_trace
 from visualize.run import figures
-from visualize.run.first_figures import acceptance_length, tokens_against_time
+from visualize.run.figures import acceptance_length, tokens_against_time
 
 
 def test_they_show_what_the_trace_says() -> None:

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Trace
 from tests.visitor import bar_at, faultless, press_at, press_bar, view_alone
 from visualize.deploy.static_site import replay_html
 from visualize.gallery import runs as gallery
 from visualize.kit.markup import PLOTLY_JS
+from visualize.kit.palette import MAIN
 from visualize.run import view as views
 from visualize.run.components import TOKEN_VIEW
 from visualize.run.figures import begun_charts
@@ -23,7 +25,7 @@ from visualize.run.tour import longest_step
 
 pytestmark = pytest.mark.browser
 
-NAME = "stack-union"
+NAME = "palindrome-union"
 RUN = gallery.trace(NAME)
 ONLY = '.ouro-legend [data-look="draft"] button'
 DRAWN = ".ouro-bars.js-plotly-plot:not([data-due])"
@@ -107,7 +109,11 @@ def test_a_bar_previews_its_step_under_the_pointer_and_a_click_goes_there(replay
     assert replay.locator(".ouro-tree-note").inner_text().startswith("Step 10:")
     assert step_shown(replay) == 3, "a preview does not move the run"
     written = len(RUN.steps[9].tokens)
-    assert replay.locator(".ouro-bars-title").inner_text().startswith(f"Step 10: {written} tokens")
+    assert (
+        replay.locator(".ouro-bars-title")
+        .inner_text()
+        .startswith(f"Step 10: {counted(written, 'token')}")
+    )
     replay.mouse.move(5, 5)
     assert replay.locator(".ouro-tree-note").inner_text().startswith("Step 4:")
     press_bar(replay, 9)
@@ -142,10 +148,10 @@ def test_a_click_on_a_token_moves_the_run_to_its_step_and_opens_its_card(replay:
     replay.keyboard.press("Escape")
 
 
-def test_the_legend_names_three_sources_and_isolates_one(replay: Any) -> None:
+def test_the_legend_groups_sources_beside_the_first_and_isolates_one(replay: Any) -> None:
     press_bar(replay, len(RUN.steps) - 1)
     counts = Counter(look for step in RUN.steps for look in step.looks)
-    main = {key: counts[key] for key in ("draft", "correction", "suffix")}
+    main = {key: counts[key] for key in MAIN if counts[key]}
     wanted = main | {"others": len(RUN.tokens) - sum(main.values())}
 
     def named() -> dict[str, int]:

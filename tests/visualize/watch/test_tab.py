@@ -9,6 +9,7 @@ from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.summary import Summary
 from tests.endless_runs import LONG_ANSWER
 from tests.visitor import (
+    DONE,
     ask,
     choose,
     ended,
@@ -348,6 +349,23 @@ def test_no_line_is_cut_at_the_top_of_the_text_at_its_end_or_where_a_step_is_fol
     assert text.evaluate("text => text.scrollTop") > 0
     assert not any(cut)
     context.close()
+
+
+def test_a_live_answer_that_is_longer_than_its_box_ends_at_its_beginning(
+    browser: Any, url: str
+) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(url)
+    page.get_by_text("Ready:").wait_for(state="attached", timeout=60_000)
+    page.locator("#prompt textarea").fill("Tell me a long story about a fox and a river.")
+    page.locator("#generate").click()
+    page.wait_for_selector(f'{DONE} .ouro-badge:has-text("live")', timeout=60_000)
+    top, height, shown = page.locator("#token-view .ouro-text").evaluate(
+        "text => [text.scrollTop, text.scrollHeight, text.clientHeight]"
+    )
+    assert height > 2 * shown, "the answer is long"
+    assert top == 0
+    page.close()
 
 
 def test_a_step_without_a_guess_says_so_in_place_of_a_tree(page: Any) -> None:

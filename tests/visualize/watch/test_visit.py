@@ -65,7 +65,7 @@ def test_cards_survive_a_reload_and_two_runs_of_one_prompt_can_be_compared(
     props = {"value": None, "looks": legend()}
     names = ("java-ouroboros", "java-speculative", "stack-union")
     cards = [visit.card(visit.VisitRun(gallery.trace(name), key=name)) for name in names]
-    with view_alone(browser, tmp_path / "visit.html", visit.VISIT_VIEW, props) as page:
+    with view_alone(browser, tmp_path / "visit.html", visit.VisitView.VIEW, props) as page:
         assert page.locator(".ouro-visit").is_hidden()
         for card in (cards[2], cards[0], cards[1], {**cards[1], "speedup": "9.99×"}):
             page.evaluate("card => show(card)", card)

@@ -15,7 +15,6 @@ from ouroboros_core.trace.file import MAX_BYTES
 from ouroboros_core.tree import Learned, TokenTree
 from tests.visualize.jobs import make_task, run
 from visualize.server.runner import Runner
-from visualize.watch import warm_start
 from visualize.watch.session import Order, Session
 
 
@@ -68,23 +67,23 @@ def test_what_a_visitor_downloads_is_what_the_next_run_begins_with(
     task, mine, other = make_task(method=method), Session(), Session()
     pair = runner.models.loaded("")
     with pytest.raises(InvalidInput, match="nothing yet"):
-        warm_start.saved(mine, task, pair)
+        mine.memory_file(task, pair)
 
     def trees(session: Session) -> list[TokenTree]:
         order = Order(task, warm=True)
         session.place(order)
         for update in run(runner, task, compare=False, memory=partial(session.memory, task)):
             with pytest.raises(InvalidInput, match="under way"):
-                warm_start.saved(session, task, pair)
+                session.memory_file(task, pair)
             session.take(update, order)
         assert session.trace is not None
         return [step.tree for step in session.trace.steps]
 
     trees(mine)
-    file = warm_start.saved(mine, task, pair)
+    file = mine.memory_file(task, pair)
     assert file["name"] == f"{method}-memory.json" and file["said"].endswith("after 1 run")
-    assert "next run begins" in warm_start.loaded(other, task, pair, file["text"])
-    assert warm_start.saved(other, task, pair)["text"] == file["text"]
+    assert "next run begins" in other.open_memory(task, pair, file["text"])
+    assert other.memory_file(task, pair)["text"] == file["text"]
     assert trees(mine) == trees(other)
 
 
@@ -98,13 +97,13 @@ def test_a_file_that_does_not_fit_the_method_is_refused_with_the_reason(runner: 
         (PhrasePool(size + 1, 4, fingerprint=pair.fingerprint), "made with other settings"),
     ):
         with pytest.raises(InvalidInput, match=why):
-            warm_start.loaded(session, task, pair, memory.to_json())
+            session.open_memory(task, pair, memory.to_json())
     far = PhrasePool(size, 4, fingerprint=pair.fingerprint)
     far.insert(2**20, (1,) * (size - 1), Learned.VERIFICATION, 0)
     with pytest.raises(InvalidInput, match="beyond the vocabulary"):
-        warm_start.loaded(session, task, pair, far.to_json())
+        session.open_memory(task, pair, far.to_json())
     with pytest.raises(InvalidInput, match="keeps nothing"):
-        warm_start.loaded(session, make_task(method="speculative"), pair, far.to_json())
+        session.open_memory(make_task(method="speculative"), pair, far.to_json())
     with pytest.raises(InvalidInput, match="characters"):
-        warm_start.loaded(session, task, pair, " " * (MAX_BYTES + 1))
+        session.open_memory(task, pair, " " * (MAX_BYTES + 1))
     assert not session.memories

@@ -27,9 +27,9 @@ def test_the_view_shows_what_the_core_models() -> None:
 
 
 def test_a_head_stays_the_head_of_the_target_in_every_batch() -> None:
-    shown = what_if_view.view(gallery.trace("sleep-eagle2"), ASKED)
+    shown = what_if_view.view(gallery.trace("sleep-eagle3"), ASKED)
     (line,) = shown["batch"]["data"]
-    found = machines.quote(gallery.trace("sleep-eagle2"), machines.machine("a100"), "llama-3-8b")
+    found = machines.quote(gallery.trace("sleep-eagle3"), machines.machine("a100"), "llama-3-8b")
     assert found.draft is not None and found.draft.name == "head of Llama-3 8B"
     assert line["y"][0] == pytest.approx(found.priced.speedup)
 
@@ -44,12 +44,12 @@ def test_a_number_that_is_changed_counts_in_the_unit_that_is_shown() -> None:
 
 def test_the_numbers_of_what_drafts_in_the_run_are_those_that_count() -> None:
     """A head's, which no sheet has; and of the run's own models those of its models."""
-    head = what_if_view.view(gallery.trace("sleep-eagle2"), ASKED)["models"]["draft"]
+    head = what_if_view.view(gallery.trace("sleep-eagle3"), ASKED)["models"]["draft"]
     assert head["name"] == "head of Llama-3 8B" and head["numbers"]["layers"] == 1
     halved = {"draft": {"bytes_per_parameter": 1}}
     asked = {**ASKED, "numbers": halved}
     found, whole = (
-        what_if_view.quoted(gallery.trace("sleep-eagle2"), one).draft for one in (asked, ASKED)
+        what_if_view.quoted(gallery.trace("sleep-eagle3"), one).draft for one in (asked, ASKED)
     )
     assert found and whole and found.weight_bytes == whole.weight_bytes / 2
     own = {**ASKED, "target": "own", "draft": "own"}
@@ -60,7 +60,7 @@ def test_the_numbers_of_what_drafts_in_the_run_are_those_that_count() -> None:
 
 
 def test_a_head_is_one_of_the_target_that_was_changed() -> None:
-    trace = gallery.trace("sleep-eagle2")
+    trace = gallery.trace("sleep-eagle3")
     halved = {"target": {"bytes_per_parameter": 1}}
     found = what_if_view.quoted(trace, {**ASKED, "numbers": halved})
     assert found.draft == found.target.head and found.draft.bytes_per_parameter == 1

@@ -21,6 +21,8 @@ constexpr int PANEL = 2 * LANES;
 // Sums of a part's size that fit into registers beside the numbers to multiply.
 #if defined(__AVX512F__) || defined(__aarch64__)
 constexpr int SUMS = 24;
+#elif defined(__wasm__)  // with 12, browsers keep some of them in memory
+constexpr int SUMS = 8;
 #else
 constexpr int SUMS = 12;
 #endif
@@ -28,7 +30,11 @@ constexpr int SUMS = 12;
 constexpr int MOST = 12;  // rows of a panel whose sums fit into registers
 constexpr int QUERIES = 8, MIXED = 6;
 #else
+#if defined(__wasm__)
+constexpr int MOST = 4;
+#else
 constexpr int MOST = 6;
+#endif
 constexpr int QUERIES = SUMS / PARTS < 4 ? SUMS / PARTS : 4, MIXED = 3;
 #endif
 // Rows up to which blocks are read without conversion to bfloat16, without AMX.
@@ -89,11 +95,7 @@ struct Soon {
   }
   void fetch(int64_t share) {  // the next `share` bytes
     for (const uint8_t* end = weights + share; weights < end; weights += 64)
-#if defined(__wasm__)  // has no prefetch, but nothing waits for this load
-      (void)*(const volatile uint8_t*)weights;
-#else
       __builtin_prefetch(weights, 0, 2);
-#endif
   }
 };
 constexpr int OFTEN = 8;  // steps between two prefetches
@@ -110,7 +112,7 @@ struct Stored {  // a reader of bfloat16, one pair of inputs at a time
   INLINE const uint8_t* words(const Stored& r, int) { return r.weights; }
 };
 
-// Returns how many parts of a panel of `wide` parts are computed at once for some rows: the panel, or
+// Returns how many parts of a panel of `wide` parts are computed at once for some rows: the panel or
 // a half or a quarter of it, so that the sums fit into registers. A spread number is then
 // multiplied with as many weights as possible, to hide its load.
 constexpr int at_once(int rows, int wide) {
@@ -121,9 +123,6 @@ constexpr int at_once(int rows, int wide) {
 template <int M, class Reader>
 static void part_tile(const Matrix& w, int panel, const float* x, float* out, Soon soon) {
   constexpr int WIDE = PANEL / NATIVE, SOME = at_once(M, WIDE);
-#if defined(__wasm__)  // a panel that is read at once is prefetched well enough
-  if (SOME == WIDE) soon.bytes = 0;
-#endif
   const ptrdiff_t inner = w.inner, steps = inner / (2 * Reader::PAIRS);
   for (int first = 0; first < WIDE; first += SOME) {
     Part sums[M][SOME] = {};
@@ -243,6 +242,68 @@ static void amx_rows(const Matrix& w, int panel, const bf16* x, int rows, float*
 // Whether AMX computes a matrix's products, for any number of rows.
 INLINE bool by_amx(const Matrix& w) { return w.inner % DEEP == 0 && amx_works(); }
 
+#if defined(__wasm__)  // no instruction prefetches, so several rows read all weights in order, once
+constexpr int STRIP = INPUTS;  // inputs that are converted to float at once
+
+// Adds the products of M rows with a strip [count][32] of weights to out [M][32].
+template <int M>
+static void add_strip(const float* strip, ptrdiff_t count, const float* x, ptrdiff_t inner,
+                      float* out) {
+  constexpr int SOME = at_once(M, PANEL / NATIVE);
+  for (int first = 0; first < PANEL; first += NATIVE * SOME) {
+    Part sums[M][SOME];
+#pragma GCC unroll 8
+    for (int m = 0; m < M; m++)
+#pragma GCC unroll 8
+      for (int i = 0; i < SOME; i++) sums[m][i] = part(out + PANEL * m + first + NATIVE * i);
+    const float* weights = strip + first;
+#pragma clang loop unroll(disable)  // browsers keep sums of an unrolled loop in memory
+    for (ptrdiff_t k = 0; k < count; k++, weights += PANEL) {
+      Part some[SOME];
+#pragma GCC unroll 8
+      for (int i = 0; i < SOME; i++) some[i] = part(weights + NATIVE * i);
+#pragma GCC unroll 8
+      for (int m = 0; m < M; m++)
+#pragma GCC unroll 8
+        for (int i = 0; i < SOME; i++) sums[m][i] = madd(x[m * inner + k], some[i], sums[m][i]);
+    }
+#pragma GCC unroll 8
+    for (int m = 0; m < M; m++)
+#pragma GCC unroll 8
+      for (int i = 0; i < SOME; i++) store(out + PANEL * m + first + NATIVE * i, sums[m][i]);
+  }
+}
+template <int M = MOST>
+INLINE void add_strip_of(int rows, const float* strip, ptrdiff_t count, const float* x,
+                         ptrdiff_t inner, float* out) {
+  if constexpr (M > 1)
+    if (rows < M) return add_strip_of<M - 1>(rows, strip, count, x, inner, out);
+  add_strip<M>(strip, count, x, inner, out);
+}
+
+// Like `sums_of` below, for bfloat16 weights.
+static void in_strips(const Matrix& w, int panel, const float* x, int rows, float* out) {
+  alignas(64) float strip[STRIP * PANEL];
+  const ptrdiff_t inner = w.inner;
+  const uint8_t* weights = w.panels + panel * (inner / 2) * Stored::STEP;
+  memset(out, 0, rows * PANEL * sizeof(float));
+  for (ptrdiff_t first = 0; first < inner; first += STRIP) {
+    const ptrdiff_t count = std::min<ptrdiff_t>(STRIP, inner - first);
+    for (ptrdiff_t k = 0; k < count; k += 2, weights += Stored::STEP)
+#pragma GCC unroll 8
+      for (int i = 0; i < PANEL; i += NATIVE) {
+        PartWords both;
+        memcpy(&both, weights + 4 * i, sizeof both);
+        store(strip + k * PANEL + i, (Part)(both << 16));
+        store(strip + (k + 1) * PANEL + i, (Part)(both & 0xffff0000u));
+      }
+    for (int row = 0; row < rows; row += MOST)
+      add_strip_of(std::min(MOST, rows - row), strip, count, x + row * inner + first, inner,
+                   out + PANEL * row);
+  }
+}
+#endif
+
 // Computes one panel's products with all rows x [rows][inner] into out [rows][32].
 template <class T>
 static void sums_of(const Matrix& w, int panel, const T* x, int rows, float* out, Soon soon) {
@@ -252,6 +313,9 @@ static void sums_of(const Matrix& w, int panel, const T* x, int rows, float* out
       if (w.kind == Q8_0) return amx_rows<Unpacked<EightBits>>(w, panel, x, rows, out, soon);
       return amx_rows<Stored>(w, panel, x, rows, out, soon);
     }
+#if defined(__wasm__)
+  if (rows > 1) return in_strips(w, panel, x, rows, out);
+#endif
   int groups = (rows + MOST - 1) / MOST;
   for (int i = 0, row = 0; i < groups; i++) {
     int some = (rows - row + groups - i - 1) / (groups - i);

@@ -166,6 +166,8 @@ def fits(body: Any) -> bool:
     return (
         sizes
         and qkv == config.hidden_size
+        and hasattr(body.norm, "weight")  # a head can lack these norms
+        and hasattr(body.layers[0].input_layernorm, "weight")
         and body.norm.weight.device.type == "cpu"
         and all(map(exact, weights))
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -174,11 +175,13 @@ def test_a_folder_says_its_kind_and_gives_the_same_weights_again(kind: str, tmp_
 def test_of_each_kind_one_folder_is_taken_and_a_named_one_replaces_what_is_shipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, kind in (("a", "medusa"), ("b", "medusa"), ("c", "eagle")):
+    older = {"kind": "eagle", "depths": [1]}  # before EAGLE-3 had a kind of its own
+    described = {"a": {"kind": "medusa"}, "b": {"kind": "medusa"}, "c": {"kind": "eagle"}}
+    for name, about in {**described, "d": older}.items():
         (tmp_path / name).mkdir()
-        (tmp_path / name / "head.json").write_text(f'{{"kind": "{kind}"}}', encoding="utf-8")
-    a, b, c = (str(tmp_path / name) for name in "abc")
-    assert choose_folders([a, c], shipped=False) == {"medusa": a, "eagle": c}
+        (tmp_path / name / "head.json").write_text(json.dumps(about), encoding="utf-8")
+    a, b, c, d = (str(tmp_path / name) for name in "abcd")
+    assert choose_folders([a, c, d], shipped=False) == {"medusa": a, "eagle": c, "eagle3": d}
     assert choose_folders(None, shipped=False) == choose_folders("none", shipped=True) == {}
     with pytest.raises(InvalidInput, match="both of the kind medusa: name one of them"):
         choose_folders([a, b], shipped=False)

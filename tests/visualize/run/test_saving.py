@@ -14,7 +14,7 @@ from ouroboros_core.trace.trace import Seconds, Step, Trace
 from ouroboros_core.tree import Learned, Provenance, chain
 from tests.commands import words
 from tests.traces import make_trace, typed_trace
-from visualize.run.export import COLUMNS, to_csv
+from visualize.run.saving import COLUMNS, to_csv
 
 DRAFT = Provenance(Source.DRAFT)
 
