@@ -269,7 +269,7 @@ class TokenTree:
 
     def tokens_to(self, node: int) -> list[int]:
         """Return the tokens of `path_to(node)`."""
-        return [self.tokens[one] for one in self.path_to(node)]
+        return [self.tokens[ancestor] for ancestor in self.path_to(node)]
 
     def only(self, proposals: Sequence[int]) -> TokenTree:
         """Return the tree of the root, some proposals and the window.

@@ -192,7 +192,7 @@ def _answers(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
     from ouroboros_core.training.writer import GREEDY, Writer
 
     longest = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 1)
-    questions = [one.turns[0] for one in prompts.read(arguments.prompts, arguments.field)]
+    questions = [question.turns[0] for question in prompts.read(arguments.prompts, arguments.field)]
     target, tokenizer = pairs.load_target(arguments.target, device=arguments.device)
     if not tokenizer.chat_template:
         raise InvalidInput(

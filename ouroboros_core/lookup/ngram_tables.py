@@ -77,7 +77,9 @@ class Newest(NgramTable):
 
     def draft(self) -> Found:
         places = reversed(self._places.get(self._key(), ()))
-        place = next((one for one in places if len(self.tokens) - one >= self.n), None)
+        place = next(
+            (position for position in places if len(self.tokens) - position >= self.n), None
+        )
         if place is None:
             return Found()
         return Found(self.tokens[place : place + self.m], self.n, place)

@@ -232,9 +232,13 @@ def _theory(figure: go.Figure, axis: Axis, ideal: Ideal) -> None:
 def _predictions(figure: go.Figure, axis: Axis, predicted: Mapping[int, Predicted]) -> None:
     """Add hollow points for draft lengths that were not measured."""
     lines = (
-        (YIELD, "circle-open", [one.tokens_per_pass for one in predicted.values()]),
-        (COST, "square-open", [one.tokens_per_pass / one.speedup for one in predicted.values()]),
-        (SPEEDUP, "diamond-open", [one.speedup for one in predicted.values()]),
+        (YIELD, "circle-open", [estimate.tokens_per_pass for estimate in predicted.values()]),
+        (
+            COST,
+            "square-open",
+            [estimate.tokens_per_pass / estimate.speedup for estimate in predicted.values()],
+        ),
+        (SPEEDUP, "diamond-open", [estimate.speedup for estimate in predicted.values()]),
     )
     words = [
         f"draft length {length}, predicted: {one.speedup:.2f}×, {one.tokens_per_pass:.2f} tokens "

@@ -99,7 +99,7 @@ A tensor of token ids; with `return_dict_in_generate=True` a `GenerateDecoderOnl
 def requirements(package: str) -> str:
     """The packages that transformers looks for before it runs the loop, with their lower bounds."""
     project = tomllib.loads((assets().parent / "pyproject.toml").read_text("utf-8"))["project"]
-    found = [Requirement(one) for one in project["dependencies"]]
+    found = [Requirement(text) for text in project["dependencies"]]
     lines = [
         f"{one.name}>={bound.version}"
         for one in found
@@ -117,8 +117,8 @@ def write(folder: Path, package: str = PACKAGE) -> None:
     inner.mkdir(parents=True)
     (inner / "generate.py").write_text(LOOP.format(package=package), encoding="utf-8")
     (inner / "requirements.txt").write_text(requirements(package), encoding="utf-8")
-    possible = [one for one, kind in methods.available().items() if _possible(kind)]
-    ids = ", ".join(f"`{one}`" for one in possible)
+    possible = [method for method, kind in methods.available().items() if _possible(kind)]
+    ids = ", ".join(f"`{method}`" for method in possible)
     front = yaml.safe_dump(FRONT, sort_keys=False)
     text = README.format(package=package, count=len(possible), ids=ids)
     (folder / "README.md").write_text(f"---\n{front}---\n\n{text}", encoding="utf-8")

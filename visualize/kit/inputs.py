@@ -180,7 +180,7 @@ class RunInputs:
         return [self.prompt, self.settings]
 
     def wire(self) -> None:
-        self.ask.value = self.ask.postprocess([one.value for one in self.components])
+        self.ask.value = self.ask.postprocess([component.value for component in self.components])
         # First of all events of a change: Gradio's script runs them one after another, and waits
         # for the server's answer.
         changes = [component.change for component in self.components]

@@ -60,7 +60,9 @@ def shown_ratio(length: float, cost: float) -> float:
 def weight_facts(trace: Trace) -> dict[str, float]:
     """Layers of a run's two models, and the weights of their layers and output matrices, in
     millions."""
-    target, draft = (machines.sheets().models[one] for one in machines.own(trace) if one)
+    target, draft = (
+        machines.sheets().models[model_id] for model_id in machines.own(trace) if model_id
+    )
     return {
         "layers": target.layers,
         "body": target.body / 1e6,
@@ -103,8 +105,8 @@ def grid_facts(names: Sequence[str]) -> dict[str, Any]:
 def auto_facts(name: str, fixed: Sequence[str]) -> dict[str, Any]:
     """Of a run that chooses its draft lengths: their mean and the speedup; of runs with fixed
     ones: the shortest and the longest, the least and the largest speedup."""
-    gammas = [gallery.trace(one).hyperparameters["gamma"] for one in fixed]
-    speedups = [gallery.facts(one)["speedup"] for one in fixed]
+    gammas = [gallery.trace(run_name).hyperparameters["gamma"] for run_name in fixed]
+    speedups = [gallery.facts(run_name)["speedup"] for run_name in fixed]
     auto = gallery.facts(name)
     return {
         "auto_depth": auto["depth"],
@@ -172,7 +174,9 @@ def quoted(text: str) -> str:
 def refusal_facts(trace: Trace, step: Step, refused: int) -> dict[str, Any]:
     """Return the rejected guess at a node and the target's token, with the target's
     probabilities."""
-    judged = next(one for one in step.judged if one.node == step.tree.parents[refused])
+    judged = next(
+        judgement for judgement in step.judged if judgement.node == step.tree.parents[refused]
+    )
     token, own = step.tree.tokens[refused], step.target_token
     assert own is not None
     return {
@@ -295,7 +299,7 @@ def in_discarded_draft(trace: Trace, step: Step, node: int) -> bool:
     learned = step.tree.provenance[node].step
     taught = trace.steps[learned or 0]
     tree = taught.tree
-    lost = [n for n, one in enumerate(tree.provenance) if one.source is Source.DRAFT]
+    lost = [n for n, origin in enumerate(tree.provenance) if origin.source is Source.DRAFT]
     tokens = [tree.tokens[n] for n in lost if n not in taught.path]
     *wanted, _ = _phrase(step, node)
     size = len(wanted)

@@ -210,7 +210,7 @@ def _guess() -> Chapter:
     question = {
         "kind": "predict",
         "words": say("learn.guess.question").split("\n"),
-        "rounds": [one for name in QUIZ for one in rounds(name, GUESSES)],
+        "rounds": [quiz_round for name in QUIZ for quiz_round in rounds(name, GUESSES)],
         "prompts": {name: gallery.trace(name).prompt.text for name in QUIZ},
         "none": say("learn.guess.none"),
     }
@@ -372,9 +372,13 @@ def _phrases() -> Chapter:
     }
     facts["wide_window"] = _widest(WIDE)
     wide, pool = window_figure(gallery.trace(WIDE)), window_pool(trace)
-    facts["wide_first"] = 1 + next(n for n, one in enumerate(wide["passes"]) if one["whole"])
+    facts["wide_first"] = 1 + next(
+        n for n, drawn_pass in enumerate(wide["passes"]) if drawn_pass["whole"]
+    )
     facts |= {"pool": pool["sizes"][-1], "pool_steps": len(pool["sizes"])}
-    facts["pool_used"] = len({(one["key"], one["text"]) for one in pool["entries"] if one["used"]})
+    facts["pool_used"] = len(
+        {(entry["key"], entry["text"]) for entry in pool["entries"] if entry["used"]}
+    )
     provenance = paid.tree.provenance[paid.path[-1]]
     facts["learned"] = (provenance.step or 0) + 1
     right = first_step(gallery.trace(JACOBI), lambda step: bool(step.path))

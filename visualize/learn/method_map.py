@@ -37,7 +37,7 @@ def _link(method: type[Method]) -> str:
 def _row(shape: Shape, places: dict[tuple[Guesser, Shape], list[type[Method]]]) -> str:
     cells = []
     for guesser in Guesser:
-        links = "".join(f"<li>{_link(one)}</li>" for one in places.get((guesser, shape), ()))
+        links = "".join(f"<li>{_link(kind)}</li>" for kind in places.get((guesser, shape), ()))
         listed = f"<ul>{links}</ul>" if links else ""
         cells.append(f'<td data-label="{safe(guesser.value)}">{listed}</td>')
     return f'<tr><th scope="row">{safe(shape.value)}</th>{"".join(cells)}</tr>'

@@ -116,7 +116,7 @@ def window_figure(trace: Trace) -> dict[str, Any]:
             }
         )
     shown = passes[:PASSES]
-    first = next(n for n, one in enumerate(shown) if one["whole"])
+    first = next(n for n, drawn_pass in enumerate(shown) if drawn_pass["whole"])
     facts = {"columns": columns, "gram": gram, "passes": shown, "first": first}
     return {"kind": "window"} | facts
 
@@ -124,7 +124,9 @@ def window_figure(trace: Trace) -> dict[str, Any]:
 def pass_figure(trace: Trace, costs: Mapping[str, float], layers: int) -> dict[str, Any]:
     """One pass over the last token and its guesses: {tokens, rows, cost, layers}; cost, what a pass
     over so many rows takes, in passes over one."""
-    step = next(one for one in trace.steps if one.width == len(one.tree) > 4)
+    step = next(
+        candidate for candidate in trace.steps if candidate.width == len(candidate.tree) > 4
+    )
     tokens = [trace.pieces[token] for token in step.tree.tokens]
     price = {"rows": costs["rows"], "cost": costs["pass_cost"]}
     return {"kind": "pass", "tokens": tokens, "layers": layers} | price
@@ -156,7 +158,7 @@ def copy_figure(trace: Trace, step: Step) -> dict[str, Any]:
     [before, match], copy, match, place}, as texts."""
     first = step.tree.provenance[1]
     assert first.position is not None and first.match is not None, "its first guess is a copy"
-    written = [token for one in trace.steps[: step.index] for token in one.tokens]
+    written = [token for earlier in trace.steps[: step.index] for token in earlier.tokens]
     match = "".join(trace.pieces[token] for token in written[-first.match :])
     leaf = max(range(len(step.tree)), key=lambda node: len(step.tree.path_to(node)))
     copy = "".join(trace.pieces[step.tree.tokens[node]] for node in step.tree.path_to(leaf))
@@ -213,7 +215,7 @@ def mask_figure(trace: Trace) -> dict[str, Any]:
         "step": step.index,
         "tokens": [trace.pieces[token] for token in step.tree.tokens],
         "parents": list(step.tree.parents),
-        "looks": [one.source.value for one in step.tree.provenance],
+        "looks": [origin.source.value for origin in step.tree.provenance],
     }
 
 
@@ -230,8 +232,8 @@ def window_pool(trace: Trace) -> dict[str, Any]:
     for step, phrases in zip(trace.steps, grams(trace), strict=False):
         for phrase in phrases:
             pool.insert(phrase[0], phrase[1:], Learned.LOOKAHEAD, step.index)
-        held = {(key, *one.tokens) for key in pool.keys for one in pool.newest(key, most)}
-        for phrase in [one for one in since if one not in held]:
+        held = {(key, *memory.tokens) for key in pool.keys for memory in pool.newest(key, most)}
+        for phrase in [gram for gram in since if gram not in held]:
             since.pop(phrase)["to"] = step.index
         for phrase in sorted(held - since.keys()):
             since[phrase] = _entry(trace, phrase, Learned.LOOKAHEAD, step.index)
@@ -305,8 +307,10 @@ def _seconds(trace: Trace) -> list[float]:
     """Return what a run took: reading the prompt, draft passes, target passes, everything else."""
     steps = [step.seconds for step in trace.steps]
     phases = ("prefill", "draft", "verify")
-    named = [sum(getattr(one, phase) for one in steps) for phase in phases]
-    return [round(one, 5) for one in (*named, sum(one.learn + one.host for one in steps))]
+    named = [sum(getattr(spent, phase) for spent in steps) for phase in phases]
+    return [
+        round(number, 5) for number in (*named, sum(spent.learn + spent.host for spent in steps))
+    ]
 
 
 def race_figure(
@@ -405,7 +409,7 @@ def _bench_lane(row: Mapping[str, Any], label: str, at: list[str]) -> dict[str, 
     return {
         "label": label,
         "at": at,
-        "seconds": [round(one, 5) for one in seconds],
+        "seconds": [round(number, 5) for number in seconds],
         "passes": round(row["tokens"] / row["tokens_per_pass"]),
         "length": row["tokens_per_pass"],
     }
@@ -420,7 +424,9 @@ def snake_figure(trace: Trace, step: Step, node: int) -> dict[str, Any]:
     nodes = [n for n in step.tree.path_to(node) if step.tree.provenance[n].learned]
     tree = step.tree
     key, *phrase = [tree.tokens[n] for n in (tree.parents[nodes[0]], *nodes)]
-    drafted = [n for n, one in enumerate(taught.tree.provenance) if one.source is Source.DRAFT]
+    drafted = [
+        n for n, origin in enumerate(taught.tree.provenance) if origin.source is Source.DRAFT
+    ]
     head = [key, *phrase[:-1]]
     tokens = [taught.tree.tokens[n] for n in drafted]
     begun = next(n for n in range(len(tokens)) if tokens[n : n + len(head)] == head)
@@ -430,7 +436,7 @@ def snake_figure(trace: Trace, step: Step, node: int) -> dict[str, Any]:
 
     def chips(ids: Sequence[int], kinds: Sequence[str]) -> list[dict[str, str]]:
         pairs = zip(ids, kinds, strict=True)
-        return [{"text": trace.pieces[one], "look": look} for one, look in pairs]
+        return [{"text": trace.pieces[token], "look": look} for token, look in pairs]
 
     kept = ["key", *["phrase"] * len(phrase)]
     later = chips([tree.tokens[n] for n in written], ["accepted"] * len(written))

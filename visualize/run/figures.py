@@ -290,8 +290,8 @@ def draft_lengths(summary: Summary) -> Figure:
     figure = go.Figure()
     figure.add_scatter(
         x=list(lengths),
-        y=[one.speedup for one in predicted],
-        customdata=[one.tokens_per_pass for one in predicted],
+        y=[estimate.speedup for estimate in predicted],
+        customdata=[estimate.tokens_per_pass for estimate in predicted],
         mode="lines+markers",
         name="predicted",
         line={"color": PLAIN, "width": 2.5},
