@@ -73,7 +73,7 @@ WIDE = ("learn",)
 SMALL, SHARP = (340, 300), 2
 """Width and height of a small picture, and its dots per pixel."""
 CUT = 1.5
-"""A part so many times as high as a small picture is cut rather than made smaller."""
+"""From this multiple of the height of a small picture, a part is cut rather than made smaller."""
 STYLES = {
     "watch": ".ouro-text { height: 220px !important }",
     "card": ".ouro-card { width: 340px !important; border: 0 !important; border-radius: 0 "

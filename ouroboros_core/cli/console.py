@@ -80,7 +80,7 @@ class Session:
 
     @property
     def chat(self) -> bool:
-        """Whether the next text goes through a chat template."""
+        """Whether the next text gets a chat template."""
         return self.chatty and bool(self.pair.tokenizer.chat_template)
 
     def answers(self, text: str) -> list[Answer]:

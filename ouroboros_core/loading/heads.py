@@ -13,7 +13,7 @@ ea_model.py and, for the states, modeling_llama_kv.py.
 Speculators (github.com/vllm-project/speculators at c05b95b, src/speculators/models/eagle3) calls
 the layer `layers.0`, has its sizes in `transformer_layer_config`, and has flags: `fc_norm` (a norm
 for each state before `fc`), `norm_before_fc` (one for all, `input_norm`), `norm_before_residual`,
-and `norm_output` (the head goes on from its normalised output). SpecForge (github.com/sgl-project/
+and `norm_output` (the head continues from its normed output). SpecForge (github.com/sgl-project/
 SpecForge at a6b6b02, specforge/modeling/draft/llama3_eagle.py) has SafeAILab's names and `fc_norm`.
 Speculators count layers from 1 in `eagle_aux_hidden_state_layer_ids`, where 2 is the state after
 two layers; inside `eagle_config`, where SpecForge has it, they are counted from 0.

@@ -256,7 +256,7 @@ class Pair:
     def rules(
         self, prompt: Sequence[int], max_new_tokens: int, stops: frozenset[int]
     ) -> Rules | None:
-        """The checkpoint's own generation settings as rules for one text; None where it has none.
+        """The checkpoint's own generation settings as rules for one text; None without any.
 
         Raises InvalidInput where `generate` refuses them, or where they depend on earlier calls.
         """
