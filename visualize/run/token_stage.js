@@ -38,6 +38,7 @@ export class TokenStage {
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.due = undefined;
     this.atEnd = true;
+    this.scrolled = 0;
     this.listen = listening(root);
     this.container = this.part("text");
     this.part("card").id = "ouro-card-" + ++stages;
@@ -70,8 +71,11 @@ export class TokenStage {
       this.listen,
     );
     this.container.addEventListener("scroll", () => {
-      const { scrollHeight, scrollTop, clientHeight } = this.container;
-      this.atEnd = scrollHeight - scrollTop - clientHeight < 60;
+      const { scrollHeight, scrollTop, clientHeight } = this.container,
+        near = scrollHeight - scrollTop - clientHeight < 60;
+      // Only a move upwards leaves the end: the text may have grown since it was scrolled to.
+      if (near || scrollTop < this.scrolled) this.atEnd = near;
+      this.scrolled = scrollTop;
       this.card.reposition();
     });
     this.part("stage").addEventListener("toggle", () => this.timeline.at >= 0 && this.picture());
@@ -97,6 +101,7 @@ export class TokenStage {
     this.run = run;
     this.asked = prompt;
     this.atEnd = true;
+    this.scrolled = 0;
     this.hands.stop = null;
     this.text.clear();
     this.timeline.clear();

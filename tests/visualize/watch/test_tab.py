@@ -351,10 +351,12 @@ def test_no_line_is_cut_at_the_top_of_the_text_at_its_end_or_where_a_step_is_fol
     context.close()
 
 
-def test_a_live_answer_that_is_longer_than_its_box_ends_at_its_beginning(
+def test_a_live_answer_that_is_longer_than_its_box_ends_at_its_beginning_on_a_slow_phone(
     browser: Any, url: str
 ) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 844})
+    cdp = page.context.new_cdp_session(page)
+    cdp.send("Emulation.setCPUThrottlingRate", {"rate": 8})  # steps come faster than frames
     page.goto(url)
     page.get_by_text("Ready:").wait_for(state="attached", timeout=60_000)
     page.locator("#prompt textarea").fill("Tell me a long story about a fox and a river.")
