@@ -90,6 +90,22 @@ class GroupDrafter(Drafter, Protocol):
     """Tokens of one pass; nodes of this depth or deeper have no outputs."""
 
 
+class EstimatesAcceptance(Protocol):
+    """Outputs after nodes with an estimate of what the target will accept."""
+
+    def acceptance(self, node: int) -> float:
+        """Return how likely the token after a node will be accepted, before it is chosen."""
+        ...
+
+
+class BlockDrafter(Drafter, Protocol):
+    """A drafter of several positions in one pass, whose `extend` needs no further pass. Its
+    evaluations are `EstimatesAcceptance`."""
+
+    block: int
+    """Tokens of one pass; nodes of this depth or deeper have no outputs."""
+
+
 class CandidateGenerator(MakesPasses, Protocol):
     """A generator of candidates for the next tokens that tracks the text itself, such as a
     candidate generator of transformers."""

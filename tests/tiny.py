@@ -240,7 +240,7 @@ def head(architecture: str, kind: str = EAGLE) -> Any:
     data, model = written(architecture, kind)
     options: dict[str, Any] = {"outputs": 0, "tokens": TRAINING[kind], "batch_tokens": 768}
     options |= {"learning_rate": 4e-3, "held_out": 8}
-    options |= {"depths": (1,)} if kind == EAGLE3 else {}
+    options |= {"depths": (1,)} if "depths" in RECIPES[kind].settings() else {}
     recipe, accelerator = RECIPES[kind](target=architecture, **options), Accelerator(cpu=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -259,7 +259,7 @@ def head_in(dtype: torch.dtype, architecture: str, kind: str = EAGLE) -> Any:
     return copy.deepcopy(head(architecture, kind)).to(dtype)
 
 
-TRAINING = dict.fromkeys(HEADS, 24_000) | {"medusa": 20_000}
+TRAINING = dict.fromkeys(HEADS, 24_000) | {"medusa": 20_000, "dspark": 12_000}
 """Answer tokens that a head is trained on, by kind."""
 
 

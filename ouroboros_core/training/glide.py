@@ -61,10 +61,11 @@ class GlideStudent(HeadStudent):
         draft = GlideDraft(config, outputs)
         if target.config.model_type == LLAMA:
             first, last = target.base_model.layers[0], target.base_model.layers[-1]
-            begin_as(draft, first, last, target.base_model.norm)
-            copy_weight(draft, "memory_query", last.self_attn.q_proj)
-            copy_weight(draft, "memory_out", last.self_attn.o_proj)
-            copy_weight(draft, "norm_cross", last.input_layernorm)
+            begin_as(draft, first, last)
+            copy_weight(draft.norm_last, target.base_model.norm)
+            copy_weight(draft.memory_query, last.self_attn.q_proj)
+            copy_weight(draft.memory_out, last.self_attn.o_proj)
+            copy_weight(draft.norm_cross, last.input_layernorm)
         return draft
 
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
@@ -110,7 +111,7 @@ def guesses(head: GlideDraft, x: torch.Tensor, memory: torch.Tensor, depths: Ids
     index = torch.arange(x.shape[1], device=x.device)
     first = index - torch.from_numpy(depths).to(x.device)
     sees = index[None, :] < first.clamp(min=1)[:, None]
-    x = x.to(head.key.weight.dtype)
+    x = x.to(head.norm_last.weight.dtype)
     x = x if head.enter is None else head.enter(x)
     keys, values = (split(half, config.memory_heads) for half in memory.chunk(2, -1))
     rows = own_rows(config, maps, x, index)

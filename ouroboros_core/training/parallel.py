@@ -26,6 +26,7 @@ from ouroboros_core.training.student import (
     JoiningStudent,
     arithmetic,
     begin_as,
+    copy_weight,
     one_layer_sizes,
 )
 
@@ -44,7 +45,8 @@ class ParallelStudent(JoiningStudent):
         self.continues = target.config.model_type == LLAMA
         if self.continues:
             last = target.base_model.layers[-1]
-            begin_as(head, last, last, target.base_model.norm)
+            begin_as(head, last, last)
+            copy_weight(head.norm_last, target.base_model.norm)
         return head
 
     @property

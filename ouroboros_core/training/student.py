@@ -15,7 +15,6 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from ouroboros_core.models.heads.head import Head, signature
-from ouroboros_core.models.heads.layer import OneLayer
 from ouroboros_core.models.heads.recipes import HeadRecipe, Recipe
 from ouroboros_core.models.kv_cache import attention_shape, layer_configs
 from ouroboros_core.training.corpus import Ids
@@ -259,21 +258,23 @@ def one_layer_sizes(target: PreTrainedModel) -> dict[str, Any]:
     return {**sizes, "heads": heads, "key_value_heads": shared if heads % shared == 0 else heads}
 
 
-def begin_as(head: OneLayer, attention: Any, mlp: Any, last_norm: Any) -> None:
-    """Copy the self-attention of one Llama layer, the MLP of another, and the norm after the last
-    layer."""
+def begin_as(layer: Any, attention: Any, mlp: Any) -> None:
+    """Copy the self-attention of one Llama layer and the MLP of another, where the shapes are
+    equal.
+
+    layer: the modules by name, a `OneLayer` or a `ModuleDict`.
+    """
+    modules = dict(layer.named_children())
     for name in ("query", "key", "value", "out"):
-        copy_weight(head, name, getattr(attention.self_attn, f"{name[0]}_proj"))
+        copy_weight(modules[name], getattr(attention.self_attn, f"{name[0]}_proj"))
     for name in ("gate", "up", "down"):
-        copy_weight(head, name, getattr(mlp.mlp, f"{name}_proj"))
-    copy_weight(head, "norm_own", attention.input_layernorm)
-    copy_weight(head, "norm_middle", mlp.post_attention_layernorm)
-    copy_weight(head, "norm_last", last_norm)
+        copy_weight(modules[name], getattr(mlp.mlp, f"{name}_proj"))
+    copy_weight(modules["norm_own"], attention.input_layernorm)
+    copy_weight(modules["norm_middle"], mlp.post_attention_layernorm)
 
 
-def copy_weight(head: OneLayer, name: str, module: Any) -> None:
+def copy_weight(own: Any, module: Any) -> None:
     """Copy a matrix or norm of the target if it has the same shape."""
-    weight = getattr(head, name).weight
-    if weight.shape == module.weight.shape:
+    if own.weight.shape == module.weight.shape:
         with torch.no_grad():
-            weight.copy_(module.weight)
+            own.weight.copy_(module.weight)

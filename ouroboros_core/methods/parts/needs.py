@@ -15,6 +15,7 @@ class Need(StrEnum):
     MEDUSA = "Medusa heads"
     GLIDE = "GliDe draft"
     PARALLEL = "parallel drafter"
+    DSPARK = "block drafter"
     CORPUS = "corpus"
     MEMORY = "memory of earlier runs"
     PREDICTED_OUTPUT = "predicted output"
@@ -46,7 +47,7 @@ _FLAGS = {
     **dict.fromkeys((Need.SHARED_TOKENS, Need.BLOCK_DRAFT), "--draft"),
     Need.MTP: "--target",
     **dict.fromkeys((Need.EAGLE, Need.EAGLE3, Need.MTP_HEAD), "--head"),
-    **dict.fromkeys((Need.MEDUSA, Need.GLIDE, Need.PARALLEL), "--head"),
+    **dict.fromkeys((Need.MEDUSA, Need.GLIDE, Need.PARALLEL, Need.DSPARK), "--head"),
     **dict.fromkeys((Need.SELF_DRAFT, Need.GENERATE, Need.EARLY_EXIT), "--target"),
     Need.CORPUS: "--corpus",
     Need.MEMORY: "--memory",
@@ -61,6 +62,7 @@ REMEDIES = {
     Need.MEDUSA: "name a folder with --head, train some for this target (train medusa)",
     Need.GLIDE: "name its folder with --head, train one for this target (train glide)",
     Need.PARALLEL: "name its folder with --head, train one for this target (train parallel)",
+    Need.DSPARK: "name its folder with --head, train one for this target (train dspark)",
     Need.CORPUS: "name one with --corpus, make one (sam build)",
     Need.SELF_DRAFT: "name one with --target, such as Llama, Qwen, Mistral, Gemma, Phi-3 or GPT-2",
     Need.GENERATE: "name one with --target",
@@ -81,6 +83,7 @@ HEAD_KINDS = {
     Need.MEDUSA: "medusa",
     Need.GLIDE: "glide",
     Need.PARALLEL: "parallel",
+    Need.DSPARK: "dspark",
 }
 """The kind of head that meets a need, by the name in the head's folder."""
 

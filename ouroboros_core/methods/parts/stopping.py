@@ -9,11 +9,12 @@ first one with probability 0.85.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from pydantic import Field
 
 from ouroboros_core.arrays import np
+from ouroboros_core.interfaces import EstimatesAcceptance
 from ouroboros_core.sampling import softmax
 from ouroboros_core.settings import Auto, upto
 from ouroboros_core.tree import Evaluation
@@ -190,6 +191,26 @@ class MovingAverage(Stop):
         last = len(self.tiers) - 1
         while self.tier >= before and self.tier < last and self.average > self.length() + self.UP:
             self.tier += 1
+
+
+class LeastAcceptance(Stop):
+    """Ends a chain where another rule ends it, and before a token whose chance of acceptance, which
+    the drafter estimates itself, is too small (DSpark, arXiv 2607.05147)."""
+
+    def __init__(self, rule: Stop, least: float, longest: int) -> None:
+        super().__init__(longest)
+        self.rule, self.least = rule, least
+
+    def length(self) -> int:
+        return min(self.longest, self.rule.length())
+
+    def before(self, evaluation: Evaluation, node: int) -> bool:
+        if self.least and cast(EstimatesAcceptance, evaluation).acceptance(node) < self.least:
+            return True
+        return self.rule.before(evaluation, node)
+
+    def behind(self, evaluation: Evaluation, node: int, confidence: float) -> bool:
+        return self.rule.behind(evaluation, node, confidence)
 
 
 RULES: Mapping[str, type[Stop]] = {

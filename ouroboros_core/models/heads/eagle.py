@@ -32,6 +32,7 @@ from ouroboros_core.models.engines.compact import Product, Rows, norm
 from ouroboros_core.models.engines.passes import decoder, product
 from ouroboros_core.models.forward import TorchEvaluation
 from ouroboros_core.models.heads.head import Head, HeadConfig, HeadDrafter, check_context
+from ouroboros_core.models.heads.layer import LayerConfig
 from ouroboros_core.models.heads.recipes import EagleRecipe
 from ouroboros_core.tree import Evaluation, TokenTree, TreeBuilder
 
@@ -215,7 +216,7 @@ def beside(
 
 def head_input(
     features: torch.Tensor,
-    config: EagleConfig,
+    config: EagleConfig | LayerConfig,
     deeper: Callable[[torch.Tensor], torch.Tensor] | None,
 ) -> torch.Tensor:
     """Return the input [..., width] of the head for features [..., width * (1 + depths)]: the sum

@@ -36,21 +36,43 @@ class LayerConfig(HeadConfig):
     eps: float
 
 
+def layer_modules(config: LayerConfig) -> dict[str, nn.Module]:
+    """Return the weights of self-attention and MLP, with a norm before each."""
+    width, shared = config.width, config.key_value_heads * (config.width // config.heads)
+    return {
+        "query": matrix(width, width),
+        "key": matrix(width, shared),
+        "value": matrix(width, shared),
+        "out": matrix(width, width),
+        "gate": matrix(width, config.intermediate),
+        "up": matrix(width, config.intermediate),
+        "down": matrix(config.intermediate, width),
+        "norm_own": nn.RMSNorm(width, config.eps),
+        "norm_middle": nn.RMSNorm(width, config.eps),
+    }
+
+
+def products(modules: Mapping[str, Any], engine: Engine, eps: float) -> dict[str, Product]:
+    """Return matrices and norms as products of the target's engine, over one text; for drafting."""
+
+    def laid_out(module: nn.RMSNorm | nn.Linear) -> Product:
+        is_norm = isinstance(module, nn.RMSNorm)
+        apply = norm(module.weight, eps) if is_norm else product(engine, module.weight)
+        return lambda x: apply(x[0])[None]
+
+    return {name: laid_out(module) for name, module in modules.items()}
+
+
 class OneLayer(Head):
-    """The weights of self-attention and MLP."""
+    """The weights of a layer, and the norm after it."""
 
     config: LayerConfig
 
     def __init__(self, config: LayerConfig, outputs: Sequence[int]) -> None:
         super().__init__(config, outputs)
-        width = config.width
-        shared = config.key_value_heads * (width // config.heads)
-        self.query, self.key = matrix(width, width), matrix(width, shared)
-        self.value, self.out = matrix(width, shared), matrix(width, width)
-        self.gate, self.up = (matrix(width, config.intermediate) for _ in range(2))
-        self.down = matrix(config.intermediate, width)
-        for name in ("own", "middle", "last"):
-            setattr(self, f"norm_{name}", nn.RMSNorm(width, config.eps))
+        for name, module in layer_modules(config).items():
+            self.add_module(name, module)
+        self.norm_last = nn.RMSNorm(config.width, config.eps)
 
     @property
     def maps(self) -> dict[str, Any]:
@@ -59,15 +81,7 @@ class OneLayer(Head):
 
     def products(self, engine: Engine) -> dict[str, Product]:
         """Return the modules as products of the target's engine, over one text; for drafting."""
-        eps = self.config.eps
-
-        def laid_out(module: nn.Module) -> Product:
-            assert isinstance(module, nn.RMSNorm | nn.Linear)
-            is_norm = isinstance(module, nn.RMSNorm)
-            apply = norm(module.weight, eps) if is_norm else product(engine, module.weight)
-            return lambda x: apply(x[0])[None]
-
-        return {name: laid_out(module) for name, module in self.maps.items()}
+        return products(self.maps, engine, self.config.eps)
 
 
 def matrix(inputs: int, results: int) -> nn.Linear:
@@ -75,11 +89,11 @@ def matrix(inputs: int, results: int) -> nn.Linear:
 
 
 def turned(x: torch.Tensor, positions: torch.Tensor, theta: float) -> torch.Tensor:
-    """Return x [..., rows, width] rotated by the positions [rows], first half against second
+    """Return x [..., rows, width] rotated by the positions [..., rows], first half against second
     half."""
     half = x.shape[-1] // 2
     steps = torch.arange(half, device=x.device, dtype=torch.float32) / half
-    angles = positions[:, None].float() / theta**steps
+    angles = positions[..., None].float() / theta**steps
     cos, sin = (torch.cat([turn, turn], -1).to(x.dtype) for turn in (angles.cos(), angles.sin()))
     first, second = torch.split(x, [half, x.shape[-1] - half], -1)
     return x * cos + torch.cat([-second, first], -1) * sin
@@ -94,12 +108,14 @@ def attend(q: torch.Tensor, rows: Rows, mask: torch.Tensor | None) -> torch.Tens
     """Return mixed values [batch, rows, heads * width] of queries [batch, heads, rows, width].
     Several heads may share keys and values.
 
-    mask  [rows, held], True for the keys that a row sees
+    mask  [rows, held], or [batch, 1, rows, held], True for the keys that a row sees
     """
     batch, heads, count, width = q.shape
     shared = rows[0].shape[1]
     folded = q.reshape(batch, shared, -1, width)
-    folded_mask = None if mask is None else mask.repeat(heads // shared, 1)
+    folded_mask = None
+    if mask is not None:
+        folded_mask = mask.repeat(*[1] * (mask.ndim - 2), heads // shared, 1)
     mixed = F.scaled_dot_product_attention(folded, *rows, attn_mask=folded_mask)
     return mixed.reshape(batch, heads, count, width).transpose(1, 2).flatten(2)
 
@@ -107,12 +123,35 @@ def attend(q: torch.Tensor, rows: Rows, mask: torch.Tensor | None) -> torch.Tens
 def own_rows(
     config: LayerConfig, maps: Mapping[str, Any], x: torch.Tensor, positions: torch.Tensor
 ) -> Rows:
-    """Return keys and values of self-attention for embedded tokens [batch, rows, width]. They
-    depend on a token and its position only, because there is one layer."""
+    """Return keys and values of self-attention for a layer's inputs [batch, rows, width]."""
     normed = maps["norm_own"](x)
     keys = split(maps["key"](normed), config.key_value_heads)
     values = split(maps["value"](normed), config.key_value_heads)
     return turned(keys, positions, config.rope_theta), values
+
+
+def after_layer(
+    config: LayerConfig,
+    maps: Mapping[str, Any],
+    x: torch.Tensor,
+    positions: torch.Tensor,
+    rows: Rows,
+    mask: torch.Tensor | None,
+    cross: Product | None = None,
+) -> torch.Tensor:
+    """Return states [batch, rows, width] after the layer, for its inputs [batch, rows, width] at
+    `positions`.
+
+    rows   keys and values of self-attention, with the rows of these inputs
+    mask   [rows, held], True for the keys that a row sees; None: all
+    cross  map of the states after self-attention, whose result is added to them
+    """
+    q = split(maps["query"](maps["norm_own"](x)), config.heads)
+    x = x + maps["out"](attend(turned(q, positions, config.rope_theta), rows, mask))
+    x = x if cross is None else x + cross(x)
+    normed = maps["norm_middle"](x)
+    result: torch.Tensor = x + maps["down"](F.silu(maps["gate"](normed)) * maps["up"](normed))
+    return result
 
 
 def states(
@@ -124,17 +163,7 @@ def states(
     mask: torch.Tensor | None,
     cross: Product | None = None,
 ) -> torch.Tensor:
-    """Return normalised states [batch, rows, width] after embedded tokens [batch, rows, width] at
-    `positions`.
-
-    rows   keys and values of self-attention, with the rows of these tokens
-    mask   [rows, held], True for the keys that a row sees; None: all
-    cross  map of the states after self-attention, whose result is added to them
-    """
-    q = split(maps["query"](maps["norm_own"](x)), config.heads)
-    x = x + maps["out"](attend(turned(q, positions, config.rope_theta), rows, mask))
-    x = x if cross is None else x + cross(x)
-    normed = maps["norm_middle"](x)
-    x = x + maps["down"](F.silu(maps["gate"](normed)) * maps["up"](normed))
+    """Return what `after_layer` returns, normalised by the norm after the layer."""
+    x = after_layer(config, maps, x, positions, rows, mask, cross)
     last: torch.Tensor = maps["norm_last"](x)
     return last

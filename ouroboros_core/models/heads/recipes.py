@@ -119,6 +119,15 @@ class HeadRecipe(Recipe):
     learning_rate: float = Field(1e-3, gt=0, le=1, description="Highest learning rate.")
 
 
+DEPTHS: Any = Field(
+    (10, 20),
+    description=(
+        "Layers behind which the head reads the target's states, beside the last, as in 10,20; "
+        "a third and two thirds of the layers by default."
+    ),
+)
+
+
 class EagleRecipe(HeadRecipe):
     """A head of EAGLE and EAGLE-2.
 
@@ -154,19 +163,11 @@ class Eagle3Recipe(EagleRecipe):
     feature_weight: float = Field(
         0.0, ge=0, le=100, description="Weight of the loss on features, beside that on tokens."
     )
-    depths: tuple[int, ...] = Field(
-        (10, 20),
-        description=(
-            "Layers behind which the head reads the target's states, beside the last, as in 10,20; "
-            "a third and two thirds of the layers by default."
-        ),
-    )
+    depths: tuple[int, ...] = DEPTHS
 
     @classmethod
     def read(cls, values: Mapping[str, Any], layers: int) -> Self:
-        thirds = {max(1, layers // 3), max(1, 2 * layers // 3)}
-        text = values.get("depths") or ",".join(map(str, sorted(thirds)))
-        return super().read({**values, "depths": choose_depths(text, layers)}, layers)
+        return super().read({**values, "depths": spread_depths(values, layers)}, layers)
 
 
 class MtpRecipe(EagleRecipe):
@@ -227,6 +228,35 @@ class ParallelRecipe(HeadRecipe):
     group: int = Field(4, ge=2, description="Tokens that are drafted in one pass.")
 
 
+class DSparkRecipe(HeadRecipe):
+    """A block drafter.
+
+    decay  places over which the weight of a place falls to 1/e, as in DFlash (arXiv 2602.06036)
+    """
+
+    kind = "dspark"
+    phrase = "a block drafter"
+    task = "train a drafter of a block of tokens in one pass, corrected token by token (DSpark)"
+    also_starts_from = ", or of an EAGLE-3 head with the same depths"
+
+    decay: float = 4.0
+    block: int = Field(6, ge=2, le=32, description="Tokens that are drafted in one pass.")
+    layers: int = Field(2, ge=1, le=8, description="Layers of the drafter.")
+    rank: int = Field(
+        64,
+        ge=0,
+        description="Rank of the correction of a place by the token before it; 0: none (DFlash).",
+    )
+    anchors: int = Field(
+        512, ge=1, description="Blocks of a batch at most; they begin at random answer tokens."
+    )
+    depths: tuple[int, ...] = DEPTHS
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any], layers: int) -> Self:
+        return super().read({**values, "depths": spread_depths(values, layers)}, layers)
+
+
 def choose_layers(text: str, depth: int) -> tuple[int, ...]:
     """Return the layers that a text names: `0,1,15,29`, or a number of layers, which stands for the
     first two, the last, and layers at even distances between them.
@@ -272,6 +302,12 @@ def choose_depths(text: str, layers: int) -> tuple[int, ...]:
     return tuple(sorted(numbers))
 
 
+def spread_depths(values: Mapping[str, Any], layers: int) -> tuple[int, ...]:
+    """Return the depths that the values name, or a third and two thirds of the target's layers."""
+    thirds = {max(1, layers // 3), max(1, 2 * layers // 3)}
+    return choose_depths(values.get("depths") or ",".join(map(str, sorted(thirds))), layers)
+
+
 RECIPES: dict[str, type[Recipe]] = {
     recipe.kind: recipe
     for recipe in (
@@ -282,6 +318,7 @@ RECIPES: dict[str, type[Recipe]] = {
         MedusaRecipe,
         GlideRecipe,
         ParallelRecipe,
+        DSparkRecipe,
     )
 }
 """The recipe of each kind."""

@@ -795,7 +795,7 @@ def test_a_vocabulary_of_a_few_letters_runs_with_every_method_that_needs_no_trai
     result = ouroboros(*options((pair[0], pair[1]), *more, "--peers", "hf-greedy", "--json", out))
     assert result.returncode == 0, result.stderr
     rows = {row["method"]: row for row in json.loads(Path(out).read_text("utf-8"))["rows"]}
-    trained = {"eagle2", "eagle3", "mtp", "medusa", "glide", "parallel_spec"}
+    trained = {"eagle2", "eagle3", "mtp", "medusa", "glide", "parallel_spec", "dspark"}
     trained |= {"hf_candidates", "hf_mtp", "hf_dflash"}
     assert rows.keys() == {*methods.available(), "hf-greedy"} - trained
     assert {row["tokens"] for row in rows.values()} == {9}

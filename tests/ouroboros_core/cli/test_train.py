@@ -30,10 +30,12 @@ SEPARATE: dict[str, dict[str, tuple[Any, float]]] = {
     "medusa": {"heads": (5, 1)},
     "glide": {"block": (5, 1)},
     "parallel": {"group": (4, 2)},
+    "dspark": {"block": (6, 2), "layers": (2, 1), "rank": (64, 0), "anchors": (512, 1)},
 }
 LISTS: dict[str, dict[str, Any]] = {
     "draft": {"layers": [0, 1, 15, 29]},
     "eagle3": {"depths": [10, 20]},
+    "dspark": {"depths": [10, 20]},
 }
 
 

@@ -25,7 +25,7 @@ DRAFTING = (
     *("speculative", "draft_verify", "hf_assisted", "hf_candidates", "hf_early_exit"),
     *("hf_universal", "multi_candidate", "spectr", "cape", "graph", "superposed", "eagle2"),
     *("eagle3", "mtp"),
-    *("medusa", "glide", "parallel_spec", "hf_mtp", "hf_dflash", "hf_tli"),
+    *("medusa", "glide", "parallel_spec", "dspark", "hf_mtp", "hf_dflash", "hf_tli"),
 )
 LEARNED = (Learned.LOOKAHEAD, Learned.VERIFICATION, Learned.HISTORY)
 MECHANISMS: dict[str, set[tuple[Source, Learned | None]]] = {

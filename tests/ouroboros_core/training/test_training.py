@@ -98,6 +98,7 @@ METHOD = {
     "medusa": "medusa",
     "glide": "glide",
     "parallel": "parallel_spec",
+    "dspark": "dspark",
 }
 """The drafter of each kind of trained weights."""
 
@@ -198,7 +199,7 @@ def test_training_goes_from_nothing_to_something_that_drafts(
     pair = load_pair(target, device="cpu", dtype="float32", **named)
     method = methods.get(METHOD[kind])
     settings = method.Hyperparameters(**method.Hyperparameters.fixed())
-    task = Task("the cat sat", method.id, settings, max_new_tokens=60, chat=False)
+    task = Task("what is a dog", method.id, settings, max_new_tokens=60, chat=False)
     trace = Generation(pair, task).run()
     model, prompt = pair.target.model, trace.prompt.tokens
     assert list(trace.tokens) == tiny.plain(model, prompt, 60, stop=pair.stop_tokens)
@@ -256,24 +257,28 @@ def test_a_narrow_draft_has_matrices_of_its_own(target: str, written: Path, tmp_
     assert draft.weight is not big.weight
 
 
-def test_a_parallel_drafter_that_begins_as_an_eagle_head_guesses_the_next_token_as_it_does(
-    target: str, written: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("kind", "first"), [("parallel", "eagle"), ("dspark", "eagle3")], ids=["parallel", "dspark"]
+)
+def test_a_drafter_that_begins_as_an_eagle_head_guesses_the_next_token_as_it_does(
+    kind: str, first: str, target: str, written: Path, tmp_path: Path
 ) -> None:
     """The oracle is the EAGLE head itself; the drafter is stored in 8 bits."""
-    eagle, parallel = tmp_path / "eagle", tmp_path / "parallel"
-    assert train(f"{common('eagle', target, written, eagle)} --tokens 1000") == 0
+    eagle, drafted = tmp_path / "head", tmp_path / "drafter"
+    assert train(f"{common(first, target, written, eagle)} --tokens 1000") == 0
     still = f"--tokens 500 --learning-rate 1e-12 --start {eagle} --bits 8"
-    assert train(f"{common('parallel', target, written, parallel)} {still}") == 0
-    assert weights(parallel)["query.weight"].dtype == torch.int8
-    assert "stored in 8 bits a weight" in (parallel / "README.md").read_text(encoding="utf-8")
-    pair = load_pair(target, "none", [str(eagle), str(parallel)], device="cpu", dtype="float32")
-    head, drafter = pair.heads["eagle"], pair.heads["parallel"]
+    assert train(f"{common(kind, target, written, drafted)} {still}") == 0
+    name = {"parallel": "query.weight", "dspark": "layers.0.query.weight"}[kind]
+    assert weights(drafted)[name].dtype == torch.int8
+    assert "stored in 8 bits a weight" in (drafted / "README.md").read_text(encoding="utf-8")
+    pair = load_pair(target, "none", [str(eagle), str(drafted)], device="cpu", dtype="float32")
+    head, drafter = pair.heads[first], pair.heads[kind]
     context = tuple(pair.encode("What is a dog?", chat=True))
     root = TreeBuilder(context[-1]).build()
     pair.target.evaluate(context, root)
-    ((first, chance),) = head.evaluate(context, root).scored([0], 1)[0]
-    ((guess, mine),) = drafter.evaluate(context, root).scored([0], 1)[0]
-    assert guess == first and mine == pytest.approx(chance, abs=0.03)
+    ((token, chance),) = head.evaluate(context, root).scored([0], 1)[0]
+    ((guess, share),) = drafter.evaluate(context, root).scored([0], 1)[0]
+    assert guess == token and share == pytest.approx(chance, abs=0.03)
 
 
 @pytest.mark.parametrize("kind", METHOD)
@@ -591,8 +596,8 @@ def test_a_student_learns_in_its_targets_precision_and_to_the_same_end(
     for dtype in (torch.bfloat16, torch.float32):
         target = tiny.target("llama", "sdpa", torch.bfloat16).to(dtype)
         data = tiny.written("llama", kind)[0]
-        sizes: dict[str, Any] = {"draft": {"layers": (0, 1)}, EAGLE3: {"depths": (1,)}}
-        more = sizes.get(kind, {})
+        more: dict[str, Any] = {"layers": (0, 1)} if kind == "draft" else {}
+        more |= {"depths": (1,)} if "depths" in RECIPES[kind].settings() else {}
         recipe = RECIPES[kind](target="llama", outputs=0, held_out=8, **more)
         student: Any = begin(target, [data], recipe, tmp_path, Accelerator(cpu=True), stored=False)
         student.prepare()

@@ -20,7 +20,7 @@ from ouroboros_core.models.heads.head import WEIGHTS, read_weights, rounded, wri
 from ouroboros_core.models.heads.medusa import assumed
 from ouroboros_core.models.heads.recipes import HEADS
 from ouroboros_core.sources import Source
-from ouroboros_core.training import parallel
+from ouroboros_core.training import dspark, parallel
 from ouroboros_core.training.glide import guesses
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
 from tests import tiny
@@ -113,6 +113,49 @@ def test_a_parallel_drafter_says_when_it_drafts_what_it_learned_to_say(architect
                     expected = model.get_output_embeddings()(states_of[depth][0, end - 2])
                     logits = torch.as_tensor(evaluation.logits(depth))
                     assert torch.allclose(logits, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gpt2"])
+def test_a_block_drafter_says_when_it_drafts_what_it_learned_to_say(architecture: str) -> None:
+    """Training's pass over several blocks of a text against the drafter at the end of many texts,
+    cold and after other texts. A tree's nodes are corrected each by its own token, without a
+    further pass."""
+    model = tiny.target(architecture)
+    head = copy.deepcopy(tiny.head(architecture, kind="dspark")).to(torch.float64)
+    drafter = tiny.drafters(CausalLM(model, architecture), ["dspark"])["dspark"]
+    assert head.correction.weight.abs().max() > 0.01, "the correction has learned something"
+    text, ends = tiny.prompt(60, seed=2), [40, 12, 13, 30, 3, 54]
+    with torch.inference_mode():
+        ids, embed = torch.tensor([text]), model.get_input_embeddings()
+        output = model.base_model(ids, output_hidden_states=True)
+        between = [output.hidden_states[depth] for depth in head.config.depths]
+        features = torch.cat([output.last_hidden_state, *between], -1)
+        anchors = torch.tensor([[end - 2 for end in ends]])
+        states_of = dspark.guesses(head, embed(ids), features, anchors)[0]
+        for states, end in zip(states_of, ends, strict=True):
+            bush, above = TreeBuilder(text[end - 1]), 0
+            for depth in range(head.config.block - 1):
+                bush.add((text[end + depth] + 1) % tiny.VOCABULARY, above, DRAFT)
+                added = bush.add(text[end + depth], above, DRAFT)
+                assert added is not None
+                above = added
+            tree, passes = bush.build(), drafter.passes
+            whole_tree = drafter.evaluate(text[:end], tree)
+            grown = drafter.evaluate(text[:end], tree.first(1))
+            for size in (3, 6, len(tree)):
+                grown = drafter.extend(grown, tree.first(size))
+            assert drafter.passes == passes + 2
+            for node, depth in enumerate(tree.depths):
+                if depth == head.config.block:
+                    continue
+                before = embed(torch.tensor(tree.tokens[node]))
+                correction, joined = dspark.corrections(head, states[depth], before)
+                expected = model.get_output_embeddings()(states[depth]) + correction
+                sure = float(head.confidence(joined).sigmoid())
+                for evaluation in (whole_tree, grown):
+                    logits = torch.as_tensor(evaluation.logits(node))
+                    assert torch.allclose(logits, expected, rtol=1e-4, atol=1e-4)
+                    assert evaluation.acceptance(node) == pytest.approx(sure, abs=1e-4)
 
 
 def test_a_mask_sees_the_text_and_the_masks_of_its_group_before_it() -> None:

@@ -1,0 +1,62 @@
+"""DSpark: a block drafter writes several tokens in one pass, and corrects each by the token before
+it (arXiv 2607.05147). Without the correction it is DFlash (arXiv 2602.06036).
+
+A draft of any length costs one pass. Its tokens are chosen one after the other: from a place's
+logits plus the correction by the token before. The sum is the distribution that rejection sampling
+uses. A confidence says before a token is chosen how likely the target will accept it.
+
+There are no published settings: the longest draft is decided when a drafter is trained (`--block`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from pydantic import Field
+
+from ouroboros_core.interfaces import BlockDrafter
+from ouroboros_core.methods.parts.base import Context, Resources, StepBudget
+from ouroboros_core.methods.parts.drafting import drafted_chain
+from ouroboros_core.methods.parts.head_chain import HeadChain
+from ouroboros_core.methods.parts.needs import Need
+from ouroboros_core.methods.parts.stopping import LeastAcceptance
+from ouroboros_core.tree import TokenTree, TreeBuilder
+
+
+class DSpark(HeadChain):
+    """One pass of the drafter, and a chain of corrected tokens."""
+
+    id = "dspark"
+    name = "DSpark"
+    paper = "https://arxiv.org/abs/2607.05147"
+    summary = (
+        "A small drafter on the target's hidden states fills a block of places in one pass; each "
+        "token is then corrected by the token before it."
+    )
+    order = 29
+    needs = frozenset({Need.DSPARK})
+
+    class Hyperparameters(HeadChain.Hyperparameters):
+        confidence: float = Field(
+            0.0,
+            ge=0.0,
+            le=1.0,
+            description=(
+                "A draft ends before a token whose chance of acceptance, as the drafter estimates "
+                "it, is smaller; 0: never."
+            ),
+        )
+
+    settings: Hyperparameters
+
+    def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
+        super().__init__(hyperparameters, resources)
+        self.block = cast(BlockDrafter, self.head)
+
+    def propose(self, context: Context) -> TokenTree:
+        if len(context.tokens) < 2 or not context.budget.allows_pass():
+            return TreeBuilder(context.root).build()
+        once = replace(context, budget=StepBudget())  # further tokens need no pass
+        stop = LeastAcceptance(self.stop, self.settings.confidence, self.block.block)
+        return drafted_chain(self.resources, self.block, once, stop)

@@ -1,0 +1,291 @@
+"""A block drafter: a few layers guess several tokens in one pass, and a small matrix product makes
+each place depend on the token before it (DSpark, arXiv 2607.05147, on a drafter like DFlash, arXiv
+2602.06036).
+
+It reads the text as an EAGLE-3 head does: a row for each token joins the target's states and the
+embedding of the next token. Every layer takes its keys and values of the text from these rows. The
+last of them and learned masks, one for each further place, are the block. A place sees the text and
+the places before it, in every layer, but no drafted token. The target's output matrix makes logits
+U_k of the block's states. They are marginals: a place does not know what was chosen before it. The
+correction adds B A e(x) to U_k, where e(x) is the embedding of the token before place k. It needs
+no pass. A confidence for each place estimates how likely its token will be accepted, from the
+place's state and the token before it, never from the token itself.
+
+DFlash's places see each other both ways, and its rows of the text hold no embeddings. With rows
+like EAGLE's, training can begin with an EAGLE-3 head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from ouroboros_core.models.bookkeeping import PREFILL_CHUNK
+from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.engines.passes import product
+from ouroboros_core.models.forward import TorchEvaluation
+from ouroboros_core.models.heads.eagle import head_input
+from ouroboros_core.models.heads.head import (
+    Head,
+    HeadDrafter,
+    check_context,
+    projection,
+    scored_outputs,
+)
+from ouroboros_core.models.heads.layer import (
+    LayerConfig,
+    Rows,
+    after_layer,
+    layer_modules,
+    matrix,
+    own_rows,
+    products,
+)
+from ouroboros_core.models.heads.parallel import EAGLE_NAMES
+from ouroboros_core.models.heads.recipes import DSparkRecipe
+from ouroboros_core.models.kv_cache import TreeCache
+from ouroboros_core.tree import Evaluation, TokenTree
+
+
+@dataclass(frozen=True)
+class DSparkConfig(LayerConfig):
+    """Sizes of the drafter.
+
+    layers  number of layers
+    block   tokens of one pass
+    rank    of the correction by the token before; 0: no correction
+    depths  layers of the target after which its states are read, beside the last layer
+    """
+
+    layers: int
+    block: int
+    rank: int
+    depths: tuple[int, ...]
+
+
+class DSparkHead(Head):
+    """The weights of the layers, the joining matrices, the masks, the correction, and the
+    confidence. Layers after the first begin as the identity."""
+
+    Recipe, Config = DSparkRecipe, DSparkConfig
+    config: DSparkConfig
+
+    def __init__(self, config: DSparkConfig, outputs: Sequence[int]) -> None:
+        super().__init__(config, outputs)
+        width = config.width
+        self.deeper: nn.Linear | None = None
+        if config.depths:
+            self.deeper = matrix(width * len(config.depths), width)
+            nn.init.zeros_(self.deeper.weight)
+        self.join = matrix(width + config.embedding, width)
+        self.masks = nn.Parameter(0.02 * torch.randn(config.block - 1, width))
+        self.layers = nn.ModuleList(
+            nn.ModuleDict(layer_modules(config)) for _ in range(config.layers)
+        )
+        self.norm_last = nn.RMSNorm(width, config.eps)
+        self.confidence = nn.Linear(width + config.rank, 1)
+        if config.rank:
+            self.before = matrix(config.embedding, config.rank)
+            self.correction = matrix(config.rank, len(outputs))
+            nn.init.zeros_(self.correction.weight)
+
+    @property
+    def shape(self) -> str:
+        config = self.config
+        correction = f"a correction of rank {config.rank}" if config.rank else "no correction"
+        return (
+            f"{config.layers} layers of width {config.width}, {config.block} tokens in one pass, "
+            f"{correction}, {super().shape}; embeddings and output matrix are the target's"
+        )
+
+    def renamed(self, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Rename the weights of an EAGLE head, which becomes the first layer. All others stay as
+        they are."""
+        if EAGLE_NAMES["norm_last"] + ".weight" not in state:
+            return state
+        prefix = {name: f"layers.0.{name}" for name, _ in self.layers[0].named_children()}
+        names = {
+            f"{eagle}.weight": f"{prefix.get(name, name)}.weight"
+            for name, eagle in EAGLE_NAMES.items()
+        }
+        own = {name: value.detach() for name, value in self.stored.items()}
+        return {**own, **{names.get(name, name): weight for name, weight in state.items()}}
+
+
+def joined_rows(
+    config: DSparkConfig,
+    join: Callable[[torch.Tensor], torch.Tensor],
+    deeper: Callable[[torch.Tensor], torch.Tensor] | None,
+    features: torch.Tensor,
+    following: torch.Tensor,
+) -> torch.Tensor:
+    """Return the layers' inputs [..., rows, width] for the text.
+
+    features   [..., rows, width * (1 + depths)], the target's
+    following  embeddings [..., rows, embedding] of the token after each
+    """
+    state = head_input(features, config, deeper)
+    return join(torch.cat([state, following.to(state.dtype)], -1))
+
+
+def block_pass(
+    config: DSparkConfig,
+    layers: Sequence[Mapping[str, Any]],
+    x: torch.Tensor,
+    positions: torch.Tensor,
+    held: Callable[[int, Rows], Rows],
+    mask: torch.Tensor | None,
+) -> torch.Tensor:
+    """Return states [batch, rows, width] after all layers, for block rows [batch, rows, width].
+
+    layers  the matrices and norms of each layer, by name
+    held    joins a layer's keys and values of the text and of the block, by the layer's number
+    mask    of `after_layer`
+    """
+    for number, maps in enumerate(layers):
+        rows = held(number, own_rows(config, maps, x, positions))
+        x = after_layer(config, maps, x, positions, rows, mask)
+    return x
+
+
+class BlockEvaluation(TorchEvaluation):
+    """Outputs after the nodes of a tree, all from one pass; none after a node of depth `block` or
+    deeper."""
+
+    places: torch.Tensor
+    """Logits [block, outputs] of each place, before the correction."""
+    states: torch.Tensor
+    """States [block, width] of each place."""
+    confidences_of: torch.Tensor
+    """Logits [nodes] of the confidence after each node that has outputs."""
+
+    def acceptance(self, node: int) -> float:
+        """Return how likely the token after a node will be accepted, as the head estimates before
+        the token is chosen."""
+        return float(self.confidences_of[self._row[node]].float().sigmoid())
+
+
+class DSparkDrafter(HeadDrafter):
+    """The drafter of one target. It remembers its keys and values of the text."""
+
+    weights = DSparkHead
+
+    def __init__(self, head: DSparkHead, target: CausalLM, name: str = DSparkRecipe.kind) -> None:
+        self._head, self._config = head, head.config
+        super().__init__(head, target, name)
+        config, engine = head.config, target.engine
+        target.keep_features(config.depths)
+        self.block = config.block
+        joining = {name: getattr(head, name) for name in ("deeper", "join", "norm_last")}
+        joining = {name: module for name, module in joining.items() if module is not None}
+        self._maps = products(joining, engine, config.eps)
+        layers: list[Any] = [*head.layers]
+        self._layers = [products(dict(layer.items()), engine, config.eps) for layer in layers]
+        self._embed = target.model.get_input_embeddings()
+        self._outputs = scored_outputs(head, target)
+        self._project = projection(target, self._outputs)
+        columns = torch.searchsorted(head.outputs.long(), self._outputs)
+        self._before = self._correction = None
+        if config.rank:
+            self._before = product(engine, head.before.weight)
+            self._correction = product(engine, head.correction.weight.detach()[columns])
+
+    def reset(self) -> None:
+        self._cache = TreeCache(self._config.layers)
+        self.forget()
+
+    def reserve(self, tokens: int) -> None:
+        self._cache.reserve(tokens + self._config.block)
+
+    @torch.inference_mode()
+    def evaluate(self, context: Sequence[int], tree: TokenTree) -> BlockEvaluation:
+        context = tuple(context)
+        check_context(context, tree)
+        states = self._pass(context)
+        return self._corrected(context, tree, self._project(states), states, None)
+
+    @torch.inference_mode()
+    def extend(self, evaluation: Evaluation, tree: TokenTree) -> BlockEvaluation:
+        """Correct the places of the new nodes, without a pass."""
+        assert isinstance(evaluation, BlockEvaluation)
+        assert tree.begins_with(evaluation.tree), (
+            "an extended tree begins with the nodes of the one that was evaluated"
+        )
+        places, states = evaluation.places, evaluation.states
+        return self._corrected(evaluation.context, tree, places, states, evaluation)
+
+    def _corrected(
+        self,
+        context: tuple[int, ...],
+        tree: TokenTree,
+        places: torch.Tensor,
+        states: torch.Tensor,
+        earlier: BlockEvaluation | None,
+    ) -> BlockEvaluation:
+        """Return the outputs after every node of a tree that begins with the one of `earlier`."""
+        nodes = [node for node, depth in enumerate(tree.depths) if depth < self.block]
+        fresh = nodes[0 if earlier is None else len(earlier.all_logits) :]
+        depths = [tree.depths[node] for node in fresh]
+        logits, joined = places[depths], states[depths]
+        if self._before is not None and self._correction is not None:
+            tokens = torch.tensor([tree.tokens[n] for n in fresh], dtype=torch.long)
+            before = self._before(self._embed(tokens.to(self._embed.weight.device)))
+            before = before.to(states.device)
+            logits = logits + self._correction(before)
+            joined = torch.cat([joined, before], -1)
+        sure = self._head.confidence(joined)[:, 0]
+        if earlier is not None:
+            logits = torch.cat([earlier.all_logits, logits])
+            sure = torch.cat([earlier.confidences_of, sure])
+        evaluation = BlockEvaluation(
+            logits, nodes, tree, self._outputs, self.vocabulary, context, wants_confidence=True
+        )
+        evaluation.places, evaluation.states, evaluation.confidences_of = places, states, sure
+        return evaluation
+
+    def _pass(self, context: tuple[int, ...]) -> torch.Tensor:
+        """Read the new part of the text, and return the states [block, width] of all places."""
+        features = self.target.features(context, self._config.depths).to(self._head.device)
+        # Row n joins the states of token n and the embedding of token n + 1.
+        last = len(context) - 2
+        first = min(max(0, self._common_length(context) - 1), self._cache.get_seq_length(), last)
+        self._tokens = ()
+        self._cache.keep(first)
+        self._cache.reserve(last + self.block)
+        for start in range(first, last, PREFILL_CHUNK):
+            stop = min(start + PREFILL_CHUNK, last)
+            text = self._joined(features, context, start, stop)
+            positions = torch.arange(start, stop, device=text.device)
+            for number, maps in enumerate(self._layers):
+                self._append(number, own_rows(self._config, maps, text, positions))
+        root = self._joined(features, context, last, last + 1)
+        x = torch.cat([root, self._head.masks[None]], 1)
+        index = torch.arange(last + self.block, device=x.device)
+        sees = index[None, :] <= index[last:, None]
+        self.passes += 1
+        self.rows += self.block
+        x = block_pass(self._config, self._layers, x, index[last:], self._append, sees)
+        self._cache.keep(last)
+        self._tokens = context
+        states: torch.Tensor = self._maps["norm_last"](x)[0]
+        return states
+
+    def _joined(
+        self, features: torch.Tensor, context: tuple[int, ...], start: int, stop: int
+    ) -> torch.Tensor:
+        """Return the layers' inputs [1, rows, width] from position `start` to `stop`."""
+        tokens = torch.tensor(context[start + 1 : stop + 1], device=self._embed.weight.device)
+        following = self._embed(tokens).to(features.device)[None]
+        maps = self._maps
+        return joined_rows(
+            self._config, maps["join"], maps.get("deeper"), features[None, start:stop], following
+        )
+
+    def _append(self, number: int, rows: Rows) -> Rows:
+        """Add rows to the cache of a layer, and return all of its rows."""
+        held: Rows = self._cache.layers[number].update(*rows)
+        return held
