@@ -119,7 +119,7 @@ class Table:
 class Ranked(Table):
     """Heads that say the same at every place, and how often each of their ranks is right."""
 
-    accuracies, group = ((0.5, 0.3, 0.1), (0.4, 0.3)), 4
+    accuracies, group, block = ((0.5, 0.3, 0.1), (0.4, 0.3)), 4, 4
 
 
 CORPUS = Corpus.build(np.random.default_rng(0).integers(len(P), size=(20, 50)).tolist())
