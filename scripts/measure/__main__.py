@@ -6,6 +6,7 @@ ablation      what each piece of the adaptive policy earns
 draft_length  predicted speedups of draft lengths beside measured ones
 grammar       speedups where the text follows a JSON schema
 browser       passes and speedups of the live static site in Chromium
+marginals     how well a second token can be guessed without the first
 lossless_modes which modes of transformers keep the distribution when sampling
 """
 
@@ -14,7 +15,16 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-NAMES = ("steps", "passes", "ablation", "draft_length", "grammar", "browser", "lossless_modes")
+NAMES = (
+    "steps",
+    "passes",
+    "ablation",
+    "draft_length",
+    "grammar",
+    "browser",
+    "marginals",
+    "lossless_modes",
+)
 
 
 def main() -> None:
