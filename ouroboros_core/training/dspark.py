@@ -11,8 +11,9 @@ likeliest tokens.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -20,9 +21,8 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from ouroboros_core.models.heads.dspark import DSparkConfig, DSparkHead, block_pass, joined_rows
+from ouroboros_core.models.heads.dspark import DSparkHead, block_pass, joined_rows
 from ouroboros_core.models.heads.layer import Rows, own_rows
-from ouroboros_core.models.heads.recipes import DSparkRecipe
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.student import (
     LLAMA,
@@ -37,8 +37,11 @@ from ouroboros_core.training.student import (
 class DSparkStudent(JoiningStudent):
     """The drafter and its loss."""
 
-    recipe: DSparkRecipe
+    recipe: Any
+    """A DSparkRecipe, or that of another block drafter."""
     head: DSparkHead
+    kind: ClassVar[type[DSparkHead]] = DSparkHead
+    """The class of the head."""
 
     @classmethod
     def teacher_options(cls, recipe: Any) -> dict[str, Any]:
@@ -47,16 +50,8 @@ class DSparkStudent(JoiningStudent):
     def make_head(self, target: PreTrainedModel, outputs: Sequence[int]) -> DSparkHead:
         """Return the untrained drafter. Its layers begin as the target's last layer if the shapes
         are equal, those after the first with a zero at their ends."""
-        recipe, sizes = self.recipe, one_layer_sizes(target)
-        config = DSparkConfig(
-            target=recipe.target,
-            **sizes,
-            layers=recipe.layers,
-            block=recipe.block,
-            rank=recipe.rank,
-            depths=recipe.depths,
-        )
-        head = DSparkHead(config, outputs)
+        sizes = one_layer_sizes(target) | self.sizes
+        head = self.kind(self.kind.Config(target=self.recipe.target, **sizes), outputs)
         self.continues = target.config.model_type == LLAMA
         layers: list[Any] = [*head.layers]
         for layer in layers:
@@ -71,24 +66,37 @@ class DSparkStudent(JoiningStudent):
         return head
 
     @property
+    def sizes(self) -> dict[str, Any]:
+        """The fields of the head's configuration that the recipe names."""
+        names = ("layers", "block", "rank", "depths")
+        return {name: getattr(self.recipe, name) for name in names}
+
+    def weight(self, place: int) -> float:
+        """Return the weight of a place of the block in the loss."""
+        return math.exp(-place / self.recipe.decay)
+
+    def chosen(self, anchors: Ids, rng: np.random.Generator) -> Ids:
+        """Return the anchors of a batch."""
+        if len(anchors) <= self.recipe.anchors:
+            return anchors
+        return np.sort(rng.choice(anchors, self.recipe.anchors, replace=False))
+
+    @property
     def join(self) -> nn.Linear:
         return self.head.join
 
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
-        recipe = self.recipe
-        anchors = self._anchors(group)
-        if len(anchors) > recipe.anchors:
-            anchors = np.sort(rng.choice(anchors, recipe.anchors, replace=False))
+        anchors = self.chosen(self._anchors(group), rng)
         total = torch.zeros((), device=self._matrix.device)
         for place, (logits, sure, positions) in enumerate(self._places(group, anchors)):
-            total = total + 0.0 * (logits.sum() + sure.sum())
+            total = total + 0.0 * logits.sum()
             if not len(positions):  # all answers are too short for this place
                 continue
-            weight = np.exp(-place / recipe.decay)
-            answers = self._answer_loss(logits, positions)
-            chances = self._overlap(logits.detach(), positions)
-            confidence = F.binary_cross_entropy_with_logits(sure.float(), chances)
-            total = total + weight * (answers + confidence)
+            loss = self._answer_loss(logits, positions)
+            if sure is not None:
+                chances = self._overlap(logits.detach(), positions)
+                loss = loss + F.binary_cross_entropy_with_logits(sure.float(), chances)
+            total = total + self.weight(place) * loss
         return total, len(anchors)
 
     @torch.no_grad()
@@ -109,9 +117,11 @@ class DSparkStudent(JoiningStudent):
         is an answer's."""
         return self.data.answer_rows(group, ahead=1)[0]
 
-    def _places(self, group: Ids, anchors: Ids) -> list[tuple[torch.Tensor, torch.Tensor, Ids]]:
+    def _places(
+        self, group: Ids, anchors: Ids
+    ) -> list[tuple[torch.Tensor, torch.Tensor | None, Ids]]:
         """Return for each place of the blocks logits [positions, outputs] and confidences
-        [positions] where it is an answer token, and the positions."""
+        [positions], if the head estimates any, where it is an answer token, and the positions."""
         self.teacher.ask(group)
         head, device = self.head, self._matrix.device
         ids = self.data.pad(group).to(device)
@@ -123,7 +133,7 @@ class DSparkStudent(JoiningStudent):
             )
         result = []
         flat = ids.flatten()
-        for place in range(self.recipe.block):
+        for place in range(head.config.block):
             rows, positions = self.data.answer_rows(group, ahead=1 + place)
             inside = np.isin(rows, anchors)
             rows, positions = rows[inside], positions[inside]
@@ -132,7 +142,7 @@ class DSparkStudent(JoiningStudent):
             before = flat[torch.from_numpy(rows + 1 + place).to(device)]
             with arithmetic(self._matrix):
                 correction, joined = corrections(head, states, self._embed(before))
-                sure = head.confidence(joined)[:, 0]
+                sure = None if head.confidence is None else head.confidence(joined)[:, 0]
             logits = self._logits(states)
             result.append((logits if correction is None else logits + correction, sure, positions))
         return result

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -31,6 +31,7 @@ from ouroboros_core.models.forward import TorchEvaluation
 from ouroboros_core.models.heads.eagle import head_input
 from ouroboros_core.models.heads.head import (
     Head,
+    HeadConfig,
     HeadDrafter,
     check_context,
     projection,
@@ -45,10 +46,19 @@ from ouroboros_core.models.heads.layer import (
     own_rows,
     products,
 )
-from ouroboros_core.models.heads.parallel import EAGLE_NAMES
-from ouroboros_core.models.heads.recipes import DSparkRecipe
+from ouroboros_core.models.heads.recipes import DSparkRecipe, HeadRecipe
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.tree import Evaluation, TokenTree
+
+_LAYER = "body.layers.0."
+_EAGLE_NAMES = {
+    **{name: f"{_LAYER}self_attn.{name[0]}_proj" for name in ("query", "key", "value", "out")},
+    **{name: f"{_LAYER}mlp.{name}_proj" for name in ("gate", "up", "down")},
+    "norm_own": _LAYER + "input_layernorm",
+    "norm_middle": _LAYER + "post_attention_layernorm",
+    "norm_last": "body.norm",
+}
+"""The name of each module in an EAGLE head, where it differs."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +81,14 @@ class DSparkHead(Head):
     """The weights of the layers, the joining matrices, the masks, the correction, and the
     confidence. Layers after the first begin as the identity."""
 
-    Recipe, Config = DSparkRecipe, DSparkConfig
-    config: DSparkConfig
+    Recipe: ClassVar[type[HeadRecipe]] = DSparkRecipe
+    Config: ClassVar[type[HeadConfig]] = DSparkConfig
+    config: Any
+    """A DSparkConfig, or another with its fields."""
+    estimates: ClassVar[bool] = True
+    """Whether it has a confidence."""
 
-    def __init__(self, config: DSparkConfig, outputs: Sequence[int]) -> None:
+    def __init__(self, config: Any, outputs: Sequence[int]) -> None:
         super().__init__(config, outputs)
         width = config.width
         self.deeper: nn.Linear | None = None
@@ -87,7 +101,9 @@ class DSparkHead(Head):
             nn.ModuleDict(layer_modules(config)) for _ in range(config.layers)
         )
         self.norm_last = nn.RMSNorm(width, config.eps)
-        self.confidence = nn.Linear(width + config.rank, 1)
+        self.confidence: nn.Linear | None = None
+        if self.estimates:
+            self.confidence = nn.Linear(width + config.rank, 1)
         if config.rank:
             self.before = matrix(config.embedding, config.rank)
             self.correction = matrix(config.rank, len(outputs))
@@ -96,28 +112,29 @@ class DSparkHead(Head):
     @property
     def shape(self) -> str:
         config = self.config
-        correction = f"a correction of rank {config.rank}" if config.rank else "no correction"
+        layers = "one layer" if config.layers == 1 else f"{config.layers} layers"
+        correction = f", a correction of rank {config.rank}" if config.rank else ""
         return (
-            f"{config.layers} layers of width {config.width}, {config.block} tokens in one pass, "
-            f"{correction}, {super().shape}; embeddings and output matrix are the target's"
+            f"{layers} of width {config.width}, {config.block} tokens in one pass{correction}, "
+            f"{super().shape}; embeddings and output matrix are the target's"
         )
 
     def renamed(self, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Rename the weights of an EAGLE head, which becomes the first layer. All others stay as
         they are."""
-        if EAGLE_NAMES["norm_last"] + ".weight" not in state:
+        if _EAGLE_NAMES["norm_last"] + ".weight" not in state:
             return state
-        prefix = {name: f"layers.0.{name}" for name, _ in self.layers[0].named_children()}
+        first = [name for name, _ in self.layers[0].named_children()]
         names = {
-            f"{eagle}.weight": f"{prefix.get(name, name)}.weight"
-            for name, eagle in EAGLE_NAMES.items()
+            f"{eagle}.weight": f"layers.0.{name}.weight" if name in first else f"{name}.weight"
+            for name, eagle in _EAGLE_NAMES.items()
         }
         own = {name: value.detach() for name, value in self.stored.items()}
         return {**own, **{names.get(name, name): weight for name, weight in state.items()}}
 
 
 def joined_rows(
-    config: DSparkConfig,
+    config: Any,
     join: Callable[[torch.Tensor], torch.Tensor],
     deeper: Callable[[torch.Tensor], torch.Tensor] | None,
     features: torch.Tensor,
@@ -133,7 +150,7 @@ def joined_rows(
 
 
 def block_pass(
-    config: DSparkConfig,
+    config: LayerConfig,
     layers: Sequence[Mapping[str, Any]],
     x: torch.Tensor,
     positions: torch.Tensor,
@@ -160,12 +177,13 @@ class BlockEvaluation(TorchEvaluation):
     """Logits [block, outputs] of each place, before the correction."""
     states: torch.Tensor
     """States [block, width] of each place."""
-    confidences_of: torch.Tensor
+    confidences_of: torch.Tensor | None
     """Logits [nodes] of the confidence after each node that has outputs."""
 
     def acceptance(self, node: int) -> float:
         """Return how likely the token after a node will be accepted, as the head estimates before
         the token is chosen."""
+        assert self.confidences_of is not None
         return float(self.confidences_of[self._row[node]].float().sigmoid())
 
 
@@ -174,12 +192,12 @@ class DSparkDrafter(HeadDrafter):
 
     weights = DSparkHead
 
-    def __init__(self, head: DSparkHead, target: CausalLM, name: str = DSparkRecipe.kind) -> None:
+    def __init__(self, head: DSparkHead, target: CausalLM, name: str = "") -> None:
         self._head, self._config = head, head.config
-        super().__init__(head, target, name)
+        super().__init__(head, target, name or head.Recipe.kind)
         config, engine = head.config, target.engine
         target.keep_features(config.depths)
-        self.block = config.block
+        self.block: int = config.block
         joining = {name: getattr(head, name) for name in ("deeper", "join", "norm_last")}
         joining = {name: module for name, module in joining.items() if module is not None}
         self._maps = products(joining, engine, config.eps)
@@ -237,10 +255,12 @@ class DSparkDrafter(HeadDrafter):
             before = before.to(states.device)
             logits = logits + self._correction(before)
             joined = torch.cat([joined, before], -1)
-        sure = self._head.confidence(joined)[:, 0]
+        estimate = self._head.confidence
+        sure = None if estimate is None else estimate(joined)[:, 0]
         if earlier is not None:
             logits = torch.cat([earlier.all_logits, logits])
-            sure = torch.cat([earlier.confidences_of, sure])
+            if sure is not None and earlier.confidences_of is not None:
+                sure = torch.cat([earlier.confidences_of, sure])
         evaluation = BlockEvaluation(
             logits, nodes, tree, self._outputs, self.vocabulary, context, wants_confidence=True
         )

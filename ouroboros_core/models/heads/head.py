@@ -113,6 +113,7 @@ class Head(nn.Module):
             config = cls.Config(**{name: _frozen(value) for name, value in sizes.items()})
             state = read_weights(folder / WEIGHTS)
             head = cls(config, state["outputs"].tolist())
+            state = head.renamed(state)
             missing, unknown = head.load_state_dict(state, strict=False)
             if unknown or set(missing) & head.stored.keys():
                 raise ValueError(f"weights are missing or unknown: {[*missing, *unknown]}")
@@ -141,7 +142,7 @@ class Head(nn.Module):
             ) from None
 
     def renamed(self, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Return the weights of a finished head by the names that this class gives them."""
+        """Return the weights in a file by the names that this class gives them."""
         return state
 
 

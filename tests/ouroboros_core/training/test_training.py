@@ -268,8 +268,7 @@ def test_a_drafter_that_begins_as_an_eagle_head_guesses_the_next_token_as_it_doe
     assert train(f"{common(first, target, written, eagle)} --tokens 1000") == 0
     still = f"--tokens 500 --learning-rate 1e-12 --start {eagle} --bits 8"
     assert train(f"{common(kind, target, written, drafted)} {still}") == 0
-    name = {"parallel": "query.weight", "dspark": "layers.0.query.weight"}[kind]
-    assert weights(drafted)[name].dtype == torch.int8
+    assert weights(drafted)["layers.0.query.weight"].dtype == torch.int8
     assert "stored in 8 bits a weight" in (drafted / "README.md").read_text(encoding="utf-8")
     pair = load_pair(target, "none", [str(eagle), str(drafted)], device="cpu", dtype="float32")
     head, drafter = pair.heads[first], pair.heads[kind]
