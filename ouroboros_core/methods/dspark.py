@@ -3,7 +3,8 @@ it (arXiv 2607.05147). Without the correction it is DFlash (arXiv 2602.06036).
 
 A draft of any length costs one pass. Its tokens are chosen one after the other: from a place's
 logits plus the correction by the token before. The sum is the distribution that rejection sampling
-uses. A confidence says before a token is chosen how likely the target will accept it.
+uses. A confidence says before a token is chosen how likely the target will accept it. A tree of
+the likeliest paths costs no further pass either; its tokens are not drawn.
 
 There are no published settings: the longest draft is decided when a drafter is trained (`--block`).
 """
@@ -19,9 +20,13 @@ from ouroboros_core.interfaces import BlockDrafter
 from ouroboros_core.methods.parts.base import Context, Resources, StepBudget
 from ouroboros_core.methods.parts.drafting import drafted_chain
 from ouroboros_core.methods.parts.head_chain import HeadChain
+from ouroboros_core.methods.parts.head_tree import drafted_tree
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.methods.parts.stopping import LeastAcceptance
 from ouroboros_core.tree import TokenTree, TreeBuilder
+
+WIDTH = 8
+"""Nodes of a tree's level that are expanded."""
 
 
 class DSpark(HeadChain):
@@ -48,6 +53,10 @@ class DSpark(HeadChain):
             ),
         )
 
+        tree_size: int = Field(
+            0, ge=0, le=63, description="Nodes of the likeliest tree of the step; 0: a chain."
+        )
+
     settings: Hyperparameters
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
@@ -58,5 +67,8 @@ class DSpark(HeadChain):
         if len(context.tokens) < 2 or not context.budget.allows_pass():
             return TreeBuilder(context.root).build()
         once = replace(context, budget=StepBudget())  # further tokens need no pass
+        if size := self.settings.tree_size:
+            depth = min(self.stop.length(), self.block.block)
+            return drafted_tree(self.block, once, depth, WIDTH, size)
         stop = LeastAcceptance(self.stop, self.settings.confidence, self.block.block)
         return drafted_chain(self.resources, self.block, once, stop)

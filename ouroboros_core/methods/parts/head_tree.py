@@ -11,6 +11,7 @@ from annotated_types import Ge, Le
 from pydantic import Field
 
 from ouroboros_core import settings
+from ouroboros_core.interfaces import Drafter
 from ouroboros_core.methods.parts.base import (
     Adjustable,
     Context,
@@ -78,49 +79,58 @@ class HeadTree(Method):
         self.head.forget()
 
     def propose(self, context: Context) -> TokenTree:
-        nodes, evaluation = self._draft(context)
-        # A child is never likelier than its parent, so the likeliest nodes are connected.
-        order = sorted(range(1, len(nodes)), key=lambda index: (-nodes[index].score, index))
-        builder, numbers = TreeBuilder(context.root), {0: 0}
-        for index in sorted(order[: self.size]):
-            node = nodes[index]
-            confidence = math.exp(node.score - nodes[node.parent].score)
-            origin = Provenance(Source.DRAFT, step=context.step, confidence=round(confidence, 2))
-            number = builder.add(node.token, numbers[node.parent], origin)
-            assert number is not None
-            numbers[index] = number
-        for index, number in numbers.items():
-            read = nodes[index].read
-            if read is not None and evaluation is not None:
-                builder.note_output(number, (evaluation, read))
-        return builder.build()
+        return drafted_tree(self.head, context, self.depth, self.settings.tree_width, self.size)
 
-    def _draft(self, context: Context) -> tuple[list[_Node], Evaluation | None]:
-        """Return all drafted nodes, the root first, and the head's outputs after the nodes that it
-        has read."""
-        nodes = [_Node(context.root, -1, 0.0)]
-        depth, width = min(self.depth, context.deepest), self.settings.tree_width
-        if depth < 1 or len(context.tokens) < 2 or not context.budget.allows_pass():
-            return nodes, None
-        tree = TreeBuilder(context.root)
-        nodes[0].read = 0
-        evaluation = self.head.evaluate(context.tokens, tree.build())
-        frontier = [0]
-        for level in range(1, depth + 1):
-            first = len(nodes)
-            scored = evaluation.scored([nodes[index].read or 0 for index in frontier], width)
-            for index, likeliest in zip(frontier, scored, strict=True):
-                nodes += [
-                    _Node(token, index, nodes[index].score + score) for token, score in likeliest
-                ]
-            best = sorted(range(first, len(nodes)), key=lambda index: -nodes[index].score)[:width]
-            frontier = sorted(best)
-            reach = sum(math.exp(nodes[index].score) for index in frontier)
-            if level == depth or not context.budget.allows_pass(reach, len(frontier)):
-                break
-            for index in frontier:
-                above = nodes[nodes[index].parent].read
-                assert above is not None
-                nodes[index].read = tree.add(nodes[index].token, above, Provenance(Source.DRAFT))
-            evaluation = self.head.extend(evaluation, tree.build())
-        return nodes, evaluation
+
+def drafted_tree(head: Drafter, context: Context, depth: int, width: int, size: int) -> TokenTree:
+    """Return the tree of the `size` likeliest nodes that a head drafts, by one pass for each level.
+
+    depth  levels at most; fewer if the text ends or another pass is not worth its time
+    width  nodes that are expanded on each level
+    """
+    nodes, evaluation = _drafted(head, context, min(depth, context.deepest), width)
+    # A child is never likelier than its parent, so the likeliest nodes are connected.
+    order = sorted(range(1, len(nodes)), key=lambda index: (-nodes[index].score, index))
+    builder, numbers = TreeBuilder(context.root), {0: 0}
+    for index in sorted(order[:size]):
+        node = nodes[index]
+        confidence = math.exp(node.score - nodes[node.parent].score)
+        origin = Provenance(Source.DRAFT, step=context.step, confidence=round(confidence, 2))
+        number = builder.add(node.token, numbers[node.parent], origin)
+        assert number is not None
+        numbers[index] = number
+    for index, number in numbers.items():
+        read = nodes[index].read
+        if read is not None and evaluation is not None:
+            builder.note_output(number, (evaluation, read))
+    return builder.build()
+
+
+def _drafted(
+    head: Drafter, context: Context, depth: int, width: int
+) -> tuple[list[_Node], Evaluation | None]:
+    """Return all drafted nodes, the root first, and the head's outputs after the nodes that it has
+    read."""
+    nodes = [_Node(context.root, -1, 0.0)]
+    if depth < 1 or len(context.tokens) < 2 or not context.budget.allows_pass():
+        return nodes, None
+    tree = TreeBuilder(context.root)
+    nodes[0].read = 0
+    evaluation = head.evaluate(context.tokens, tree.build())
+    frontier = [0]
+    for level in range(1, depth + 1):
+        first = len(nodes)
+        scored = evaluation.scored([nodes[index].read or 0 for index in frontier], width)
+        for index, likeliest in zip(frontier, scored, strict=True):
+            nodes += [_Node(token, index, nodes[index].score + score) for token, score in likeliest]
+        best = sorted(range(first, len(nodes)), key=lambda index: -nodes[index].score)[:width]
+        frontier = sorted(best)
+        reach = sum(math.exp(nodes[index].score) for index in frontier)
+        if level == depth or not context.budget.allows_pass(reach, len(frontier)):
+            break
+        for index in frontier:
+            above = nodes[nodes[index].parent].read
+            assert above is not None
+            nodes[index].read = tree.add(nodes[index].token, above, Provenance(Source.DRAFT))
+        evaluation = head.extend(evaluation, tree.build())
+    return nodes, evaluation

@@ -46,10 +46,8 @@ class SeededPlaces(SeededEvaluation):
         return self.model.chance(self.tree.depths[node], self.tree.tokens[node])
 
 
-def method(
-    sampling: Sampling, stop: frozenset[int] = frozenset(), gamma: int = 3, confidence: float = 0.0
-) -> Any:
-    settings = {"gamma": gamma, "confidence": confidence}
+def method(sampling: Sampling, stop: frozenset[int] = frozenset(), **settings: Any) -> Any:
+    settings = {"gamma": 3, **settings}
     heads = {"dspark": SeededBlock(5, noise=0.7)}
     return started("dspark", settings, sampling, stop_tokens=stop, heads=heads)
 
@@ -112,6 +110,21 @@ def test_a_budget_is_asked_for_the_one_pass() -> None:
         assert len(method(Sampling()).propose(context)) == size
 
 
-@pytest.mark.parametrize("confidence", [0.0, 0.25])
-def test_drafted_corrected_and_bonus_tokens_follow_the_target(confidence: float) -> None:
-    check_places(method(REJECTING, gamma=2, confidence=confidence), REJECTING, 12_000)
+@pytest.mark.parametrize("setting", [{}, {"confidence": 0.25}, {"tree_size": 5}], ids=str)
+def test_drafted_corrected_and_bonus_tokens_follow_the_target(setting: dict[str, Any]) -> None:
+    check_places(method(REJECTING, gamma=2, **setting), REJECTING, 12_000)
+
+
+def test_a_tree_holds_the_likeliest_paths_and_costs_one_pass() -> None:
+    """The oracle is the list of all paths by their product of probabilities."""
+    made = method(Sampling(), tree_size=12)
+    tree = made.propose(Context(TEXT, 50, 0))
+    chances: dict[tuple[int, ...], float] = {(): 1.0}
+    for depth in range(3):
+        for path in [path for path in chances if len(path) == depth]:
+            before = path[-1] if path else TEXT[-1]
+            for token, p in enumerate(softmax(made.block.place(TEXT[-1], depth, before))):
+                chances[*path, token] = chances[path] * p
+    best = sorted(chances, key=lambda path: -chances[path])[1:13]
+    assert {tuple(tree.tokens_to(node)) for node in range(1, 13)} == set(best)
+    assert made.block.passes == 1
