@@ -89,7 +89,8 @@ class DSparkStudent(JoiningStudent):
         anchors = self.chosen(self._anchors(group), rng)
         total = torch.zeros((), device=self._matrix.device)
         for place, (logits, sure, positions) in enumerate(self._places(group, anchors)):
-            total = total + 0.0 * logits.sum()
+            unused = logits.sum() if sure is None else logits.sum() + sure.sum()
+            total = total + 0.0 * unused  # gradients of several processes have the same parts
             if not len(positions):  # all answers are too short for this place
                 continue
             loss = self._answer_loss(logits, positions)
