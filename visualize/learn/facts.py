@@ -237,9 +237,18 @@ def models_figure(names: Sequence[str]) -> dict[str, Any]:
         weights = weight_facts(trace)
         for model, prefix in ((trace.target, ""), (trace.draft, "draft_")):
             millions = [round(weights[f"{prefix}{part}"]) for part in ("body", "output")]
-            rows.append([model, weights[f"{prefix}layers"], *millions])
-    columns = ["model", "layers", "millions of weights in them", "in the output matrix"]
-    title = "Targets, and below each its draft: those of this chapter, and of the Java program."
+            rows.append(
+                [
+                    str(model).split("/")[-1].removesuffix("-Instruct"),
+                    weights[f"{prefix}layers"],
+                    *millions,
+                ]
+            )
+    columns = ["model", "layers", "weights", "output"]
+    title = (
+        "Each target with its draft below it: this chapter's, and the Java program's. In millions: "
+        "the weights of the layers, and those of the output matrix."
+    )
     return {"kind": "table", "columns": columns, "rows": rows, "title": title}
 
 
@@ -250,8 +259,11 @@ def numbers_figure(trace: Trace, step: Step) -> dict[str, Any]:
         token = step.tree.tokens[node]
         share = f"{_of(judged, judged.target, token):.0%}"
         rows.append([quoted(trace.pieces[token]), token, share])
-    columns = ["guess", "its number", "the target's probability of this number"]
-    title = f"The guesses of step {step.index + 1}. Only the numbers are passed on."
+    columns = ["guess", "number", "target"]
+    title = (
+        f"The guesses of step {step.index + 1}. Only the numbers are passed on; on the right, the "
+        "target's probability of each number."
+    )
     return {"kind": "table", "columns": columns, "rows": rows, "title": title}
 
 

@@ -111,7 +111,6 @@ WIDE = "bank-lookahead"
 JACOBI = "bank-jacobi"
 BEST = "java-ouroboros"
 RACE = "The same model and the same machine, all runs as they were recorded."
-DRAFTED_NODES = ".ouro-tree [data-look='draft'][data-node]"
 DRAFTED = ("speculative", "cape", "cascade", "eagle3", "glide", "medusa", "parallel_spec")
 """Methods whose recorded runs chapter 2 offers."""
 COPIED = ("prompt_lookup", "sam", "ngram", "rest", "union")
@@ -206,7 +205,7 @@ def _guess() -> Chapter:
     }
     drafted, verified = at(step, "draft"), at(step, "verify")
     stops: list[Stop] = [
-        {"at": drafted, "spot": DRAFTED_NODES},
+        {"at": drafted, "spot": span(step)},
         {"at": verified, "spot": ".ouro-tree .ouro-answer"},
         {"at": verified, "spot": ".ouro-tree .ouro-answer"},
         {"at": at(step, "commit"), "spot": span(step, " .ouro-token")},
@@ -474,7 +473,7 @@ def _suffixes() -> Chapter:
         facts |= {f"{key}_rows": pass_facts(gallery.trace(shown), _baseline(shown))["rows"]}
     last = step.path[-1]
     stops: list[Stop] = [
-        {"at": at(step, "draft"), "spot": DRAFTED_NODES},
+        {"at": at(step, "draft"), "spot": ".ouro-tree [data-look='draft'][data-node]"},
         {"at": at(step, "draft"), "spot": ".ouro-tree [data-look='suffix'][data-node]"},
         {"at": at(step, "draft"), "figure": "mask"},
         {

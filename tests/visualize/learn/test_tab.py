@@ -719,6 +719,33 @@ def test_what_a_lesson_says_adds_up() -> None:
     assert list(map(int, told.groups())) == [len(pool["sizes"]), pool["sizes"][-1], len(used)]
 
 
+def test_the_tables_beside_the_words_hold_what_was_recorded() -> None:
+    """By the files: a step's guesses and the target's probabilities of them, the fate of guesses by
+    position, sizes of pools, and of models."""
+    chapters = {chapter["id"]: chapter for chapter in learn.chapters()}
+    run, step = raw(chapters["guess"]["run"]), shown(chapters["guess"], 0)
+    chances = [dict(zip(one["tokens"], one["target"], strict=True)) for one in step["judged"]]
+    assert chapters["guess"]["figures"]["ids"]["rows"] == [
+        [quoted(run, token), token, f"{100 * chances[n][token]:.0f}%"]
+        for n, token in enumerate(step["tree"]["tokens"][1:])
+    ]
+    accepted = [len(step["path"]) for step in raw(chapters["reject"]["run"])["steps"]]
+    rejected = [corrected(step) for step in raw(chapters["reject"]["run"])["steps"]]
+    tested = [count + more for count, more in zip(accepted, rejected, strict=True)]
+    assert chapters["reject"]["figures"]["positions"]["rows"] == [
+        [name, *(sum(count >= n for count in counts) for n in (1, 2, 3, 4))]
+        for name, counts in (("tested", tested), ("accepted", accepted))
+    ]
+    pools = {"cold": raw("java-ouroboros"), "warm": raw("java-ouroboros-warm")}
+    assert chapters["warm"]["figures"]["pools"]["rows"] == [
+        [name, *(one["steps"][n]["pool_size"] for n in (0, -1))] for name, one in pools.items()
+    ]
+    target, draft, *larger = chapters["guess"]["figures"]["models"]["rows"]
+    sizes = [round(size) for size in _weights().values()]
+    assert [*target[1:], *draft[1:]] == sizes
+    assert [row[0] for row in larger] == ["Qwen2.5-Coder-1.5B", "Qwen2.5-Coder-0.5B"]
+
+
 def test_a_question_about_guesses_is_one_that_a_reader_can_answer() -> None:
     """Most of them are words, and what was rejected does not look like what stands instead."""
     chapter = next(c for c in learn.chapters() if c["question"]["kind"] == "predict")
