@@ -469,7 +469,8 @@ def _suffixes() -> Chapter:
         "pair_gamma": gallery.trace(SISTERS).hyperparameters["gamma"],
     }
     for key, shown in (("chain", CHAIN), ("tree", TREE)):
-        facts |= {f"{key}_length": gallery.facts(shown)["length"]}
+        run = gallery.facts(shown)
+        facts |= {f"{key}_length": run["length"], f"{key}_speedup": run["speedup"]}
         facts |= {f"{key}_rows": pass_facts(gallery.trace(shown), _baseline(shown))["rows"]}
     last = step.path[-1]
     stops: list[Stop] = [

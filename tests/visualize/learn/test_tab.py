@@ -609,6 +609,9 @@ def _chain_and_tree() -> dict[str, float]:
         assert (key == "tree") == any(len(set(one)) < len(one) for one in parents)
         found[f"{key}_length"] = emitted(run) / len(parents)
         found[f"{key}_rows"] = sum(step["width"] for step in run["steps"]) / len(parents)
+        name = {"chain": "fibonacci-speculative", "tree": "fibonacci-multi_candidate"}[key]
+        found[f"{key}_speedup"] = whole(name)["speedup"]
+    assert found["tree_speedup"] < found["chain_speedup"], "as the words say"
     return found
 
 
