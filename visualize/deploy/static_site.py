@@ -199,7 +199,7 @@ def _data(name: str) -> dict[str, Any]:
         "index": {
             "chapters": lessons.chapters(),
             "questions": lessons.questions(),
-            "end": lessons.end(),
+            "end": lessons.end(on_page=False),
         },
         "traces": {"entries": gallery.entries()},
     }

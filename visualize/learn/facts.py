@@ -52,11 +52,6 @@ def cost_facts(trace: Trace, plain: Trace) -> dict[str, float]:
     return {"drafting": draft, "checking": verify, "rest": rest, "passes": passes}
 
 
-def shown_ratio(length: float, cost: float) -> float:
-    """Return tokens per step divided by the cost of a step, both as the words round them."""
-    return round(length, 2) / round(cost, 2)
-
-
 def weight_facts(trace: Trace) -> dict[str, float]:
     """Layers of a run's two models, and the weights of their layers and output matrices, in
     millions."""
@@ -92,14 +87,38 @@ def head_size(head: str, trace: Trace) -> float:
     return weights["body"] / weights["layers"] + joined + weights["draft_output"]
 
 
+def plain_milliseconds(name: str) -> float:
+    """Return the milliseconds of a step of the plain run that was made beside a run."""
+    plain = gallery.baseline(name)
+    assert plain is not None, f"{name} has a plain run of the same prompt"
+    return 1000 * metrics.plain_step_seconds(plain)
+
+
+def draft_milliseconds(trace: Trace) -> float:
+    """Return the milliseconds of a draft pass of a run."""
+    passes = sum(step.draft_passes for step in trace.steps)
+    return 1000 * sum(step.seconds.draft for step in trace.steps) / passes
+
+
 def grid_facts(names: Sequence[str]) -> dict[str, Any]:
-    """Draft length, mean acceptance length and speedup of the first and the last of some runs."""
+    """Draft length and passes of both models of the first and the last of some runs; the extremes
+    over all of them of a draft pass's cost and of a plain step's milliseconds; both speedups."""
     facts: dict[str, Any] = {}
     for key, name in (("short", names[0]), ("long", names[-1])):
-        run = gallery.facts(name)
-        facts |= {key: gallery.trace(name).hyperparameters["gamma"]}
-        facts |= {f"{key}_length": run["length"], f"{key}_speedup": run["speedup"]}
-    return facts
+        trace = gallery.trace(name)
+        facts |= {key: trace.hyperparameters["gamma"], f"{key}_steps": len(trace.steps)}
+        facts |= {f"{key}_passes": sum(step.draft_passes for step in trace.steps)}
+    runs = [gallery.facts(name) for name in names]
+    columns = {
+        "step": [plain_milliseconds(name) for name in names],
+        "c": [run["c"] for run in runs],
+        "speedup": [run["speedup"] for run in runs],
+    }
+    return (
+        facts
+        | {f"low_{key}": min(column) for key, column in columns.items()}
+        | {f"high_{key}": max(column) for key, column in columns.items()}
+    )
 
 
 def auto_facts(name: str, fixed: Sequence[str]) -> dict[str, Any]:
@@ -195,7 +214,67 @@ def position_facts(trace: Trace) -> dict[str, float]:
     """Return the accepted shares of the first and of the last guess, among judged guesses."""
     counts = metrics.acceptance_by_position(trace)
     reached = [accepted / tested for tested, accepted in counts if tested]
-    return {"first": reached[0], "last": reached[-1], "reached": counts[-1][0] / counts[0][0]}
+    facts = {"first": reached[0], "last": reached[-1], "reached": counts[-1][0] / counts[0][0]}
+    return facts | {"fourth": counts[-1][0]}
+
+
+def position_figure(trace: Trace) -> dict[str, Any]:
+    """A table of the steps that tested each guess, and of those that accepted it."""
+    counts = metrics.acceptance_by_position(trace)
+    rows = [
+        [name, *(pair[row] for pair in counts)] for row, name in enumerate(("tested", "accepted"))
+    ]
+    title = f"Of {len(trace.steps)} steps, those that tested or accepted a guess."
+    columns = ["guess", *range(1, len(counts) + 1)]
+    return {"kind": "table", "columns": columns, "rows": rows, "title": title}
+
+
+def models_figure(names: Sequence[str]) -> dict[str, Any]:
+    """A table of the two models of some runs: layers, their weights, those of the output matrix."""
+    rows: list[list[Any]] = []
+    for name in names:
+        trace = gallery.trace(name)
+        weights = weight_facts(trace)
+        for model, prefix in ((trace.target, ""), (trace.draft, "draft_")):
+            millions = [round(weights[f"{prefix}{part}"]) for part in ("body", "output")]
+            rows.append(
+                [
+                    str(model).split("/")[-1].removesuffix("-Instruct"),
+                    weights[f"{prefix}layers"],
+                    *millions,
+                ]
+            )
+    columns = ["model", "layers", "weights", "output"]
+    title = (
+        "Each target with its draft below it: this chapter's, and the Java program's. In millions: "
+        "the weights of the layers, and those of the output matrix."
+    )
+    return {"kind": "table", "columns": columns, "rows": rows, "title": title}
+
+
+def numbers_figure(trace: Trace, step: Step) -> dict[str, Any]:
+    """A table of a step's guesses: their numbers, and what the target says of each number."""
+    rows = []
+    for judged, node in zip(step.judged, range(1, len(step.tree)), strict=False):
+        token = step.tree.tokens[node]
+        share = f"{_of(judged, judged.target, token):.0%}"
+        rows.append([quoted(trace.pieces[token]), token, share])
+    columns = ["guess", "number", "target"]
+    title = (
+        f"The guesses of step {step.index + 1}. Only the numbers are passed on; on the right, the "
+        "target's probability of each number."
+    )
+    return {"kind": "table", "columns": columns, "rows": rows, "title": title}
+
+
+def pools_figure(runs: Mapping[str, Trace]) -> dict[str, Any]:
+    """A table of the phrases in the pools of some runs after their first and last step."""
+    rows = [
+        [label, trace.steps[0].pool_size, trace.steps[-1].pool_size]
+        for label, trace in runs.items()
+    ]
+    columns = ["run", "phrases after the first step", "after the last"]
+    return {"kind": "table", "columns": columns, "rows": rows, "title": "Sizes of the phrase pool."}
 
 
 def residual_facts(judged: Judged) -> dict[str, float]:
@@ -333,6 +412,27 @@ def hundred_draws() -> dict[str, Any]:
     title = f"{DRAWS} draws of the draft"
     facts = {"columns": columns, "rows": rows, "column_parts": parts, "title": title}
     return {"kind": "table"} | facts
+
+
+def rule_facts() -> dict[str, float]:
+    """The worked example: the chance that a guess is accepted by min(1, p/q) and by shared random
+    numbers; and that one of two guesses is, if the second is not the first again."""
+    p, q = ([float(pair[n]) for pair in EXAMPLE.values()] for n in (0, 1))
+    tokens = range(len(p))
+    one = sum(map(min, p, q))
+
+    # The same token wins twice if it comes first in a race of exponential clocks, in which each
+    # token runs at the larger of its two rates (Daliri et al., arXiv 2408.07978).
+    both = sum(1 / sum(max(p[j] / p[i], q[j] / q[i]) for j in tokens) for i in tokens)
+
+    # The second guess is drawn from the tokens that are left, and tested against the residual.
+    residual = [max(0.0, p[i] - q[i]) / (1 - one) for i in tokens]
+    again = 0.0
+    for first in tokens:
+        rejected = max(0.0, q[first] - p[first])
+        left = [0.0 if i == first else q[i] / (1 - q[first]) for i in tokens]
+        again += rejected * sum(map(min, residual, left))
+    return {"one_guess": one, "shared_guess": both, "two_guesses": one + again}
 
 
 def rounds(name: str, guesses: int) -> list[dict[str, Any]]:

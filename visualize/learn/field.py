@@ -7,9 +7,11 @@ from typing import Any
 from ouroboros_core.trace.trace import Step, Trace
 from visualize.gallery import runs as gallery
 from visualize.learn.facts import (
+    card_facts,
     head_size,
     layers_read,
     likeliest_rate,
+    rule_facts,
     size_in_words,
     weight_facts,
 )
@@ -20,7 +22,7 @@ from visualize.learn.pictures import (
     shape_figure,
     sources_figure,
 )
-from visualize.learn.stops import Chapter, Stop, at, final, first_step, make_chapter, span
+from visualize.learn.stops import Chapter, Stop, at, final, first_step, make_chapter
 
 SOURCES = {
     "draft": (
@@ -72,7 +74,7 @@ FAMILY = {
     "heads": "fibonacci-eagle3",
     "mtp": "fibonacci-medusa",
     "block": "fibonacci-parallel_spec",
-    "suffix": "river-sam",
+    "suffix": "library-suffix",
     "sampled": "sampled-spectr",
 }
 """A recorded run for each relative, in the order of the stops."""
@@ -128,7 +130,7 @@ def _target(source: str) -> str:
 
 def family() -> Chapter:
     """The family today: one recorded step of each relative, and its shape as a small picture."""
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = {**rule_facts()}
     layers = int(weight_facts(gallery.trace(SOURCES["draft"][0]))["layers"])
     figures: dict[str, Any] = {}
     stops: list[Stop] = []
@@ -167,16 +169,18 @@ def _telling(trace: Trace, accepted: int, sibling: bool) -> Step:
 
 def batches() -> Chapter:
     """Batches and experts: where rows are not free."""
-    trace = gallery.trace(BATCH_RUN)
+    trace, card = gallery.trace(BATCH_RUN), card_facts()
     one = first_step(trace, lambda s: bool(s.path))
     stops: list[Stop] = [
         {"at": at(one, "commit"), "figure": "batch"},
         {"at": at(one, "commit"), "figure": "experts"},
-        {"at": at(one, "commit"), "spot": span(one)},
+        {"at": at(one, "commit"), "figure": "batch"},
     ]
     share = EXPERTS["active"] / EXPERTS["experts"]
     woken = [EXPERTS["experts"] * (1 - (1 - share) ** rows) for rows in (5, 64)]
     facts: dict[str, Any] = {**EXPERTS, "few": woken[0], "many": woken[1]}
-    figures = {"batch": batch_figure(gallery.facts(BATCH_RUN)["c"])}
+    figures = {
+        "batch": batch_figure(gallery.facts(BATCH_RUN)["c"], card["card"], card["card_rows"])
+    }
     figures |= {"experts": {"kind": "experts"} | EXPERTS}
     return make_chapter("batches", BATCH_RUN, stops, facts) | {"figures": figures}

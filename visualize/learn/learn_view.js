@@ -146,10 +146,7 @@ export class LearnView {
         title = `Chapter ${chapter + 1}: ${this.chapters[chapter].title}`,
         link = make("button", "ouro-learn-link", title);
       link.type = "button";
-      link.addEventListener("click", () => {
-        this.go(chapter, stop);
-        this.root.scrollIntoView({ block: "start" });
-      });
+      link.addEventListener("click", () => this.go(chapter, stop));
       fold.append(linked(make("summary", "", words)), linked(paragraph(answer)), link);
       item.append(fold);
       this.part("ten").append(item);
@@ -274,7 +271,13 @@ export class LearnView {
     this.part("answer").replaceChildren();
     this.part("next").textContent = "Review questions";
     this.part("body").scrollTop = 0;
+    this.toTop();
     this.reveal([]);
+  }
+
+  /** Begin with the page's menu in sight, however far the stop before was scrolled. */
+  toTop() {
+    if (this.root.getClientRects().length) scrollTo({ top: 0, behavior: "instant" });
   }
 
   /**
@@ -321,6 +324,7 @@ export class LearnView {
     /** @type {Focus} */
     const focus = stop ? stop : { at: null, ...chapter.question.focus };
     this.drawFigures(focus);
+    this.toTop();
     if (!stop) await ask(this, chapter.question);
     if (stop || chapter.question.kind !== "predict") await this.point(focus);
     this.root.dataset.at = this.chapterNumber + "." + this.stopNumber;
@@ -381,6 +385,8 @@ export class LearnView {
     this.part("status").textContent = run ? "" : FAILED;
     if (!run) return;
     stage.removeAttribute("data-waiting");
+    // before the run is drawn: a mark may hide parts of it
+    for (const node of this.root.querySelectorAll("[data-spot]")) node.removeAttribute("data-spot");
     this.runProps.value = run;
     const shown = stage.ouroboros;
     shown.unseen(() => {
@@ -390,7 +396,6 @@ export class LearnView {
       if (focus.at) shown.moment(focus.at.step, focus.at.stage);
     });
     if (focus.at && !stage.hidden) shown.see(focus.at.step);
-    for (const node of this.root.querySelectorAll("[data-spot]")) node.removeAttribute("data-spot");
     let height = 0;
     if (focus.card) {
       this.measure();
@@ -444,7 +449,7 @@ export class LearnView {
     return (this.narrow.matches && parseFloat(height)) || 0;
   }
 
-  /** Tell the styles how high a sheet of words is. */
+  /** Tell the styles how high a sheet of words is, and how far below the page's top the words begin. */
   measure() {
     const sheet = this.part("text"),
       high = document.documentElement.clientHeight;
@@ -453,6 +458,8 @@ export class LearnView {
       sheet.offsetHeight && high - sheet.getBoundingClientRect().top,
     );
     this.root.style.setProperty("--ouro-sheet", (this.narrow.matches ? covered : 0) + "px");
+    const above = this.part("main").getBoundingClientRect().top + scrollY;
+    this.root.style.setProperty("--ouro-above", above + "px");
     const { scrollHeight, scrollTop, clientHeight } = this.part("body");
     this.part("body").toggleAttribute("data-more", scrollHeight - scrollTop - clientHeight > 4);
   }

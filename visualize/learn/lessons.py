@@ -26,21 +26,28 @@ from visualize.learn.facts import (
     best_speedup,
     card_facts,
     cost_facts,
+    draft_milliseconds,
     fragment_facts,
     grid_facts,
     hundred_draws,
     in_discarded_draft,
+    layers_read,
+    models_figure,
+    numbers_figure,
     odds_facts,
     part_facts,
     pass_facts,
+    plain_milliseconds,
+    pools_figure,
     position_facts,
+    position_figure,
     quoted,
     refusal_facts,
     repeat_facts,
     residual_facts,
     residual_rows,
     rounds,
-    shown_ratio,
+    rule_facts,
     size_in_words,
     sizes,
     step_facts,
@@ -58,6 +65,7 @@ from visualize.learn.pictures import (
     plain_of,
     proposed_pool,
     race_figure,
+    shape_figure,
     snake_figure,
     temperature_figure,
     time_figure,
@@ -77,13 +85,17 @@ from visualize.learn.stops import (
     make_chapter,
     span,
 )
+from visualize.run.diagnosis import shown_ratio
 
 GUESSES = 4
 SURE = 0.8
 YOURSELF = ("sleep-autoregressive", "sleep-eagle3")
 """The text that a reader drafts, and another run of its prompt."""
 ROW = 0.03
-"""The cost of a row that the last chapter sets its slider to, in target passes."""
+"""The cost of a row that chapter 9 sets its slider to, in target passes."""
+CARD_COST, CHEAP_COST, DEAR_ROW = 0.3, 0.15, 0.1
+"""Costs that it assumes: of a draft pass on a graphics card and on a processor, and of a row on a
+processor with little arithmetic."""
 QUIZ = ("fibonacci-speculative", "story-speculative-8")
 """Runs whose steps a reader guesses at: the chapter's own, and one for who knows that already."""
 GRID = tuple(f"palindrome-speculative-{gamma}" for gamma in (1, 2, 4, 6, 8))
@@ -92,10 +104,13 @@ AUTO = "palindrome-speculative-auto"
 KEYED = ("length", "speedup", "cost", "drafting", "checking", "rest", "passes")
 """Numbers of the run whose noise is fixed by position."""
 SISTERS = "java-speculative"
+HEAD = "fibonacci-eagle3"
+CHAIN, TREE = "fibonacci-speculative", "fibonacci-multi_candidate"
+"""A chain and a tree by the same draft model, of the same request."""
 WIDE = "bank-lookahead"
 JACOBI = "bank-jacobi"
 BEST = "java-ouroboros"
-RACE = "The same model and the same machine, both runs as they were recorded."
+RACE = "The same model and the same machine, all runs as they were recorded."
 DRAFTED = ("speculative", "cape", "cascade", "eagle3", "glide", "medusa", "parallel_spec")
 """Methods whose recorded runs chapter 2 offers."""
 COPIED = ("prompt_lookup", "sam", "ngram", "rest", "union")
@@ -129,13 +144,14 @@ def questions() -> list[dict[str, Any]]:
     return found
 
 
-def end() -> dict[str, Any]:
-    """The end, after the last question: {title, lines, next}."""
+def end(on_page: bool = True) -> dict[str, Any]:
+    """The end, after the last question: {title, lines, next}. The static site lacks the tabs that
+    `next` names."""
     lines = sorted(key for key in table() if re.fullmatch(r"learn\.end\.\d", key))
     return {
         "title": say("learn.end.title"),
         "lines": [say(key) for key in lines],
-        "next": say("learn.end.next"),
+        "next": say("learn.end.next", where="" if on_page else say("learn.end.site")),
     }
 
 
@@ -181,7 +197,7 @@ def _guess() -> Chapter:
     step = first_step(trace, lambda s: s.kind == "bonus" and len(s.path) == GUESSES)
     facts: dict[str, Any] = gallery.facts(name) | step_facts(step) | weight_facts(trace)
     facts |= {"ratio": shown_ratio(facts["length"], facts["cost"])}
-    facts |= grid_facts(GRID)
+    facts |= grid_facts(GRID) | {"own_step": plain_milliseconds(name)}
     facts |= {
         "target_name": trace.target,
         "sister_size": size_in_words(sisters.target),
@@ -195,9 +211,9 @@ def _guess() -> Chapter:
         {"at": at(step, "commit"), "spot": span(step, " .ouro-token")},
         {"at": at(step, "commit"), "spot": f"{LENGTH}, {SAVED}"},
         {"at": at(step, "commit"), "figure": "time"},
-        {"at": drafted, "spot": span(step)},
-        {"at": drafted, "spot": span(step)},
-        {"at": drafted, "spot": span(step)},
+        {"at": drafted, "figure": "models"},
+        {"at": drafted, "figure": "ids"},
+        {"at": drafted, "figure": "head"},
         {
             "run": GRID[0],
             "at": final(gallery.trace(GRID[0])),
@@ -215,10 +231,19 @@ def _guess() -> Chapter:
         "none": say("learn.guess.none"),
     }
     costs = pass_facts(trace, _baseline(name))
-    figures = {"time": time_figure(facts["rate"], GUESSES, facts["c"], costs)}
+    figures = {"time": time_figure(facts, GUESSES, costs)}
     figures |= {"runs": offered_runs(name, DRAFTED), "yourself": draft_figure(*YOURSELF)}
-    figures |= {"grid": grid_figure(GRID)}
+    figures |= {"grid": grid_figure(GRID), "models": models_figure([name, SISTERS])}
+    figures |= {"ids": numbers_figure(trace, step), "head": _head()}
     return make_chapter("guess", name, stops, facts, question) | {"figures": figures}
+
+
+def _head() -> dict[str, Any]:
+    """The shape of the first proposal of a head, and the target's layers that it reads."""
+    trace = gallery.trace(HEAD)
+    layers = int(weight_facts(gallery.trace(CHAIN))["layers"])
+    read = {"layers": layers, "read": layers_read(trace.draft or "", layers)}
+    return shape_figure(trace, trace.steps[0]) | read
 
 
 def _reject() -> Chapter:
@@ -242,10 +267,10 @@ def _reject() -> Chapter:
         },
         {"at": at(step, "verify"), "spot": '.ouro-tree .ouro-node[data-state="rejected"]'},
         {"at": at(step, "commit"), "spot": span(step, ' [data-kind="correction"]')},
-        {"at": final(trace), "spot": ".ouro-numbers"},
+        {"at": final(trace), "spot": ".ouro-numbers", "aside": "positions"},
         {"at": final(trace), "figure": "lengths"},
     ]
-    figures = {"lengths": lengths_figure()}
+    figures = {"lengths": lengths_figure(), "positions": position_figure(trace)}
     return make_chapter("reject", name, stops, facts) | {"figures": figures}
 
 
@@ -271,8 +296,11 @@ def _unchanged() -> Chapter:
     }
     costs = gallery.facts(same) | cost_facts(keyed, plain)
     facts |= {f"keyed_{name}": costs[name] for name in KEYED}
+    for key, run in (("keyed", same), ("greedy", CHAIN)):
+        facts |= {f"{key}_step": plain_milliseconds(run)}
+        facts |= {f"{key}_draft": draft_milliseconds(gallery.trace(run))}
     facts["keyed_ratio"] = shown_ratio(costs["length"], costs["cost"])
-    facts |= {name: trace.sampling[name] for name in ("top_p", "temperature")}
+    facts |= {name: trace.sampling[name] for name in ("top_p", "temperature")} | rule_facts()
     seen = {"step": step.index, "node": trial.node}
     stops: list[Stop] = [
         {"run": SISTERS, "at": final(gallery.trace(SISTERS)), "spot": SAME},
@@ -372,6 +400,7 @@ def _phrases() -> Chapter:
     }
     facts["wide_window"] = _widest(WIDE)
     wide, pool = window_figure(gallery.trace(WIDE)), window_pool(trace)
+    facts["wide_begin"] = len(wide["passes"][0]["levels"][0])
     facts["wide_first"] = 1 + next(
         n for n, drawn_pass in enumerate(wide["passes"]) if drawn_pass["whole"]
     )
@@ -388,7 +417,7 @@ def _phrases() -> Chapter:
         {"at": at(early, "commit"), "figure": "window"},
         {"at": at(early, "commit"), "figure": "window"},
         {"at": at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
-        {"at": at(early, "commit"), "windowed": True, "spot": ".ouro-tree-note"},
+        {"at": final(trace), "spot": ".ouro-numbers"},
         {
             "at": at(paid, "commit"),
             "card": {"step": paid.index, "node": paid.path[-1]},
@@ -439,6 +468,10 @@ def _suffixes() -> Chapter:
         "gamma": trace.hyperparameters["gamma"],
         "pair_gamma": gallery.trace(SISTERS).hyperparameters["gamma"],
     }
+    for key, shown in (("chain", CHAIN), ("tree", TREE)):
+        run = gallery.facts(shown)
+        facts |= {f"{key}_length": run["length"], f"{key}_speedup": run["speedup"]}
+        facts |= {f"{key}_rows": pass_facts(gallery.trace(shown), _baseline(shown))["rows"]}
     last = step.path[-1]
     stops: list[Stop] = [
         {"at": at(step, "draft"), "spot": ".ouro-tree [data-look='draft'][data-node]"},
@@ -494,13 +527,14 @@ def _warm() -> Chapter:
     facts |= {"cold_speedup": metrics.speedup(cold, _baseline(cool))}
     facts |= repeat_facts(name) | {f"cold_{k}": v for k, v in repeat_facts(cool).items()}
     stops: list[Stop] = [
-        {"at": at(trace.steps[0], "commit"), "spot": ".ouro-tree"},
+        {"at": at(trace.steps[0], "commit"), "figure": "pools"},
         {"at": final(trace), "spot": '.ouro-token[data-learned="history"]'},
         {"at": final(trace), "figure": "pool"},
         {"at": final(trace), "figure": "race"},
         {"at": final(trace), "spot": SAME},
     ]
     figures = {"pool": proposed_pool(trace), "race": race_figure([cool, name], RACE)}
+    figures |= {"pools": pools_figure({"cold": cold, "warm": trace})}
     return make_chapter("warm", name, stops, facts) | {"figures": figures}
 
 
@@ -521,6 +555,7 @@ def _pays() -> Chapter:
     facts |= {"shallow_speedup": shallow / (2 * 0.2 + 1), "deep_speedup": deep / (8 * 0.2 + 1)}
     facts |= {"small_best": best_speedup(0.6, 0.1), "large_best": best_speedup(0.8, 0.5)}
     facts |= card_facts() | auto_facts(AUTO, GRID)
+    facts |= {"card_cost": CARD_COST, "cheap_cost": CHEAP_COST, "dear_row": DEAR_ROW}
     stops: list[Stop] = [
         {"at": final(trace), "spot": f"{SPEED}, {LENGTH}"},
         {"at": final(trace), "figure": "race"},
@@ -536,10 +571,17 @@ def _pays() -> Chapter:
             "at": final(trace),
             "figure": "theory",
             "curve": "speedup",
-            "sliders": {"alpha": 0.7, "gamma": 4, "cost": 0.15, "row": ROW},
+            "sliders": {"alpha": 0.7, "gamma": 4, "cost": CHEAP_COST, "row": ROW},
         },
-        {"at": final(trace)},
-        {"at": final(trace)},
+        *[
+            {
+                "at": final(trace),
+                "figure": "theory",
+                "curve": "speedup",
+                "sliders": {"alpha": 0.7, "gamma": 4, "cost": cost, "row": row},
+            }
+            for cost, row in ((CARD_COST, 0), (CHEAP_COST, DEAR_ROW))
+        ],
         {"run": AUTO, "at": final(gallery.trace(AUTO)), "spot": f"{SPEED}, {LENGTH}"},
         {"at": final(trace), "figure": "lengths"},
     ]

@@ -27,8 +27,6 @@ YOURS = (
 )
 """A text to begin with, in which pieces come again."""
 
-FREE = 256
-"""Rows that a graphics card checks in the time of one, as an assumption."""
 KEY = "Blue: draft passes. Red: the target pass. Orange: plain passes for as many tokens."
 AROUND = 90
 """Characters of a text that are shown around the subject of a picture."""
@@ -132,25 +130,30 @@ def pass_figure(trace: Trace, costs: Mapping[str, float], layers: int) -> dict[s
     return {"kind": "pass", "tokens": tokens, "layers": layers} | price
 
 
-def time_figure(rate: float, gamma: int, cost: float, costs: Mapping[str, float]) -> dict[str, Any]:
+def time_figure(facts: Mapping[str, Any], gamma: int, costs: Mapping[str, float]) -> dict[str, Any]:
     """A step to scale, with sliders that begin at what a run has: {values, sliders, note}; r is the
     slope between passes over one row and over the run's mean rows."""
     row = (costs["pass_cost"] - 1) / (costs["rows"] - 1)
-    values = {"alpha": rate, "gamma": gamma, "cost": cost, "row": row}
-    note = f"To scale, by theory; it begins with the values of this run. {KEY}"
+    values = {"alpha": facts["rate"], "gamma": gamma, "cost": facts["c"], "row": row}
+    note = (
+        "To scale, by theory, which assumes the same α at every position. It begins with the "
+        f"values of this run, which itself yields {facts['length']:.2f} tokens a step. {KEY}"
+    )
     rounded = {name: round(value, 2) for name, value in values.items()}
     return {"kind": "time", "values": rounded, "sliders": list(values), "note": note}
 
 
-def batch_figure(cost: float) -> dict[str, Any]:
-    """A step for many answers at once, in the shape of `time_figure`, with `free` rows."""
+def batch_figure(cost: float, card: str, rows: float) -> dict[str, Any]:
+    """A step for many answers at once, in the shape of `time_figure`, on a card whose pass costs
+    the same up to a number of rows."""
+    free = round(rows)
     note = (
-        f"A model, not a measurement: {FREE} rows of a pass cost nothing, beyond them its time "
-        f"grows with the rows. {KEY}"
+        f"A model, not a measurement: the {free} rows of an {card} cost nothing, beyond them the "
+        f"time of a pass grows with its rows. {KEY}"
     )
     values = {"alpha": 0.7, "gamma": 4, "cost": round(cost, 2), "row": 0.0, "batch": 1}
     sliders = ["alpha", "gamma", "batch"]
-    return {"kind": "time", "values": values, "sliders": sliders, "free": FREE, "note": note}
+    return {"kind": "time", "values": values, "sliders": sliders, "free": free, "note": note}
 
 
 def copy_figure(trace: Trace, step: Step) -> dict[str, Any]:

@@ -87,7 +87,7 @@ export function mount(element, { value }) {
     "",
     "Blue: the last token of the text. Dotted: guesses. Last line: what the model answers; " +
       "green where the text that was written has the same two tokens in a row. " +
-      "Framed: a whole phrase of that text.",
+      "Framed: a whole n-gram of that text.",
   );
   element.append(steps.element, scroll, said, key);
   steps.range(passes.length - 1, first);

@@ -54,7 +54,7 @@ def diagnosis(summary: Summary) -> list[str]:
     lines.append(
         f"A step costs {cost:.2f} plain steps: {drafting}{verify:.2f} for {writer} over "
         f"{summary.rows_per_pass:.1f} tokens, {rest:.2f} for everything else. It yields "
-        f"{length:.2f} tokens, so that decoding alone is {length / cost:.2f}× as fast."
+        f"{length:.2f} tokens, so that decoding alone is {shown_ratio(length, cost):.2f}× as fast."
     )
     lines += _draft_lines(summary, cost)
     if length < cost:
@@ -64,6 +64,11 @@ def diagnosis(summary: Summary) -> list[str]:
         f"{plain.prefill_seconds:.2f} s: with it, {summary.speedup:.2f}× as fast in all."
     )
     return lines
+
+
+def shown_ratio(length: float, cost: float) -> float:
+    """Return tokens per step divided by the cost of a step, both as the words round them."""
+    return round(length, 2) / round(cost, 2)
 
 
 def _draft_lines(summary: Summary, cost: float) -> list[str]:

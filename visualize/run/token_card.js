@@ -182,6 +182,8 @@ export class TokenCard {
     const drafted = first[3] !== null,
       noisy = first[4] !== null,
       left = first[5] !== null;
+    // what was drawn by p and q is compared with them, and a zero in all columns is the same one
+    const zero = left ? "0" : "<0.1%";
     if (drafted) head.append(make("th", "", "draft"));
     head.append(make("th", "", "token"), make("th", "", facts.alone ? "draft" : "target"));
     if (noisy) head.append(make("th", "", "noise"));
@@ -205,7 +207,7 @@ export class TokenCard {
           fill = make("i");
         fill.style.width = 100 * value + "%";
         fill.dataset.look = { draft: "draft", target: "correction", left: "bonus" }[side];
-        cell.append(fill, make("span", "", percent(value, side === "left" ? "0" : "<0.1%")));
+        cell.append(fill, make("span", "", percent(value, zero)));
         return cell;
       };
       if (drafted) line.append(bar(row[3], "draft"));

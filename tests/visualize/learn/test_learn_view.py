@@ -110,6 +110,31 @@ def test_a_card_covers_neither_text_nor_tree(reader: Any, site: str) -> None:
                 assert number is not None and f"step {number[1]}," not in jump.inner_text()
 
 
+LOW = [
+    (name, number)
+    for name, chapter in CHAPTERS.items()
+    for number, stop in enumerate(chapter["stops"], 1)
+    if stop.get("spot") in (".ouro-numbers", ".ouro-tree") or stop.get("figure") == "residual"
+]
+"""Stops that mark what is low on the page, or have a table below their words."""
+
+
+def test_a_stop_begins_with_the_menu_in_sight(reader: Any, site: str) -> None:
+    """However far the one before was scrolled; what is marked and the buttons are in sight, too."""
+    assert len(LOW) > 8
+    for chapter, stop in LOW:
+        read(reader, site, chapter, stop)
+        for part in (".ouro-site-nav", ".ouro-learn-rail", ".ouro-learn-next", "[data-spot]"):
+            _, top, _, bottom = reader.locator(f"{part} >> visible=true").first.evaluate(BOX)
+            assert top >= 0 and bottom <= 900, (chapter, stop, part)
+    read(reader, site, "unchanged", 5)
+    reader.mouse.wheel(0, 400)
+    reader.wait_for_function("scrollY > 0")
+    reader.locator(".ouro-learn-next").click()
+    reader.wait_for_selector('.ouro-learn[data-at="3.5"]')
+    assert reader.evaluate("scrollY") == 0
+
+
 def test_a_run_in_a_lesson_plays_at_most_four_steps_a_second(reader: Any, site: str) -> None:
     """The recorded run itself lasts less than a second."""
     read(reader, site, "guess", 1)

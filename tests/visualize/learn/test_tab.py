@@ -8,6 +8,7 @@ import re
 from math import prod
 from typing import Any
 
+import numpy as np
 import pytest
 from safetensors import safe_open
 
@@ -181,6 +182,7 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
         sizes = {"sister_size": "1.5 billion", "little_size": "0.5 billion"}
         named = {"target_name": run["target"], **_weights(), **_grid()}
         named |= {"ratio": round(facts["length"], 2) / round(facts["cost"], 2)}
+        named |= {"own_step": _milliseconds(name)[0]}
         return facts | of_step(shown(chapter, 0)) | sizes | named
     if chapter["id"] == "copying":
         return facts | _copying(chapter, run)
@@ -203,6 +205,15 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
             assert full == columns * (gram - 1) - 1, "as the words derive it"
             facts |= {f"{prefix}{k}": v for k, v in (("columns", columns), ("gram", gram))}
             facts |= {f"{prefix}window": full}
+        full_size = raw("bank-lookahead")
+        begin = (
+            len(full_size["steps"][0]["window"]) + 1
+        )  # the text's last token is its first column
+        last = full_size["hyperparameters"]["window_size"]
+        assert begin == last + full_size["hyperparameters"]["ngram_size"] - 2, (
+            "one less in each pass"
+        )
+        facts |= {"wide_begin": begin}
         facts |= {"wide_first": _first_whole("bank-lookahead"), "pool_used": _used_phrases(run)}
         return facts | {"learned": paid["tree"]["provenance"][paid["path"][-1]]["step"] + 1}
     if chapter["id"] == "suffixes":
@@ -235,6 +246,9 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
         "wide_window": max(len(s["window"]) for s in raw("bank-lookahead")["steps"])
     }
     wide["row"] = chapter["stops"][5]["sliders"]["row"]
+    card, dear = (chapter["stops"][number]["sliders"] for number in (6, 7))
+    assert card["row"] == 0, "rows are free, as the words say"
+    wide |= {"card_cost": card["cost"], "dear_row": dear["row"], "cheap_cost": dear["cost"]}
     return facts | _pays(facts) | passes(name) | _parts(name) | wide | _card() | _auto()
 
 
@@ -271,11 +285,27 @@ GRID = {gamma: f"palindrome-speculative-{gamma}" for gamma in (1, 2, 4, 6, 8)}
 
 
 def _grid() -> dict[str, Any]:
-    short, long = (whole(GRID[gamma]) for gamma in (1, 8))
     assert all(raw(name)["hyperparameters"]["gamma"] == gamma for gamma, name in GRID.items())
-    found = {"short": 1, "long": 8}
-    found |= {f"short_{key}": short[key] for key in ("length", "speedup")}
-    return found | {f"long_{key}": long[key] for key in ("length", "speedup")}
+    found: dict[str, Any] = {"short": 1, "long": 8}
+    for key in ("short", "long"):
+        steps = raw(GRID[found[key]])["steps"]
+        found |= {f"{key}_steps": len(steps)}
+        found |= {f"{key}_passes": sum(step["draft_passes"] for step in steps)}
+    for key, column in (
+        ("step", [_milliseconds(name)[0] for name in GRID.values()]),
+        ("c", [whole(name)["c"] for name in GRID.values()]),
+        ("speedup", [whole(name)["speedup"] for name in GRID.values()]),
+    ):
+        found |= {f"low_{key}": min(column), f"high_{key}": max(column)}
+    return found
+
+
+def _milliseconds(name: str) -> tuple[float, float]:
+    """Of a plain step beside a run, and of a draft pass of the run."""
+    run, base = raw(name), beside(name)
+    one = seconds(base, "draft", "verify", "learn", "host") / len(base["steps"])
+    passes = sum(step["draft_passes"] for step in run["steps"])
+    return 1000 * one, 1000 * seconds(run, "draft") / passes
 
 
 def _auto() -> dict[str, Any]:
@@ -340,7 +370,7 @@ def _family(chapter: dict[str, Any]) -> dict[str, Any]:
     head = json.loads((assets() / "models" / "smollm2-eagle3" / "head.json").read_text("utf-8"))
     assert head["depths"] == [10, 20], "and the last of 30 layers"
     reads = {"heads": [10, 20, 30], "mtp": [30], "block": [30], "suffix": [], "sampled": []}
-    found: dict[str, Any] = {"heads_reads": "10, 20 and 30"}
+    found: dict[str, Any] = {"heads_reads": "10, 20 and 30", **RULES}
     for key, stop in zip(field.FAMILY, chapter["stops"], strict=True):
         step = raw(stop["run"])["steps"][stop["at"]["step"]]
         facts = of_step(step) | {"passes": step["draft_passes"], "depth": depth(step)}
@@ -382,6 +412,7 @@ def _reject(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
         "guess_chance": chances[guess],
         "target_chance": chances[own],
         "reached": len(reached[1]) / len(reached[0]),
+        "fourth": len(reached[1]),
     }
 
 
@@ -510,7 +541,36 @@ def _unchanged(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
         "keyed_ratio": round(pace["length"], 2) / round(pace["cost"], 2),
         "top_p": run["sampling"]["top_p"],
         "temperature": run["sampling"]["temperature"],
+        **_milliseconds_of({"keyed": "sampled-match", "greedy": "fibonacci-speculative"}),
+        **RULES,
     }
+
+
+def _milliseconds_of(runs: dict[str, str]) -> dict[str, float]:
+    found = {}
+    for key, name in runs.items():
+        found[f"{key}_step"], found[f"{key}_draft"] = _milliseconds(name)
+    return found
+
+
+RULES = {
+    "one_guess": 0.3 + 0.2 + 0.2,
+    "shared_guess": 3 / 10 + 1 / 5 + 2 / 13,
+    "two_guesses": 0.3 + 0.2 + 0.2 + 0.3 * 0.5,
+}
+"""By hand, for p = .3, .5, .2 and q = .6, .2, .2: the sum of min(p, q); 1 / (1 + 5/3 + 2/3),
+1 / (1 + 3 + 1) and 1 / (1 + 3 + 5/2); only sun is rejected, then the residual is all rain, which
+is half of the two tokens that are left to guess."""
+
+
+def test_the_rates_of_the_worked_example_are_those_of_random_draws() -> None:
+    """Draft and target choose with the same Gumbel numbers, the likeliest sum wins."""
+    p, q = np.array([0.3, 0.5, 0.2]), np.array([0.6, 0.2, 0.2])
+    noise = np.random.default_rng(1).gumbel(size=(200_000, 3))
+    same = (np.log(p) + noise).argmax(1) == (np.log(q) + noise).argmax(1)
+    facts = lesson_facts.rule_facts()
+    assert facts == pytest.approx(RULES)
+    assert facts["shared_guess"] == pytest.approx(same.mean(), abs=0.005)
 
 
 def _suffixes(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
@@ -534,8 +594,25 @@ def _suffixes(chapter: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
             "gamma": run["hyperparameters"]["gamma"],
             "pair_gamma": raw("java-speculative")["hyperparameters"]["gamma"],
         }
+        | _chain_and_tree()
         | _fragment(raw(chapter["stops"][5]["run"]), shown(chapter, 5))
     )
+
+
+def _chain_and_tree() -> dict[str, float]:
+    """Two runs of one request with one draft model: in one of them no token has a sibling."""
+    found = {}
+    chain, tree = raw("fibonacci-speculative"), raw("fibonacci-multi_candidate")
+    assert chain["draft"] == tree["draft"] and chain["prompt"] == tree["prompt"]
+    for key, run in (("chain", chain), ("tree", tree)):
+        parents = [step["tree"]["parents"] for step in run["steps"]]
+        assert (key == "tree") == any(len(set(one)) < len(one) for one in parents)
+        found[f"{key}_length"] = emitted(run) / len(parents)
+        found[f"{key}_rows"] = sum(step["width"] for step in run["steps"]) / len(parents)
+        name = {"chain": "fibonacci-speculative", "tree": "fibonacci-multi_candidate"}[key]
+        found[f"{key}_speedup"] = whole(name)["speedup"]
+    assert found["tree_speedup"] < found["chain_speedup"], "as the words say"
+    return found
 
 
 def _fragment(run: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
@@ -643,6 +720,33 @@ def test_what_a_lesson_says_adds_up() -> None:
     used = {(one["key"], one["text"]) for one in pool["entries"] if one["used"]}
     assert told is not None
     assert list(map(int, told.groups())) == [len(pool["sizes"]), pool["sizes"][-1], len(used)]
+
+
+def test_the_tables_beside_the_words_hold_what_was_recorded() -> None:
+    """By the files: a step's guesses and the target's probabilities of them, the fate of guesses by
+    position, sizes of pools, and of models."""
+    chapters = {chapter["id"]: chapter for chapter in learn.chapters()}
+    run, step = raw(chapters["guess"]["run"]), shown(chapters["guess"], 0)
+    chances = [dict(zip(one["tokens"], one["target"], strict=True)) for one in step["judged"]]
+    assert chapters["guess"]["figures"]["ids"]["rows"] == [
+        [quoted(run, token), token, f"{100 * chances[n][token]:.0f}%"]
+        for n, token in enumerate(step["tree"]["tokens"][1:])
+    ]
+    accepted = [len(step["path"]) for step in raw(chapters["reject"]["run"])["steps"]]
+    rejected = [corrected(step) for step in raw(chapters["reject"]["run"])["steps"]]
+    tested = [count + more for count, more in zip(accepted, rejected, strict=True)]
+    assert chapters["reject"]["figures"]["positions"]["rows"] == [
+        [name, *(sum(count >= n for count in counts) for n in (1, 2, 3, 4))]
+        for name, counts in (("tested", tested), ("accepted", accepted))
+    ]
+    pools = {"cold": raw("java-ouroboros"), "warm": raw("java-ouroboros-warm")}
+    assert chapters["warm"]["figures"]["pools"]["rows"] == [
+        [name, *(one["steps"][n]["pool_size"] for n in (0, -1))] for name, one in pools.items()
+    ]
+    target, draft, *larger = chapters["guess"]["figures"]["models"]["rows"]
+    sizes = [round(size) for size in _weights().values()]
+    assert [*target[1:], *draft[1:]] == sizes
+    assert [row[0] for row in larger] == ["Qwen2.5-Coder-1.5B", "Qwen2.5-Coder-0.5B"]
 
 
 def test_a_question_about_guesses_is_one_that_a_reader_can_answer() -> None:
@@ -755,6 +859,8 @@ def test_no_stop_has_more_than_eighty_words(chapter: dict[str, Any]) -> None:
 def test_the_course_ends_with_five_lines_to_remember() -> None:
     end = learn.end()
     assert len(end["lines"]) == 5 and all(len(line.split()) <= 25 for line in end["lines"])
+    site = learn.end(on_page=False)["next"]
+    assert "*make run*" in site and "*make run*" not in end["next"]
     for place in ("Watch", "Compare", "Play", "Lab"):
         assert f"*{place}*" in end["next"] and place in PLACES.values()
 
