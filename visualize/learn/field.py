@@ -7,6 +7,7 @@ from typing import Any
 from ouroboros_core.trace.trace import Step, Trace
 from visualize.gallery import runs as gallery
 from visualize.learn.facts import (
+    CARD_COST,
     card_facts,
     head_size,
     layers_read,
@@ -179,8 +180,6 @@ def batches() -> Chapter:
     share = EXPERTS["active"] / EXPERTS["experts"]
     woken = [EXPERTS["experts"] * (1 - (1 - share) ** rows) for rows in (5, 64)]
     facts: dict[str, Any] = {**EXPERTS, "few": woken[0], "many": woken[1]}
-    figures = {
-        "batch": batch_figure(gallery.facts(BATCH_RUN)["c"], card["card"], card["card_rows"])
-    }
+    figures = {"batch": batch_figure(CARD_COST, card["card"], card["card_rows"])}
     figures |= {"experts": {"kind": "experts"} | EXPERTS}
     return make_chapter("batches", BATCH_RUN, stops, facts) | {"figures": figures}

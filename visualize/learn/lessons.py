@@ -20,6 +20,9 @@ from ouroboros_core.what_if import machines
 from visualize.gallery import runs as gallery
 from visualize.learn import field
 from visualize.learn.facts import (
+    CARD_COST,
+    CHEAP_COST,
+    DEAR_ROW,
     auto_facts,
     bench_facts,
     bench_figure,
@@ -93,9 +96,6 @@ YOURSELF = ("sleep-autoregressive", "sleep-eagle3")
 """The text that a reader drafts, and another run of its prompt."""
 ROW = 0.03
 """The cost of a row that chapter 9 sets its slider to, in target passes."""
-CARD_COST, CHEAP_COST, DEAR_ROW = 0.3, 0.15, 0.1
-"""Costs that it assumes: of a draft pass on a graphics card and on a processor, and of a row on a
-processor with little arithmetic."""
 QUIZ = ("fibonacci-speculative", "story-speculative-8")
 """Runs whose steps a reader guesses at: the chapter's own, and one for who knows that already."""
 GRID = tuple(f"palindrome-speculative-{gamma}" for gamma in (1, 2, 4, 6, 8))
