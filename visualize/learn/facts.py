@@ -23,7 +23,7 @@ SIZES = {"M": "million", "B": "billion"}
 EXAMPLE = {"sun": ("0.3", "0.6"), "rain": ("0.5", "0.2"), "snow": ("0.2", "0.2")}
 """The target's p and the draft's q of the worked example, with which the game of dice begins."""
 CARD_COST, CHEAP_COST, DEAR_ROW = 0.3, 0.15, 0.1
-"""Costs that chapters 9 and 12 assume: of a draft pass on a graphics card and on a processor, and of
+"""Costs that chapters 9 and 12 assume: of a draft pass on a card and on a processor, and of
 a row on a processor with little arithmetic."""
 DRAWS = 100
 FENCE = "```"
