@@ -98,7 +98,7 @@ def _speeds(data: dict[str, Any]) -> str:
     low, high = ours.ci95
     cells = [
         f"{target}{sampled}, {processor}",
-        f"**{ours.speedup:.2f}×** [{low:.2f}, {high:.2f}]",
+        f"**{ours.speedup:.2f}×** [{low:.2f},&nbsp;{high:.2f}]",
         *(f"{row.tokens_per_second:.1f}" for row in (ours, plain, rows[report.HF_GREEDY])),
     ]
     return f"| {' | '.join(cells)} |"
