@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import json
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,56 +40,68 @@ TASKS = {
 """Groups of prompts, and a user's names for them."""
 
 
+TARGETS = {
+    "SmolLM2-135M-Instruct": "dequantised Q4_1, with an EAGLE-3 head trained for it",
+    "Qwen2.5-Coder-1.5B-Instruct": "dequantised Q4_K_M, with the 0.5B model as its draft",
+}
+"""Weights of the benchmarks' targets, and what drafts for them in the default method."""
+
+
 def result() -> str:
-    """Return the README's table: tokens per second of transformers, of our plain decoding and of
-    the fastest method, for every benchmark in bfloat16."""
+    """Return the README's table, for every benchmark in bfloat16: speedup of the default method,
+    and tokens per second of it, of our plain decoding and of transformers."""
     lines = [
-        "| target, processor | transformers | ours, plain | with speculation |",
-        "|---|---:|---:|---:|",
+        f"| target, processor | speedup [95%] | `{methods.DEFAULT}` | ours, plain | transformers |",
+        "|---|---:|---:|---:|---:|",
+        *map(_speeds, _in_bfloat16()),
     ]
-    for data in _in_bfloat16():
-        lines += _speeds(data)
-    words = (textwrap.fill(text, 140) for text in (_above(), _below()))
-    above, below = words
-    return "\n".join([above, "", *lines, "", below, ""])
+    return "\n".join([_above(), "", *lines, "", *(f"* {text}" for text in _below()), ""])
 
 
 def _above() -> str:
-    """Return the sentence above the README's table."""
-    gains: dict[bool, list[float]] = {True: [], False: []}
+    """Return the sentences above the README's table."""
+    speedups: dict[bool, list[float]] = {True: [], False: []}
     for data in _in_bfloat16():
-        best = _fastest(defaults(report.read_rows(data["rows"])))
-        gains[data["settings"]["sampling"]["temperature"] > 0].append(best.speedup)
-    greedy, sampled = (f"{min(g):.1f} to {max(g):.1f} times" for g in (gains[False], gains[True]))
+        sampled = data["settings"]["sampling"]["temperature"] > 0
+        speedups[sampled].append(_overall(data)[methods.DEFAULT].speedup)
+    greedy, sampled = (
+        f"{min(speedups[kind]):.1f} to {max(speedups[kind]):.1f} times" for kind in (False, True)
+    )
+    single = _overall(_benchmarks()["benchmark-float32"])[methods.DEFAULT].speedup
     return (
-        f"Tokens per second on two CPU cores. Speculation makes greedy text {greedy} as fast, and "
-        f"sampled text {sampled}."
+        f"Tokens per second on two CPU cores. In bfloat16 `{methods.DEFAULT}`, the default, makes "
+        f"greedy text {greedy} as fast as our plain decoding, and sampled text {sampled}: `match` "
+        "keeps the text of plain sampling, `rejection` its distribution. In float32 it gains "
+        f"{single:.2f} times, and {_by_blocks()} with `--weights auto`, which makes plain decoding "
+        "faster, too. **No speedup of a whole run was measured on a GPU**; an "
+        "[H200](docs/gpu.md) timed single passes, with random weights."
     )
 
 
-def _speeds(data: dict[str, Any]) -> list[str]:
-    rows = {row.method: row for row in defaults(report.read_rows(data["rows"]))}
-    plain, best = rows["autoregressive"], _fastest(rows.values())
+def _by_blocks() -> str:
+    """Return the speedup of the default method with `--weights auto`, from docs/performance.md."""
+    text = (assets().parent / "docs" / "performance.md").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    row = next(line for line in lines if line.startswith("| `--weights auto` |"))
+    head = next(line for line in lines if f"`{methods.DEFAULT}` over plain decoding" in line)
+    column = f"`{methods.DEFAULT}` over plain decoding"
+    return dict(zip(head.split(" | "), row.split(" | "), strict=True))[column]
+
+
+def _speeds(data: dict[str, Any]) -> str:
+    rows = _overall(data)
+    plain, ours = rows["autoregressive"], rows[methods.DEFAULT]
     processor = processor_name(data["environment"]["processor"])
     target = data["settings"]["target"].removesuffix("-Instruct")
     sampling = data["settings"]["sampling"]
     sampled = f", sampled, `{sampling['acceptance']}`" if sampling["temperature"] else ""
-    low, high = best.ci95
+    low, high = ours.ci95
     cells = [
         f"{target}{sampled}, {processor}",
-        f"{rows[report.HF_GREEDY].tokens_per_second:.1f}" if report.HF_GREEDY in rows else "–",
-        f"{plain.tokens_per_second:.1f}",
-        f"**{best.tokens_per_second:.1f}**, {best.speedup:.2f}× ({low:.2f} to {high:.2f})",
+        f"**{ours.speedup:.2f}×** [{low:.2f},&nbsp;{high:.2f}]",
+        *(f"{row.tokens_per_second:.1f}" for row in (ours, plain, rows[report.HF_GREEDY])),
     ]
-    lines = [f"| {' | '.join(cells)} |"]
-    for name, row in rows.items():
-        if name.startswith(llama_cpp.NAME):
-            speeds = f"{row.tokens_per_second:.1f}; {row.decode_tokens_per_second:.1f} in decoding"
-            lines.append(
-                f"| the same file in {name} ([wheel](docs/benchmarks.md#llamacpp-beside-them)) | – "
-                f"| {speeds} only | – |"
-            )
-    return lines
+    return f"| {' | '.join(cells)} |"
 
 
 def _fastest(rows: Iterable[report.Row]) -> report.Row:
@@ -98,7 +110,27 @@ def _fastest(rows: Iterable[report.Row]) -> report.Row:
     return max(ours, key=lambda row: row.speedup)
 
 
-def _below() -> str:
+def _below() -> list[str]:
+    """Return the notes below the README's table."""
+    settings, environment = _benchmark()["settings"], _benchmark()["environment"]
+    counts = {data["settings"]["target"]: data["settings"]["questions"] for data in _in_bfloat16()}
+    prompts = "; ".join(
+        f"{count} prompts for {target.removesuffix('-Instruct')} ({TARGETS.get(target, 'its own')})"
+        for target, count in counts.items()
+    )
+    equal, texts = _equal_texts()
+    return [
+        f"**Conditions**: {environment['threads']} threads, with the time to read the prompt, "
+        f"{settings['max_new_tokens']} new tokens at most; {prompts}; sampled at temperature 0.8. "
+        "Each row is a run of its own: compare within a row.",
+        f"**Same text**: {equal:,} of {texts:,} texts, greedy and by `match`, equal plain "
+        "decoding's: these prompts, in all files and settings, by the native CPU pass.",
+        *_llama_cpp(),
+    ]
+
+
+def _equal_texts() -> tuple[int, int]:
+    """Return how many texts of lossless methods equal plain decoding's, and how many there are."""
     equal = texts = 0
     for data in _benchmarks().values():
         for row in report.read_rows(data["rows"]):
@@ -106,21 +138,36 @@ def _below() -> str:
             overall = row.group == report.OVERALL and row.method != BASELINE
             if ours and overall and row.equal is not None:
                 equal, texts = equal + row.equal, texts + row.questions
-    settings, environment = _benchmark()["settings"], _benchmark()["environment"]
-    counts = {data["settings"]["target"]: data["settings"]["questions"] for data in _in_bfloat16()}
-    prompts = " and ".join(
-        f"{count} prompts for {target.removesuffix('-Instruct')}"
-        for target, count in counts.items()
+    return equal, texts
+
+
+def _llama_cpp() -> Iterator[str]:
+    for data in _in_bfloat16():
+        rows = _overall(data)
+        for name, row in rows.items():
+            if name.startswith(llama_cpp.NAME):
+                yield (
+                    f"**{name}**, same file, {processor_name(data['environment']['processor'])}, "
+                    "[AVX2 wheel](docs/benchmarks.md#llamacpp-beside-them): "
+                    f"{row.tokens_per_second:.1f} (decoding only "
+                    f"{row.decode_tokens_per_second:.1f}; ours, plain, "
+                    f"{rows['autoregressive'].decode_tokens_per_second:.1f})."
+                )
+
+
+def measured(target: str, method: str) -> tuple[int, float]:
+    """Return the number of prompts and a method's speedup in the greedy benchmark of a target."""
+    (data,) = (
+        data
+        for data in _in_bfloat16()
+        if data["settings"]["target"] == target and sampling_of(data) == "greedy"
     )
-    best = {_fastest(defaults(report.read_rows(data["rows"]))).method for data in _in_bfloat16()}
-    fastest = " or ".join(f"`{name}`" for name in sorted(best))
-    return (
-        f"bfloat16, {environment['threads']} threads, with the time to read the prompt; {prompts}, "
-        f"{settings['max_new_tokens']} new tokens at most; sampled at temperature 0.8. The fastest "
-        f"method is {fastest}; its factor is over our plain decoding (95% interval). In all "
-        f"files and settings, greedy and by `match`, {equal:,} of {texts:,} texts equal plain "
-        "decoding's."
-    )
+    return data["settings"]["questions"], _overall(data)[method].speedup
+
+
+def _overall(data: dict[str, Any]) -> dict[str, report.Row]:
+    """Return the rows of a benchmark over all prompts by method, at default settings."""
+    return {row.method: row for row in defaults(report.read_rows(data["rows"]))}
 
 
 def _in_bfloat16() -> list[dict[str, Any]]:
@@ -155,12 +202,16 @@ def bench_section() -> str:
     peers = [rows.pop(name) for name in list(rows) if name.startswith(report.PEER)]
     lines += rows.values()
     # Modes of transformers are peers in the table.
-    measured = {row.method.partition("[")[0] for row in table}
-    missing = [name for name in methods.available() if name not in measured]
-    lines += [f"| `{name}` |{' – |' * 5}" for name in missing if not name.startswith("hf_")]
+    methods_measured = {row.method.partition("[")[0] for row in table}
+    missing = [
+        f"`{name}`"
+        for name in methods.available()
+        if name not in methods_measured and not name.startswith("hf_")
+    ]
+    left_out = f"Not in this run: {', '.join(missing)}.\n"
     count = data["settings"]["questions"]
     command = f"`rm assets/benchmark.json && make bench LIMIT={count}` measures this anew."
-    return "\n".join([*lines, *peers, "", command, ""])
+    return "\n".join([*lines, *peers, "", *([left_out] if missing else []), command, ""])
 
 
 def _line(row: report.Row) -> str:
@@ -281,9 +332,9 @@ def sampling_of(data: dict[str, Any]) -> str:
 
 def conditions(data: dict[str, Any]) -> str:
     settings, environment = data["settings"], data["environment"]
-    commit = f", commit {data['commit']}" if data.get("commit") else ""
+    commit = f"commit {data['commit']}" if data.get("commit") else "commit not recorded"
     return (
-        f"Version {environment['ouroboros']}{commit}, {environment.get('passes', '')} pass, "
+        f"Version {environment['ouroboros']}, {commit}, {environment.get('passes', '')} pass, "
         f"{pair_of(data)}, {settings['questions']} prompts, {settings['max_new_tokens']} new "
         f"tokens, {sampling_of(data)}, {environment['processor']}, "
         f"{environment['threads']} threads, "

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import io
 import itertools
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -29,9 +28,8 @@ from tests.browser import chromium, server
 from tests.visitor import open_tab
 from visualize.drafts import figures as record_figures
 from visualize.gallery import runs as gallery
-from visualize.kit.plots import INK
 from visualize.results import figures as result_figures
-from visualize.results.data import Benchmark, Family, Over
+from visualize.results.data import Benchmark, Over
 from visualize.run.tour import longest_step
 from visualize.watch.tab import RECORDED
 
@@ -43,8 +41,6 @@ WHOLE = ("watch", "compare", "results", "runs", "learn")
 """Pictures of the whole page, in light."""
 FRAME, FRAMES, COLOURS, LAST_MS = (1120, 566), 32, 256, 4000
 """The animation: size of a frame, number of frames and colours, milliseconds of the last frame."""
-DARK_PAPER = "#0b0f19"
-"""The page's ground in dark."""
 NARROW_FRAME = 390, 470
 """Size of a frame for phones, in CSS pixels."""
 MARGIN = 40
@@ -61,10 +57,8 @@ TYPEFACE = """async () => {
   await document.fonts.ready;
 }"""
 SUBJECTS = {
-    "watch": ("#token-view .ouro-text", "#token-view .ouro-legend"),
     "card": (".ouro-card", ".ouro-card"),
     "compare": (".ouro-compare-rows", ".ouro-compare-row:nth-child(4)"),
-    "trade-off": ("#compare-view .js-plotly-plot", "#compare-view .js-plotly-plot"),
     "learn": (".ouro-mask-tree", ".ouro-mask-matrix"),
 }
 """Parts of the page that the README shows small: first element, last."""
@@ -75,18 +69,12 @@ SMALL, SHARP = (340, 300), 2
 CUT = 1.5
 """From this multiple of the height of a small picture, a part is cut rather than made smaller."""
 STYLES = {
-    "watch": ".ouro-text { height: 220px !important }",
     "card": ".ouro-card { width: 340px !important; border: 0 !important; border-radius: 0 "
     "!important }",
 }
 """Rules that make elements smaller for a small picture."""
-END = """() => {
-  const tokens = document.querySelectorAll('#token-view .ouro-step[data-stage] .ouro-token');
-  const last = [...tokens].at(-1);
-  if (last) last.style.scrollMarginBottom = '6px';
-  last?.scrollIntoView({ block: 'end' });
-}"""
-"""Scrolls to the end of the step in a text that was made smaller."""
+LARGE = 900, 1000
+"""Width and height of the page that the README's large picture of Compare is cut from."""
 BARE = """(subject) => {
   for (const node of document.querySelectorAll('*')) {
     const apart = !node.contains(subject) && !subject.contains(node);
@@ -135,29 +123,38 @@ def _shoot(folder: Path, page: Any, width: int, theme: str, name: str) -> None:
         _small(page, name, folder / f"small-{name}{THEMES[theme]}.png")
     if width == DESK[0] and name in WHOLE and theme == "light":
         page.screenshot(path=folder / f"{name}-{width}-light.png", scale="css")
+    if width == DESK[0] and name == "compare":
+        page.set_viewport_size({"width": LARGE[0], "height": LARGE[1]})
+        page.wait_for_timeout(1200)
+        picture = _cut(page, ".ouro-compare-rows", ".ouro-compare-scale")
+        picture.quantize(COLOURS).save(folder / f"compare{THEMES[theme]}.png", optimize=True)
+        page.set_viewport_size({"width": DESK[0], "height": DESK[1]})
 
 
 def _small(page: Any, name: str, path: Path) -> None:
-    """Take the page from the top of one element to the bottom of another, and as wide as both."""
-    first, last = SUBJECTS[name]
+    """Take a small picture of a part of the page."""
     sheet = page.add_style_tag(content=STYLES.get(name, "* {}"))
+    _fit(_cut(page, *SUBJECTS[name]), path)
+    sheet.evaluate("node => node.remove()")
+
+
+def _cut(page: Any, first: str, last: str) -> Any:
+    """Return the page from the top of one element to the bottom of another, as wide as both."""
     subject = page.locator(first).first
-    page.evaluate(END)
     subject.evaluate(BARE)
     box, end = subject.bounding_box(), page.locator(last).first.bounding_box()
     width = max(box["x"] + box["width"], end["x"] + end["width"]) - box["x"]
     height = end["y"] + end["height"] - box["y"]
     top = box["y"] + page.evaluate("scrollY")
     clip = {"x": box["x"], "y": top, "width": width, "height": height}
-    _fit(page.screenshot(clip=clip, full_page=True), path)
+    picture = page.screenshot(clip=clip, full_page=True)
     page.evaluate(SHOWN)
-    sheet.evaluate("node => node.remove()")
+    return Image.open(io.BytesIO(picture)).convert("RGB")
 
 
-def _fit(picture: bytes, path: Path) -> None:
+def _fit(image: Any, path: Path) -> None:
     """Put a picture into the middle of a small one in the colour of its corner, made smaller where
     it is too large, and cut where it is much too high."""
-    image = Image.open(io.BytesIO(picture)).convert("RGB")
     canvas = Image.new("RGB", (SMALL[0] * SHARP, SMALL[1] * SHARP), image.getpixel((0, 0)))
     most = canvas.height if image.height < CUT * canvas.height else image.height
     image.thumbnail((canvas.width, most), Image.Resampling.LANCZOS)
@@ -269,9 +266,6 @@ def _compare(page: Any, shoot: Callable[..., None]) -> None:
     open_tab(page, "Compare")
     page.wait_for_selector(".ouro-compare-row:nth-child(6)")
     shoot("compare")
-    page.locator(".ouro-compare-below").scroll_into_view_if_needed()
-    page.wait_for_selector("#compare-view .main-svg")
-    shoot("trade-off")
 
 
 def _learn(page: Any, shoot: Callable[..., None]) -> None:
@@ -299,49 +293,25 @@ PLACES = {"watch": _watch, "compare": _compare, "results": _results, "runs": _ru
 
 
 def _benchmark(browser: Any, folder: Path) -> None:
-    """Draw the figure of docs/benchmarks.md, and a small one for the README."""
+    """Draw the figure of docs/benchmarks.md."""
     benchmark = Benchmark.read(assets() / "benchmark.json")
     bars = result_figures.few(benchmark.bars(Over.PLAIN))
+    figure = go.Figure(result_figures.speedups(bars, Over.PLAIN))
     machine = f"{benchmark.target} on {benchmark.where}, {benchmark.questions} prompts"
     title = {"text": machine, "font": {"size": 13}, "y": 0.98, "yanchor": "top"}
     margin = {"l": 16, "r": 60, "t": 90, "b": 16}
-    picture = _bars(browser, bars, (1000, 560), 1, title=title, margin=margin)
-    (folder / "benchmark.png").write_bytes(picture)
-    bars = [bar for bar in bars if bar.family is not Family.PEER]
-    margin = {"l": 8, "r": 48, "t": 8, "b": 8}
-    for theme, suffix in THEMES.items():
-        picture = _bars(browser, bars, SMALL, SHARP, theme, margin=margin, showlegend=False)
-        _fit(picture, folder / f"small-results{suffix}.png")
-
-
-def _bars(
-    browser: Any,
-    bars: Any,
-    size: tuple[int, int],
-    sharp: int,
-    theme: str = "light",
-    **layout: Any,
-) -> bytes:
-    """Return a picture of a bar chart."""
-    dark = theme == "dark"
-    paper, ink = (DARK_PAPER, "white") if dark else ("white", INK)
-    drawn = json.dumps(result_figures.speedups(bars, Over.PLAIN)).replace(INK, ink)
-    figure = go.Figure(json.loads(drawn))
-    figure.update_layout(template="plotly_dark" if dark else "plotly_white", **layout)
-    figure.update_layout(paper_bgcolor=paper, plot_bgcolor=paper, height=size[1])
+    figure.update_layout(template="plotly_white", title=title, margin=margin, height=560)
     figure.update_xaxes(title="speedup over plain decoding")
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "benchmark.html"
         record_figures.write_page(figure, path)
-        viewport = {"width": size[0], "height": size[1]}
-        page = browser.new_page(viewport=viewport, device_scale_factor=sharp)
+        page = browser.new_page(viewport={"width": 1000, "height": 560})
         page.goto(path.as_uri())
-        page.add_style_tag(content=f"body {{ margin: 0; background: {paper} }}")
+        page.add_style_tag(content="body { margin: 0; background: white }")
         page.wait_for_selector(".main-svg")
         page.wait_for_timeout(500)
-        picture: bytes = page.screenshot()
+        page.screenshot(path=folder / "benchmark.png")
         page.close()
-    return picture
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def test_the_commands_of_the_readme_are_understood() -> None:
 
 def test_its_pictures_are_there() -> None:
     pictures = re.findall(r'src(set)?="(assets/screenshots/[\w./-]+)"', README)
-    assert len(pictures) == 2 * 7 + 2, "each in light and dark, the first one for phones, too"
+    assert len(pictures) == 2 * 4 + 2 * 2, "each in light and dark, the wide ones for phones, too"
     assert [name for _, name in pictures if not (ROOT / name).is_file()] == []
 
 
@@ -46,17 +46,22 @@ def test_it_is_short() -> None:
 def test_its_script_writes_the_text_of_plain_decoding(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A tiny target stands for the model that the script names; the oracle is its own call without
-    our loop."""
-    tiny.target("llama", "sdpa", torch.float32).save_pretrained(tmp_path)
-    tiny.letters().save_pretrained(tmp_path)
+    """A tiny pair on the processor stands for the models that the script names; the oracle is its
+    own call without our loop."""
+    words = tiny.letters()
+    words.chat_template = "{{ messages[0]['content'] }}"
+    for size, make in (("7B", tiny.target), ("0.5B", tiny.draft)):
+        make("llama", "sdpa", torch.float32).save_pretrained(tmp_path / f"Qwen2.5-{size}-Instruct")
+        words.save_pretrained(tmp_path / f"Qwen2.5-{size}-Instruct")
     (script,) = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    assert len(script.split("\n\n")[1].splitlines()) <= 5
-    here = re.sub(r"HuggingFaceTB/[\w.-]+", str(tmp_path), script)
+    assert len(script.split("\n\n")[1].splitlines()) <= 9
+    here = script.replace("Qwen/", f"{tmp_path}/").replace("cuda", "cpu")
+    plain = here.replace(", **loop", "")
+    assert plain != here, "the oracle has no loop of ours"
     exec(here, {})
-    exec(re.sub(r", custom_generate=[\w.]+, method=[\w\"]+", "", here), {})
+    exec(plain, {})
     first, second = capsys.readouterr().out.splitlines()
-    assert first == second
+    assert first == second and len(first) > 128
 
 
 def test_it_links_to_every_page_of_the_documentation_but_those_of_single_methods() -> None:

@@ -220,7 +220,7 @@ class Quoted:
         return (
             f"Modelled: on {self.machine.name} with {self.target.name}{draft} {texts} would take "
             f"{seconds(priced.seconds)}, plain decoding {seconds(priced.plain_seconds)}: "
-            f"{priced.speedup:.2f} times as fast."
+            f"{priced.speedup:.2f} times as fast, at the acceptance of the recorded pair."
         )
 
     @property
@@ -235,6 +235,11 @@ class Quoted:
             "all": (self.priced.seconds, self.priced.plain_seconds),
         }
 
+    @property
+    def _acceptance(self) -> str:
+        pair = " with ".join(filter(None, (self.trace.target, self.trace.draft)))
+        return f"The acceptance of the recorded pair is assumed, not measured: {pair}."
+
     def at(self, batch: int) -> Quoted:
         return quote_sizes(self.trace, self.machine, self.target, self.draft, batch)
 
@@ -242,7 +247,7 @@ class Quoted:
     def notes(self) -> tuple[str, ...]:
         """Return sentences on the limits of the model that apply to this run."""
         sentences = (
-            "Acceptance is taken to be that of the recorded run.",
+            self._acceptance,
             sized(self.trace),
             too_large(self.machine, self.target, self.draft),
         )

@@ -243,6 +243,14 @@ def test_the_command_prints_what_the_library_says(ouroboros: Ask) -> None:
     assert found["seconds"]["all"] == pytest.approx(sum(found["seconds"].values()) / 2)
 
 
+def test_the_printed_speedup_names_the_pair_whose_acceptance_it_assumes(ouroboros: Ask) -> None:
+    """The oracle is the trace's own models; the run is priced for others."""
+    command = "what-if assets/traces/java-ouroboros.json --machine rtx-4090 --target qwen2.5-7b"
+    trace, printed = gallery.trace("java-ouroboros"), ouroboros(*words(command)).stdout
+    assert "times as fast, at the acceptance of the recorded pair." in printed
+    assert f"is assumed, not measured: {trace.target} with {trace.draft}." in printed
+
+
 @pytest.mark.parametrize(
     ("name", "numbers", "message"),
     [
