@@ -94,7 +94,8 @@ class EstimatesAcceptance(Protocol):
     """Outputs after nodes with an estimate of what the target will accept."""
 
     def acceptance(self, node: int) -> float:
-        """Return how likely the token after a node will be accepted, before it is chosen."""
+        """Return the probability that the target accepts the token after a node, before the token
+        is chosen."""
         ...
 
 

@@ -17,12 +17,13 @@ from typing import cast
 from pydantic import Field
 
 from ouroboros_core.interfaces import BlockDrafter
-from ouroboros_core.methods.parts.base import Context, Resources, StepBudget
+from ouroboros_core.methods.parts.base import Context, Resources, StepBudget, TokenizedPrompt
 from ouroboros_core.methods.parts.drafting import drafted_chain
 from ouroboros_core.methods.parts.head_chain import HeadChain
 from ouroboros_core.methods.parts.head_tree import drafted_tree
 from ouroboros_core.methods.parts.needs import Need
-from ouroboros_core.methods.parts.stopping import LeastAcceptance
+from ouroboros_core.methods.parts.stopping import RULES, LeastAcceptance, new_stop
+from ouroboros_core.settings import upto
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 WIDTH = 8
@@ -48,13 +49,19 @@ class DSpark(HeadChain):
             ge=0.0,
             le=1.0,
             description=(
-                "A draft ends before a token whose chance of acceptance, as the drafter estimates "
-                "it, is smaller; 0: never."
+                "A chain ends before a token whose chance of acceptance, as the drafter estimates "
+                "it for rejection sampling, is smaller; 0: never."
             ),
         )
 
         tree_size: int = Field(
-            0, ge=0, le=63, description="Nodes of the likeliest tree of the step; 0: a chain."
+            0,
+            ge=0,
+            le=63,
+            description=(
+                "Nodes of the likeliest tree of the step, whose depth is gamma; 0: a chain, which "
+                "`stop` and `confidence` may end earlier."
+            ),
         )
 
     settings: Hyperparameters
@@ -63,12 +70,16 @@ class DSpark(HeadChain):
         super().__init__(hyperparameters, resources)
         self.block = cast(BlockDrafter, self.head)
 
+    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
+        super().start(prompt, max_new_tokens)
+        rule = self.settings.stop
+        longest = min(upto(self.settings.gamma, RULES[rule].MOST), self.block.block)
+        self.stop = LeastAcceptance(new_stop(rule, longest), self.settings.confidence)
+
     def propose(self, context: Context) -> TokenTree:
         if len(context.tokens) < 2 or not context.budget.allows_pass():
             return TreeBuilder(context.root).build()
         once = replace(context, budget=StepBudget())  # further tokens need no pass
         if size := self.settings.tree_size:
-            depth = min(self.stop.length(), self.block.block)
-            return drafted_tree(self.block, once, depth, WIDTH, size)
-        stop = LeastAcceptance(self.stop, self.settings.confidence, self.block.block)
-        return drafted_chain(self.resources, self.block, once, stop)
+            return drafted_tree(self.block, once, self.stop.longest, WIDTH, size)
+        return drafted_chain(self.resources, self.block, once, self.stop)

@@ -33,6 +33,9 @@ from ouroboros_core.training.student import (
     one_layer_sizes,
 )
 
+AT_ONCE = 1024
+"""Blocks that are measured together."""
+
 
 class DSparkStudent(JoiningStudent):
     """The drafter and its loss."""
@@ -89,8 +92,8 @@ class DSparkStudent(JoiningStudent):
         anchors = self.chosen(self._anchors(group), rng)
         total = torch.zeros((), device=self._matrix.device)
         for place, (logits, sure, positions) in enumerate(self._places(group, anchors)):
-            unused = logits.sum() if sure is None else logits.sum() + sure.sum()
-            total = total + 0.0 * unused  # gradients of several processes have the same parts
+            total = total + logits[:0].sum()  # gradients of several processes have the same parts
+            total = total if sure is None else total + sure[:0].sum()
             if not len(positions):  # all answers are too short for this place
                 continue
             loss = self._answer_loss(logits, positions)
@@ -103,8 +106,12 @@ class DSparkStudent(JoiningStudent):
     @torch.no_grad()
     def agreement(self, group: Ids) -> list[tuple[int, int]]:
         """Return (agreeing, all) answer positions of each place, after the text's own tokens."""
-        places = self._places(group, self._anchors(group))
-        return [self._agreeing(logits, positions) for logits, _, positions in places]
+        anchors = self._anchors(group)
+        counts = np.zeros((self.head.config.block, 2), dtype=np.int64)
+        for some in np.array_split(anchors, -(-len(anchors) // AT_ONCE) or 1):
+            places = self._places(group, some)
+            counts += [self._agreeing(logits, positions) for logits, _, positions in places]
+        return [(int(equal), int(every)) for equal, every in counts]
 
     def _overlap(self, logits: torch.Tensor, positions: Ids) -> torch.Tensor:
         """Return the chance [positions] that a token drawn from the logits is accepted."""

@@ -1,9 +1,10 @@
-"""Measure how well the second next token can be guessed without knowing the first.
+"""Measure how well the token after next can be guessed without knowing the next one.
 
 At random positions of the target's own answers the 16 likeliest next tokens x are weighted with
-their probabilities p(x), and p(y|x) is computed for each. A block drafter without a correction can
-at best guess the y of the largest sum of p(x) p(y|x); a drafter that knows x guesses the y of the
-largest p(y|x). The end has the chance of both guesses when text is drawn at temperature 1.
+their probabilities p(x), scaled to a sum of 1, and p(y|x) is computed for each. A block drafter
+without a correction can at best guess the y of the largest sum of p(x) p(y|x); a drafter that knows
+x guesses the y of the largest p(y|x). The last line has the chances of both guesses when text is
+drawn at temperature 1.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ LIKELIEST = 16
 
 
 def chances(target: LanguageModel, context: Sequence[int]) -> tuple[float, float]:
-    """Return the chances that the best guesses of the second next token are right, made without
-    and with the first one."""
+    """Return the chances that the best guesses of the token after next are right, made without and
+    with the next one."""
     root = TreeBuilder(context[-1])
     p = softmax(np.asarray(target.evaluate(context, root.build()).logits(0), np.float64))
     first = np.argsort(-p)[:LIKELIEST]
@@ -60,8 +61,8 @@ def main() -> None:
             measured.append(chances(pair.target, text[:end]))
     alone, knowing = np.mean(measured, axis=0)
     print(
-        f"{len(measured)} positions of {len(prompts)} answers: the second next token is right in "
-        f"{alone:.0%} without the first one, in {knowing:.0%} with it"
+        f"{len(measured)} positions of {len(prompts)} answers: the token after next is right in "
+        f"{alone:.0%} without the next one, in {knowing:.0%} with it"
     )
 
 

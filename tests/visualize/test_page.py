@@ -287,7 +287,7 @@ def test_the_tab_drafts_tells_how_they_were_made(page: Any) -> None:
     open_tab(page, "Drafts and models")
     page.get_by_text("How the drafts were made").wait_for()
     kinds = {record["kind"] for record in records().values()}
-    assert kinds == {"draft", "eagle3", "glide", "medusa", "parallel"}
+    assert kinds == {"draft", "dspark", "eagle3", "glide", "medusa", "parallel"}
     for name, record in records().items():
         for figure, lines in (("agreement", len(agreement_of(record["curve"][-1]))), ("loss", 1)):
             page.locator(f"#{figure}-{name}").scroll_into_view_if_needed()

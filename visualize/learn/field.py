@@ -74,7 +74,7 @@ HEAD = ["source", "guesses of a step cost", "tokens per pass", "good for", "need
 FAMILY = {
     "heads": "fibonacci-eagle3",
     "mtp": "fibonacci-medusa",
-    "block": "fibonacci-parallel_spec",
+    "block": "fibonacci-dspark",
     "suffix": "library-suffix",
     "sampled": "sampled-spectr",
 }

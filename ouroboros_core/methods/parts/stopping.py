@@ -197,12 +197,12 @@ class LeastAcceptance(Stop):
     """Ends a chain where another rule ends it, and before a token whose chance of acceptance, which
     the drafter estimates itself, is too small (DSpark, arXiv 2607.05147)."""
 
-    def __init__(self, rule: Stop, least: float, longest: int) -> None:
-        super().__init__(longest)
+    def __init__(self, rule: Stop, least: float) -> None:
+        super().__init__(rule.longest)
         self.rule, self.least = rule, least
 
     def length(self) -> int:
-        return min(self.longest, self.rule.length())
+        return self.rule.length()
 
     def before(self, evaluation: Evaluation, node: int) -> bool:
         if self.least and cast(EstimatesAcceptance, evaluation).acceptance(node) < self.least:
@@ -211,6 +211,9 @@ class LeastAcceptance(Stop):
 
     def behind(self, evaluation: Evaluation, node: int, confidence: float) -> bool:
         return self.rule.behind(evaluation, node, confidence)
+
+    def learn(self, drafted: int, accepted: int) -> None:
+        self.rule.learn(drafted, accepted)
 
 
 RULES: Mapping[str, type[Stop]] = {

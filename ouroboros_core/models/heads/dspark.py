@@ -79,7 +79,7 @@ class DSparkConfig(LayerConfig):
 
 class DSparkHead(Head):
     """The weights of the layers, the joining matrices, the masks, the correction, and the
-    confidence. Layers after the first begin as the identity."""
+    confidence."""
 
     Recipe: ClassVar[type[HeadRecipe]] = DSparkRecipe
     Config: ClassVar[type[HeadConfig]] = DSparkConfig
@@ -181,8 +181,8 @@ class BlockEvaluation(TorchEvaluation):
     """Logits [nodes] of the confidence after each node that has outputs."""
 
     def acceptance(self, node: int) -> float:
-        """Return how likely the token after a node will be accepted, as the head estimates before
-        the token is chosen."""
+        """Return the probability that the target accepts the token after a node, as the head
+        estimates it before the token is chosen."""
         assert self.confidences_of is not None
         return float(self.confidences_of[self._row[node]].float().sigmoid())
 
@@ -223,17 +223,19 @@ class DSparkDrafter(HeadDrafter):
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> BlockEvaluation:
         context = tuple(context)
         check_context(context, tree)
-        states = self._pass(context)
+        states = self._pass(context, self.places(tree))
         return self._corrected(context, tree, self._project(states), states, None)
 
     @torch.inference_mode()
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> BlockEvaluation:
-        """Correct the places of the new nodes, without a pass."""
+        """Correct the places of the new nodes, without a pass if the block is complete."""
         assert isinstance(evaluation, BlockEvaluation)
         assert tree.begins_with(evaluation.tree), (
             "an extended tree begins with the nodes of the one that was evaluated"
         )
         places, states = evaluation.places, evaluation.states
+        if self.places(tree) > len(places):
+            return self.evaluate(evaluation.context, tree)
         return self._corrected(evaluation.context, tree, places, states, evaluation)
 
     def _corrected(
@@ -245,7 +247,7 @@ class DSparkDrafter(HeadDrafter):
         earlier: BlockEvaluation | None,
     ) -> BlockEvaluation:
         """Return the outputs after every node of a tree that begins with the one of `earlier`."""
-        nodes = [node for node, depth in enumerate(tree.depths) if depth < self.block]
+        nodes = [node for node, depth in enumerate(tree.depths) if depth < len(places)]
         fresh = nodes[0 if earlier is None else len(earlier.all_logits) :]
         depths = [tree.depths[node] for node in fresh]
         logits, joined = places[depths], states[depths]
@@ -267,15 +269,20 @@ class DSparkDrafter(HeadDrafter):
         evaluation.places, evaluation.states, evaluation.confidences_of = places, states, sure
         return evaluation
 
-    def _pass(self, context: tuple[int, ...]) -> torch.Tensor:
-        """Read the new part of the text, and return the states [block, width] of all places."""
+    def places(self, tree: TokenTree) -> int:
+        """Return the number of places to compute for a tree: all, as it may be extended."""
+        return self.block
+
+    def _pass(self, context: tuple[int, ...], places: int) -> torch.Tensor:
+        """Read the new part of the text, and return the states [places, width] of the block's
+        first places."""
         features = self.target.features(context, self._config.depths).to(self._head.device)
         # Row n joins the states of token n and the embedding of token n + 1.
         last = len(context) - 2
         first = min(max(0, self._common_length(context) - 1), self._cache.get_seq_length(), last)
         self._tokens = ()
         self._cache.keep(first)
-        self._cache.reserve(last + self.block)
+        self._cache.reserve(last + places)
         for start in range(first, last, PREFILL_CHUNK):
             stop = min(start + PREFILL_CHUNK, last)
             text = self._joined(features, context, start, stop)
@@ -283,11 +290,11 @@ class DSparkDrafter(HeadDrafter):
             for number, maps in enumerate(self._layers):
                 self._append(number, own_rows(self._config, maps, text, positions))
         root = self._joined(features, context, last, last + 1)
-        x = torch.cat([root, self._head.masks[None]], 1)
-        index = torch.arange(last + self.block, device=x.device)
+        x = torch.cat([root, self._head.masks[None, : places - 1]], 1)
+        index = torch.arange(last + places, device=x.device)
         sees = index[None, :] <= index[last:, None]
         self.passes += 1
-        self.rows += self.block
+        self.rows += places
         x = block_pass(self._config, self._layers, x, index[last:], self._append, sees)
         self._cache.keep(last)
         self._tokens = context

@@ -15,6 +15,7 @@ import torch
 from ouroboros_core.models.heads.dspark import DSparkDrafter, DSparkHead
 from ouroboros_core.models.heads.layer import LayerConfig
 from ouroboros_core.models.heads.recipes import ParallelRecipe
+from ouroboros_core.tree import TokenTree
 
 
 @dataclass(frozen=True)
@@ -55,3 +56,6 @@ class ParallelDrafter(DSparkDrafter):
     @property
     def group(self) -> int:
         return self.block
+
+    def places(self, tree: TokenTree) -> int:
+        return min(self.block, max(tree.depths) + 1)

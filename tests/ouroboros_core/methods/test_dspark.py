@@ -46,10 +46,10 @@ class SeededPlaces(SeededEvaluation):
         return self.model.chance(self.tree.depths[node], self.tree.tokens[node])
 
 
-def method(sampling: Sampling, stop: frozenset[int] = frozenset(), **settings: Any) -> Any:
+def method(sampling: Sampling, ends: frozenset[int] = frozenset(), **settings: Any) -> Any:
     settings = {"gamma": 3, **settings}
     heads = {"dspark": SeededBlock(5, noise=0.7)}
-    return started("dspark", settings, sampling, stop_tokens=stop, heads=heads)
+    return started("dspark", settings, sampling, stop_tokens=ends, heads=heads)
 
 
 @pytest.mark.parametrize("confidence", [0.0, 0.25])
@@ -91,6 +91,23 @@ def test_a_draft_is_no_longer_than_a_block_and_ends_with_the_text_or_a_stop_toke
     assert tree.tokens == whole.tokens[: 2 + whole.tokens[1:].index(stop)]
     assert len(method(Sampling()).propose(Context(TEXT, 2, 0))) == 2
     assert len(method(Sampling()).propose(Context(TEXT[:1], 50, 0))) == 1
+
+
+def test_a_stop_rule_counts_with_the_block() -> None:
+    """transformers' heuristic shortens the draft by one after each refusal, from the block on, and
+    AdaEDL's threshold stays where whole blocks are accepted."""
+    made = method(Sampling(), gamma="auto", stop="hf_heuristic")
+    sizes = []
+    for step in range(3):
+        tree = made.propose(Context(TEXT, 50, step))
+        sizes.append(len(tree.proposals))
+        made.stop.learn(len(tree.proposals), 0)
+    assert sizes == [3, 2, 1]
+    made = method(Sampling(), gamma="auto", stop="adaedl")
+    before = made.stop.rule.threshold.value
+    made.stop.rule.threshold.rate = 1.0
+    made.stop.learn(SeededBlock.block, SeededBlock.block)
+    assert made.stop.rule.threshold.value == before
 
 
 class OnePass(StepBudget):

