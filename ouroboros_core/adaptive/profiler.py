@@ -11,7 +11,7 @@ from typing import Any
 from ouroboros_core.adaptive.cost_model import CONTEXT, Costs, PassCosts
 from ouroboros_core.interfaces import Drafter, LanguageModel
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import ROOT, Provenance, TokenTree, TreeBuilder, chain
+from ouroboros_core.tree import ROOT, Provenance, TokenTree, chain
 
 Timer = Callable[[], float]
 """A function that runs an operation and returns its seconds."""
@@ -72,9 +72,11 @@ def pass_seconds(models: Sequence[tuple[LanguageModel, int]], repeats: int = 24)
 
 
 def level_of(head: Drafter, rows: int, length: int) -> Timer:
-    """Time a head's pass over `rows` siblings; one row is the pass over the last token."""
+    """Time a head's pass over `rows` siblings; one row is the pass over the last token, which of a
+    block drafter writes the block."""
     context = _text(length, head.vocabulary)
-    root, tree = TreeBuilder(context[-1]).build(), siblings_of(rows, context[-1], head.vocabulary)
+    root = tree_of(getattr(head, "block", 1), context[-1])
+    tree = siblings_of(rows, context[-1], head.vocabulary)
 
     def timed() -> float:
         begun = time.perf_counter()
@@ -104,7 +106,8 @@ def measure(
     kinds: dict[str, Kind] = {"target": (pass_of, target, TARGET_ROWS[:counts])}
     kinds |= {"draft": (pass_of, draft, DRAFT_ROWS[:counts])} if draft else {}
     kinds |= {
-        kind: (level_of, drafter, HEAD_ROWS[:counts]) for kind, drafter in (heads or {}).items()
+        kind: (level_of, drafter, (1,) if hasattr(drafter, "block") else HEAD_ROWS[:counts])
+        for kind, drafter in (heads or {}).items()
     }
     # A model may have too few positions for CONTEXT.
     longest = min(model.max_length for model in (target, draft) if model) - TARGET_ROWS[-1]

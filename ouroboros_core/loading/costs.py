@@ -24,7 +24,7 @@ was busy."""
 
 COSTS = TypeAdapter(Costs)
 
-TIMED = "behind one context"
+TIMED = "behind one context, whole blocks"
 """The method of timing in the file's name; a new method needs a new text."""
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -21,8 +21,8 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from ouroboros_core.models.heads.dspark import DSparkHead, block_pass, joined_rows
-from ouroboros_core.models.heads.layer import Rows, own_rows
+from ouroboros_core.models.heads.dspark import DSparkHead, joined_rows
+from ouroboros_core.models.heads.layer import after_layer, own_rows
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.student import (
     LLAMA,
@@ -210,12 +210,12 @@ def guesses(
     of_block = (owner == owner[:, None]) & (place <= place[:, None])
     mask = torch.cat([of_text, of_block.expand(texts, -1, -1)], -1)[:, None]
 
-    def held(number: int, own: Rows) -> Rows:
-        text_rows = own_rows(config, layers[number], text, index)
-        keys, values = (torch.cat(pair, -2) for pair in zip(text_rows, own, strict=True))
-        return keys, values
-
-    layers: list[Any] = [*head.layers]
-    guessed = block_pass(config, layers, inputs, positions[:, None], held, mask)
-    normed: torch.Tensor = head.norm_last(guessed)
+    x, layers = inputs, cast(Sequence[Any], head.layers)
+    for layer in layers:
+        maps = dict(layer.items())
+        own = own_rows(config, maps, x, positions[:, None])
+        of_layer = own_rows(config, maps, text, index)
+        keys, values = (torch.cat(pair, -2) for pair in zip(of_layer, own, strict=True))
+        x = after_layer(config, maps, x, positions[:, None], (keys, values), mask)
+    normed: torch.Tensor = head.norm_last(x)
     return normed.view(texts, blocks, block, -1)

@@ -17,16 +17,18 @@ like EAGLE's, training can begin with an EAGLE-3 head.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
+from transformers import LlamaConfig, LlamaModel
 
 from ouroboros_core.models.bookkeeping import PREFILL_CHUNK
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.engines.passes import product
+from ouroboros_core.models.engines.compact import Rows
+from ouroboros_core.models.engines.passes import decoder, product
 from ouroboros_core.models.forward import TorchEvaluation
 from ouroboros_core.models.heads.eagle import head_input
 from ouroboros_core.models.heads.head import (
@@ -39,8 +41,6 @@ from ouroboros_core.models.heads.head import (
 )
 from ouroboros_core.models.heads.layer import (
     LayerConfig,
-    Rows,
-    after_layer,
     layer_modules,
     matrix,
     own_rows,
@@ -50,15 +50,17 @@ from ouroboros_core.models.heads.recipes import DSparkRecipe, HeadRecipe
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.tree import Evaluation, TokenTree
 
-_LAYER = "body.layers.0."
-_EAGLE_NAMES = {
-    **{name: f"{_LAYER}self_attn.{name[0]}_proj" for name in ("query", "key", "value", "out")},
-    **{name: f"{_LAYER}mlp.{name}_proj" for name in ("gate", "up", "down")},
-    "norm_own": _LAYER + "input_layernorm",
-    "norm_middle": _LAYER + "post_attention_layernorm",
-    "norm_last": "body.norm",
+_PLACES = {
+    **{name: f"self_attn.{name[0]}_proj" for name in ("query", "key", "value", "out")},
+    **{name: f"mlp.{name}_proj" for name in ("gate", "up", "down")},
+    "norm_own": "input_layernorm",
+    "norm_middle": "post_attention_layernorm",
 }
-"""The name of each module in an EAGLE head, where it differs."""
+"""The name of each module in a layer of transformers' Llama."""
+_EAGLE_NAMES = {
+    f"body.layers.0.{place}.weight": f"layers.0.{name}.weight" for name, place in _PLACES.items()
+} | {"body.norm.weight": "norm_last.weight"}
+"""The names of an EAGLE head's weights here, where they differ."""
 
 
 @dataclass(frozen=True)
@@ -122,15 +124,10 @@ class DSparkHead(Head):
     def renamed(self, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Rename the weights of an EAGLE head, which becomes the first layer. All others stay as
         they are."""
-        if _EAGLE_NAMES["norm_last"] + ".weight" not in state:
+        if not _EAGLE_NAMES.keys() <= state.keys():
             return state
-        first = [name for name, _ in self.layers[0].named_children()]
-        names = {
-            f"{eagle}.weight": f"layers.0.{name}.weight" if name in first else f"{name}.weight"
-            for name, eagle in _EAGLE_NAMES.items()
-        }
         own = {name: value.detach() for name, value in self.stored.items()}
-        return {**own, **{names.get(name, name): weight for name, weight in state.items()}}
+        return {**own, **{_EAGLE_NAMES.get(name, name): state[name] for name in state}}
 
 
 def joined_rows(
@@ -149,24 +146,34 @@ def joined_rows(
     return join(torch.cat([state, following.to(state.dtype)], -1))
 
 
-def block_pass(
-    config: LayerConfig,
-    layers: Sequence[Mapping[str, Any]],
-    x: torch.Tensor,
-    positions: torch.Tensor,
-    held: Callable[[int, Rows], Rows],
-    mask: torch.Tensor | None,
-) -> torch.Tensor:
-    """Return states [batch, rows, width] after all layers, for block rows [batch, rows, width].
-
-    layers  the matrices and norms of each layer, by name
-    held    joins a layer's keys and values of the text and of the block, by the layer's number
-    mask    of `after_layer`
-    """
-    for number, maps in enumerate(layers):
-        rows = held(number, own_rows(config, maps, x, positions))
-        x = after_layer(config, maps, x, positions, rows, mask)
-    return x
+def _llama(head: DSparkHead) -> LlamaModel:
+    """Return the layers and the last norm as a model of the Llama family, which shares the
+    weights."""
+    config = head.config
+    body = LlamaModel(
+        LlamaConfig(
+            vocab_size=1,
+            hidden_size=config.width,
+            intermediate_size=config.intermediate,
+            num_hidden_layers=config.layers,
+            num_attention_heads=config.heads,
+            num_key_value_heads=config.key_value_heads,
+            max_position_embeddings=1 << 20,
+            rms_norm_eps=config.eps,
+            pad_token_id=None,
+            bos_token_id=None,
+            eos_token_id=None,
+            rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+            attn_implementation="sdpa",
+        )
+    )
+    body.norm.weight = head.norm_last.weight
+    layers: list[Any] = [*head.layers]
+    for layer, own in zip(body.layers, layers, strict=True):
+        for name, module in own.items():
+            layer.get_submodule(_PLACES[name]).weight = module.weight
+    body.rotary_emb.to(head.device)
+    return body
 
 
 class BlockEvaluation(TorchEvaluation):
@@ -198,11 +205,16 @@ class DSparkDrafter(HeadDrafter):
         config, engine = head.config, target.engine
         target.keep_features(config.depths)
         self.block: int = config.block
-        joining = {name: getattr(head, name) for name in ("deeper", "join", "norm_last")}
+        joining = {"deeper": head.deeper, "join": head.join}
         joining = {name: module for name, module in joining.items() if module is not None}
         self._maps = products(joining, engine, config.eps)
         layers: list[Any] = [*head.layers]
-        self._layers = [products(dict(layer.items()), engine, config.eps) for layer in layers]
+        of_text = ("norm_own", "key", "value")
+        self._layers = [
+            products({name: layer[name] for name in of_text}, engine, config.eps)
+            for layer in layers
+        ]
+        self._body = decoder(engine, _llama(head))
         self._embed = target.model.get_input_embeddings()
         self._outputs = scored_outputs(head, target)
         self._project = projection(target, self._outputs)
@@ -287,18 +299,16 @@ class DSparkDrafter(HeadDrafter):
             stop = min(start + PREFILL_CHUNK, last)
             text = self._joined(features, context, start, stop)
             positions = torch.arange(start, stop, device=text.device)
-            for number, maps in enumerate(self._layers):
-                self._append(number, own_rows(self._config, maps, text, positions))
+            for layer, maps in zip(self._cache.layers, self._layers, strict=True):
+                layer.update(*own_rows(self._config, maps, text, positions))
         root = self._joined(features, context, last, last + 1)
-        x = torch.cat([root, self._head.masks[None, : places - 1]], 1)
-        index = torch.arange(last + places, device=x.device)
-        sees = index[None, :] <= index[last:, None]
+        x = torch.cat([root[0], self._head.masks[: places - 1]])
+        positions = torch.arange(last, last + places, device=x.device)
         self.passes += 1
         self.rows += places
-        x = block_pass(self._config, self._layers, x, index[last:], self._append, sees)
+        states, _ = self._body.run(Rows(x, positions, self._cache.capacity, None), self._cache)
         self._cache.keep(last)
         self._tokens = context
-        states: torch.Tensor = self._maps["norm_last"](x)[0]
         return states
 
     def _joined(
@@ -311,8 +321,3 @@ class DSparkDrafter(HeadDrafter):
         return joined_rows(
             self._config, maps["join"], maps.get("deeper"), features[None, start:stop], following
         )
-
-    def _append(self, number: int, rows: Rows) -> Rows:
-        """Add rows to the cache of a layer, and return all of its rows."""
-        held: Rows = self._cache.layers[number].update(*rows)
-        return held
