@@ -72,10 +72,10 @@ def pass_seconds(models: Sequence[tuple[LanguageModel, int]], repeats: int = 24)
 
 
 def level_of(head: Drafter, rows: int, length: int) -> Timer:
-    """Time a head's pass over `rows` siblings; one row is the pass over the last token, which of a
-    block drafter writes the block."""
-    context = _text(length, head.vocabulary)
-    root = tree_of(getattr(head, "block", 1), context[-1])
+    """Time a head's pass over `rows` siblings; one row is the pass over the last token. A block
+    drafter has only the pass that writes its block."""
+    context, block = _text(length, head.vocabulary), getattr(head, "block", 1)
+    root, rows = tree_of(block, context[-1]), rows if block == 1 else 1
     tree = siblings_of(rows, context[-1], head.vocabulary)
 
     def timed() -> float:

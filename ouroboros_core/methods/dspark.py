@@ -49,8 +49,8 @@ class DSpark(HeadChain):
             ge=0.0,
             le=1.0,
             description=(
-                "A chain ends before a token whose chance of acceptance, as the drafter estimates "
-                "it for rejection sampling, is smaller; 0: never."
+                "A chain ends before a token with a smaller chance of acceptance by rejection, as "
+                "the drafter estimates it; 0: never."
             ),
         )
 
@@ -59,8 +59,8 @@ class DSpark(HeadChain):
             ge=0,
             le=63,
             description=(
-                "Nodes of the likeliest tree of the step, whose depth is gamma; 0: a chain, which "
-                "`stop` and `confidence` may end earlier."
+                "Nodes of the likeliest tree, gamma deep; 0: a chain, which `stop` and "
+                "`confidence` may end earlier."
             ),
         )
 

@@ -23,10 +23,10 @@ StopRule = Annotated[
     Literal["fixed", "p_min", "entropy", "adaedl", "hf_constant", "hf_heuristic", "ema"],
     Field(
         description=(
-            "When a draft ends. fixed: after gamma tokens, or where the automatic choice ends it; "
-            "p_min (llama.cpp): before a token below 0.75; entropy (SVIP), adaedl: at high "
-            "entropy; hf_constant (transformers): after a token below 0.4; hf_heuristic: by the "
-            "last draft's success; ema (SGLang): by a moving average."
+            "When a draft ends. fixed: after gamma tokens or by the automatic choice; p_min "
+            "(llama.cpp): before a token below 0.75; entropy (SVIP), adaedl: at high entropy; "
+            "hf_constant (transformers): after a token below 0.4; hf_heuristic: by the last "
+            "draft's success; ema (SGLang): by a moving average."
         )
     ),
 ]
