@@ -111,7 +111,6 @@ class Head(nn.Module):
                 raise ValueError("it is of another kind")
             sizes = {name: value for name, value in data.items() if name != "kind"}
             config = cls.Config(**{name: _frozen(value) for name, value in sizes.items()})
-            _check_depths(getattr(config, "depths", ()), target)
             state = read_weights(folder / WEIGHTS)
             head = cls(config, state["outputs"].tolist())
             state = head.renamed(state)
@@ -125,6 +124,13 @@ class Head(nn.Module):
                 f"{folder.name}, {phrase}, was trained for {config.target} and reads its "
                 "states, but this target is another: train one for it: ouroboros "
                 f"train {kind} --target ... --out ..."
+            )
+        depths: Sequence[int] = getattr(config, "depths", ())
+        layers = target.config.get_text_config(decoder=True).num_hidden_layers
+        if not all(0 < depth < layers for depth in depths):
+            raise WeightsUnavailable(
+                f"{folder} does not hold {phrase}: depths must be between 1 and {layers - 1}, got "
+                f"{', '.join(map(str, depths))}"
             )
         weight = target.get_input_embeddings().weight
         return head.to(device=weight.device, dtype=weight.dtype).eval()
@@ -145,13 +151,6 @@ class Head(nn.Module):
     def renamed(self, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the weights in a file by the names that this class gives them."""
         return state
-
-
-def _check_depths(depths: Sequence[int], target: PreTrainedModel) -> None:
-    """Raise ValueError unless the target has states after these layers, before its last one."""
-    layers = target.config.get_text_config(decoder=True).num_hidden_layers
-    if not all(0 < depth < layers for depth in depths):
-        raise ValueError(f"depths must be between 1 and {layers - 1}, got {list(depths)}")
 
 
 def described(about: dict[str, Any]) -> str | None:

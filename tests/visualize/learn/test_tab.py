@@ -367,9 +367,11 @@ def _likeliest(run: dict[str, Any]) -> float:
 
 
 def _family(chapter: dict[str, Any]) -> dict[str, Any]:
-    head = json.loads((assets() / "models" / "smollm2-eagle3" / "head.json").read_text("utf-8"))
-    assert head["depths"] == [10, 20], "and the last of 30 layers"
-    reads = {"heads": [10, 20, 30], "mtp": [30], "block": [30], "suffix": [], "sampled": []}
+    for name in ("smollm2-eagle3", "smollm2-dspark"):
+        head = json.loads((assets() / "models" / name / "head.json").read_text("utf-8"))
+        assert head["depths"] == [10, 20], "and the last of 30 layers"
+    every = [10, 20, 30]
+    reads = {"heads": every, "mtp": [30], "block": every, "suffix": [], "sampled": []}
     found: dict[str, Any] = {"heads_reads": "10, 20 and 30", **RULES}
     for key, stop in zip(field.FAMILY, chapter["stops"], strict=True):
         step = raw(stop["run"])["steps"][stop["at"]["step"]]

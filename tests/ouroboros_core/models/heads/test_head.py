@@ -181,6 +181,17 @@ def test_a_folder_says_its_kind_and_gives_the_same_weights_again(kind: str, tmp_
         copy.deepcopy(head).start_from(tmp_path)
 
 
+@pytest.mark.parametrize("depth", [0, 2])
+def test_depths_that_the_target_does_not_have_are_refused(depth: int, tmp_path: Path) -> None:
+    """The target has two layers; the last one's state is read anyway."""
+    model = tiny.written("llama", "dspark")[1]
+    tiny.head("llama", kind="dspark").save(tmp_path)
+    about = json.loads((tmp_path / "head.json").read_text(encoding="utf-8"))
+    (tmp_path / "head.json").write_text(json.dumps(about | {"depths": [depth]}), encoding="utf-8")
+    with pytest.raises(WeightsUnavailable, match=f"depths must be between 1 and 1, got {depth}"):
+        load_heads({"dspark": str(tmp_path)}, CausalLM(model, "llama"))
+
+
 def test_of_each_kind_one_folder_is_taken_and_a_named_one_replaces_what_is_shipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
