@@ -39,6 +39,8 @@ class SeededBlock(SeededModel):
 class SeededPlaces(SeededEvaluation):
     """The outputs of SeededBlock."""
 
+    model: SeededBlock
+
     def logits(self, node: int) -> Any:
         return self.model.place(self.context[-1], self.tree.depths[node], self.tree.tokens[node])
 
