@@ -74,9 +74,9 @@ class DSparkStudent(JoiningStudent):
         names = ("layers", "block", "rank", "depths")
         return {name: getattr(self.recipe, name) for name in names}
 
-    def weight(self, place: int) -> float:
+    def weight(self, depth: int) -> float:
         """Return the weight of a place of the block in the loss."""
-        return math.exp(-place / self.recipe.decay)
+        return math.exp(-depth / self.recipe.decay)
 
     def chosen(self, anchors: Ids, rng: np.random.Generator) -> Ids:
         """Return the anchors of a batch."""
@@ -91,7 +91,7 @@ class DSparkStudent(JoiningStudent):
     def loss(self, group: Ids, rng: np.random.Generator) -> tuple[torch.Tensor, int]:
         anchors = self.chosen(self._anchors(group), rng)
         total = torch.zeros((), device=self._matrix.device)
-        for place, (logits, sure, positions) in enumerate(self._places(group, anchors)):
+        for depth, (logits, sure, positions) in enumerate(self._places(group, anchors)):
             total = total + logits[:0].sum()  # gradients of several processes have the same parts
             total = total if sure is None else total + sure[:0].sum()
             if not len(positions):  # all answers are too short for this place
@@ -100,7 +100,7 @@ class DSparkStudent(JoiningStudent):
             if sure is not None:
                 chances = self._overlap(logits.detach(), positions)
                 loss = loss + F.binary_cross_entropy_with_logits(sure.float(), chances)
-            total = total + self.weight(place) * loss
+            total = total + self.weight(depth) * loss
         return total, len(anchors)
 
     @torch.no_grad()
@@ -108,9 +108,9 @@ class DSparkStudent(JoiningStudent):
         """Return (agreeing, all) answer positions of each place, after the text's own tokens."""
         anchors = self._anchors(group)
         counts = np.zeros((self.head.config.block, 2), dtype=np.int64)
-        for some in np.array_split(anchors, -(-len(anchors) // AT_ONCE) or 1):
-            places = self._places(group, some)
-            counts += [self._agreeing(logits, positions) for logits, _, positions in places]
+        for group_anchors in np.array_split(anchors, -(-len(anchors) // AT_ONCE) or 1):
+            guessed = self._places(group, group_anchors)
+            counts += [self._agreeing(logits, positions) for logits, _, positions in guessed]
         return [(int(equal), int(every)) for equal, every in counts]
 
     def _overlap(self, logits: torch.Tensor, positions: Ids) -> torch.Tensor:
@@ -141,13 +141,13 @@ class DSparkStudent(JoiningStudent):
             )
         result = []
         flat = ids.flatten()
-        for place in range(head.config.block):
-            rows, positions = self.data.answer_rows(group, ahead=1 + place)
+        for depth in range(head.config.block):
+            rows, positions = self.data.answer_rows(group, ahead=1 + depth)
             inside = np.isin(rows, anchors)
             rows, positions = rows[inside], positions[inside]
             chosen = torch.from_numpy(blocks[np.searchsorted(anchors, rows)]).to(device)
-            states = guessed[:, :, place].flatten(0, 1)[chosen]
-            before = flat[torch.from_numpy(rows + 1 + place).to(device)]
+            states = guessed[:, :, depth].flatten(0, 1)[chosen]
+            before = flat[torch.from_numpy(rows + 1 + depth).to(device)]
             with arithmetic(self._matrix):
                 correction, joined = corrections(head, states, self._embed(before))
                 sure = None if head.confidence is None else head.confidence(joined)[:, 0]
@@ -203,19 +203,20 @@ def guesses(
     root = text[torch.arange(texts, device=device)[:, None], anchors]
     masks = head.masks.expand(texts, blocks, -1, -1)
     inputs = torch.cat([root[:, :, None], masks], 2).flatten(1, 2)
-    places = torch.arange(block, device=device)
-    positions = (anchors[..., None] + places).flatten(1)
+    offsets = torch.arange(block, device=device)
+    positions = (anchors[..., None] + offsets).flatten(1)
     of_text = (index < anchors[:, :, None]).repeat_interleave(block, 1)
-    owner, place = places.new_tensor(range(blocks)).repeat_interleave(block), places.repeat(blocks)
-    of_block = (owner == owner[:, None]) & (place <= place[:, None])
+    owner = torch.arange(blocks, device=device).repeat_interleave(block)
+    offset = offsets.repeat(blocks)
+    of_block = (owner == owner[:, None]) & (offset <= offset[:, None])
     mask = torch.cat([of_text, of_block.expand(texts, -1, -1)], -1)[:, None]
 
     x, layers = inputs, cast(Sequence[Any], head.layers)
     for layer in layers:
         maps = dict(layer.items())
-        own = own_rows(config, maps, x, positions[:, None])
-        of_layer = own_rows(config, maps, text, index)
-        keys, values = (torch.cat(pair, -2) for pair in zip(of_layer, own, strict=True))
+        of_blocks = own_rows(config, maps, x, positions[:, None])
+        of_text_rows = own_rows(config, maps, text, index)
+        keys, values = (torch.cat(pair, -2) for pair in zip(of_text_rows, of_blocks, strict=True))
         x = after_layer(config, maps, x, positions[:, None], (keys, values), mask)
     normed: torch.Tensor = head.norm_last(x)
     return normed.view(texts, blocks, block, -1)

@@ -25,8 +25,8 @@ class ParallelStudent(DSparkStudent):
     def sizes(self) -> dict[str, Any]:
         return {"group": self.recipe.group}
 
-    def weight(self, place: int) -> float:
-        decay: float = self.recipe.decay**place
+    def weight(self, depth: int) -> float:
+        decay: float = self.recipe.decay**depth
         return decay
 
     def chosen(self, anchors: Ids, rng: np.random.Generator) -> Ids:

@@ -50,7 +50,7 @@ from ouroboros_core.models.heads.recipes import DSparkRecipe, HeadRecipe
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.tree import Evaluation, TokenTree
 
-_PLACES = {
+_MODULES = {
     **{name: f"self_attn.{name[0]}_proj" for name in ("query", "key", "value", "out")},
     **{name: f"mlp.{name}_proj" for name in ("gate", "up", "down")},
     "norm_own": "input_layernorm",
@@ -58,7 +58,7 @@ _PLACES = {
 }
 """The name of each module in a layer of transformers' Llama."""
 _EAGLE_NAMES = {
-    f"body.layers.0.{place}.weight": f"layers.0.{name}.weight" for name, place in _PLACES.items()
+    f"body.layers.0.{module}.weight": f"layers.0.{name}.weight" for name, module in _MODULES.items()
 } | {"body.norm.weight": "norm_last.weight"}
 """The names of an EAGLE head's weights here, where they differ."""
 
@@ -126,8 +126,8 @@ class DSparkHead(Head):
         they are."""
         if not _EAGLE_NAMES.keys() <= state.keys():
             return state
-        own = {name: value.detach() for name, value in self.stored.items()}
-        return {**own, **{_EAGLE_NAMES.get(name, name): state[name] for name in state}}
+        untrained = {name: value.detach() for name, value in self.stored.items()}
+        return {**untrained, **{_EAGLE_NAMES.get(name, name): state[name] for name in state}}
 
 
 def joined_rows(
@@ -169,9 +169,9 @@ def _llama(head: DSparkHead) -> LlamaModel:
     )
     body.norm.weight = head.norm_last.weight
     layers: list[Any] = [*head.layers]
-    for layer, own in zip(body.layers, layers, strict=True):
-        for name, module in own.items():
-            layer.get_submodule(_PLACES[name]).weight = module.weight
+    for layer, modules in zip(body.layers, layers, strict=True):
+        for name, module in modules.items():
+            layer.get_submodule(_MODULES[name]).weight = module.weight
     body.rotary_emb.to(head.device)
     return body
 
@@ -180,7 +180,7 @@ class BlockEvaluation(TorchEvaluation):
     """Outputs after the nodes of a tree, all from one pass; none after a node of depth `block` or
     deeper."""
 
-    places: torch.Tensor
+    marginals: torch.Tensor
     """Logits [block, outputs] of each place, before the correction."""
     states: torch.Tensor
     """States [block, width] of each place."""
@@ -235,7 +235,7 @@ class DSparkDrafter(HeadDrafter):
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> BlockEvaluation:
         context = tuple(context)
         check_context(context, tree)
-        states = self._pass(context, self.places(tree))
+        states = self._pass(context, self.rows_for(tree))
         return self._corrected(context, tree, self._project(states), states, None)
 
     @torch.inference_mode()
@@ -245,24 +245,24 @@ class DSparkDrafter(HeadDrafter):
         assert tree.begins_with(evaluation.tree), (
             "an extended tree begins with the nodes of the one that was evaluated"
         )
-        places, states = evaluation.places, evaluation.states
-        if self.places(tree) > len(places):
+        marginals, states = evaluation.marginals, evaluation.states
+        if self.rows_for(tree) > len(marginals):
             return self.evaluate(evaluation.context, tree)
-        return self._corrected(evaluation.context, tree, places, states, evaluation)
+        return self._corrected(evaluation.context, tree, marginals, states, evaluation)
 
     def _corrected(
         self,
         context: tuple[int, ...],
         tree: TokenTree,
-        places: torch.Tensor,
+        marginals: torch.Tensor,
         states: torch.Tensor,
         earlier: BlockEvaluation | None,
     ) -> BlockEvaluation:
         """Return the outputs after every node of a tree that begins with the one of `earlier`."""
-        nodes = [node for node, depth in enumerate(tree.depths) if depth < len(places)]
+        nodes = [node for node, depth in enumerate(tree.depths) if depth < len(marginals)]
         fresh = nodes[0 if earlier is None else len(earlier.all_logits) :]
         depths = [tree.depths[node] for node in fresh]
-        logits, joined = places[depths], states[depths]
+        logits, joined = marginals[depths], states[depths]
         if self._before is not None and self._correction is not None:
             tokens = torch.tensor([tree.tokens[n] for n in fresh], dtype=torch.long)
             before = self._before(self._embed(tokens.to(self._embed.weight.device)))
@@ -278,15 +278,15 @@ class DSparkDrafter(HeadDrafter):
         evaluation = BlockEvaluation(
             logits, nodes, tree, self._outputs, self.vocabulary, context, wants_confidence=True
         )
-        evaluation.places, evaluation.states, evaluation.confidences_of = places, states, sure
+        evaluation.marginals, evaluation.states, evaluation.confidences_of = marginals, states, sure
         return evaluation
 
-    def places(self, tree: TokenTree) -> int:
-        """Return the number of places to compute for a tree: all, as it may be extended."""
+    def rows_for(self, tree: TokenTree) -> int:
+        """Return the number of rows to compute for a tree: all, as it may be extended."""
         return self.block
 
-    def _pass(self, context: tuple[int, ...], places: int) -> torch.Tensor:
-        """Read the new part of the text, and return the states [places, width] of the block's
+    def _pass(self, context: tuple[int, ...], count: int) -> torch.Tensor:
+        """Read the new part of the text, and return the states [count, width] of the block's
         first places."""
         features = self.target.features(context, self._config.depths).to(self._head.device)
         # Row n joins the states of token n and the embedding of token n + 1.
@@ -294,7 +294,7 @@ class DSparkDrafter(HeadDrafter):
         first = min(max(0, self._common_length(context) - 1), self._cache.get_seq_length(), last)
         self._tokens = ()
         self._cache.keep(first)
-        self._cache.reserve(last + places)
+        self._cache.reserve(last + count)
         for start in range(first, last, PREFILL_CHUNK):
             stop = min(start + PREFILL_CHUNK, last)
             text = self._joined(features, context, start, stop)
@@ -302,10 +302,10 @@ class DSparkDrafter(HeadDrafter):
             for layer, maps in zip(self._cache.layers, self._layers, strict=True):
                 layer.update(*own_rows(self._config, maps, text, positions))
         root = self._joined(features, context, last, last + 1)
-        x = torch.cat([root[0], self._head.masks[: places - 1]])
-        positions = torch.arange(last, last + places, device=x.device)
+        x = torch.cat([root[0], self._head.masks[: count - 1]])
+        positions = torch.arange(last, last + count, device=x.device)
         self.passes += 1
-        self.rows += places
+        self.rows += count
         states, _ = self._body.run(Rows(x, positions, self._cache.capacity, None), self._cache)
         self._cache.keep(last)
         self._tokens = context

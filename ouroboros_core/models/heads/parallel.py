@@ -57,5 +57,5 @@ class ParallelDrafter(DSparkDrafter):
     def group(self) -> int:
         return self.block
 
-    def places(self, tree: TokenTree) -> int:
+    def rows_for(self, tree: TokenTree) -> int:
         return min(self.block, max(tree.depths) + 1)
