@@ -151,7 +151,7 @@ def end(on_page: bool = True) -> dict[str, Any]:
     return {
         "title": say("learn.end.title"),
         "lines": [say(key) for key in lines],
-        "next": say("learn.end.next", where="" if on_page else say("learn.end.site")),
+        "next": say("learn.end.next" if on_page else "learn.end.site"),
     }
 
 
