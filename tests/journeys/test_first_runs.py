@@ -2,7 +2,6 @@
 machine, a run that was saved."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -292,7 +291,6 @@ def test_a_speedup_measured_on_a_busy_machine_is_marked_and_one_click_measures_i
         for page in visit(browser, url):
             ask(page, "Count from one to ten in words.", 16)
             generate(page)
-            page.locator(".ouro-tile", has_text=re.compile(r"Speedup\s*\d")).wait_for(timeout=LONG)
             text, wrong = [token["text"] for token in tokens(page)], tile(page, "Speedup")
             assert float(wrong.rstrip("×")) > 100
             box = page.locator(".ouro-tile", has_text="Speedup")
@@ -309,7 +307,6 @@ def test_a_speedup_measured_on_a_busy_machine_is_marked_and_one_click_measures_i
                 f"dd')?.innerText.length < {len(wrong)}"
             )
             page.wait_for_selector(f"{DONE}:not([data-timing])", timeout=LONG)
-            page.locator(".ouro-tile", has_text=re.compile(r"Speedup\s*\d")).wait_for(timeout=LONG)
             assert float(tile(page, "Speedup").rstrip("×")) < 100
             assert [token["text"] for token in tokens(page)] == text
             assert notice(page).count() == 0
