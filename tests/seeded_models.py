@@ -14,7 +14,7 @@ from ouroboros_core.interfaces import MIXED, Mixture
 from ouroboros_core.methods.parts.base import Resources, TokenizedPrompt
 from ouroboros_core.rules.parts.base import Judgement, Target
 from ouroboros_core.rules.rejection import Rejection
-from ouroboros_core.sampling import Sampler, Sampling, softmax
+from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Step
 from ouroboros_core.tree import Probabilities, Provenance, TokenTree
@@ -227,6 +227,20 @@ def started(
     made = kind(kind.Hyperparameters.parse(dict(settings)), Resources(sampler, **given))
     made.start(TokenizedPrompt(tuple(text)), 50)
     return made
+
+
+def check_choice(
+    tree: TokenTree, node: int, logits: Any, sampling: Sampling, position: int
+) -> None:
+    """Check a drafted token against the drafter's logits: greedy it is the likeliest one; sampled
+    by `match` the one that the noise of its position makes of them; q where it is judged by it."""
+    token, q = tree.tokens[node], tree.drawn_from(node)
+    if sampling.rule.needs_probabilities and sampling.temperature:
+        assert q is not None and np.allclose(q, softmax(process(logits, sampling)))
+        return
+    noise = Sampler(sampling, len(logits)).noise(position) if sampling.temperature else 0
+    chosen = process(logits, sampling) if sampling.temperature else logits
+    assert token == (chosen + noise).argmax() and q is None
 
 
 def place(step: Step, position: int) -> str:

@@ -17,12 +17,12 @@ from typing import cast
 from pydantic import Field
 
 from ouroboros_core.interfaces import BlockDrafter
-from ouroboros_core.methods.parts.base import Context, Resources, StepBudget, TokenizedPrompt
+from ouroboros_core.methods.parts.base import Context, Resources, StepBudget
 from ouroboros_core.methods.parts.drafting import drafted_chain
 from ouroboros_core.methods.parts.head_chain import HeadChain
 from ouroboros_core.methods.parts.head_tree import drafted_tree
 from ouroboros_core.methods.parts.needs import Need
-from ouroboros_core.methods.parts.stopping import RULES, LeastAcceptance, new_stop
+from ouroboros_core.methods.parts.stopping import RULES, LeastAcceptance, Stop, new_stop
 from ouroboros_core.settings import upto
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
@@ -70,11 +70,10 @@ class DSpark(HeadChain):
         super().__init__(hyperparameters, resources)
         self.block = cast(BlockDrafter, self.head)
 
-    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        super().start(prompt, max_new_tokens)
+    def stop_rule(self) -> Stop:
         rule = self.settings.stop
         longest = min(upto(self.settings.gamma, RULES[rule].MOST), self.block.block)
-        self.stop = LeastAcceptance(new_stop(rule, longest), self.settings.confidence)
+        return LeastAcceptance(new_stop(rule, longest), self.settings.confidence)
 
     def propose(self, context: Context) -> TokenTree:
         if len(context.tokens) < 2 or not context.budget.allows_pass():

@@ -18,7 +18,7 @@ import torch
 from transformers import PreTrainedModel
 
 from ouroboros_core.models.heads.glide import GlideConfig, GlideDraft, glance
-from ouroboros_core.models.heads.layer import Rows, own_rows, split, states
+from ouroboros_core.models.heads.layer import Rows, after_layer, own_rows, split
 from ouroboros_core.models.heads.recipes import GlideRecipe
 from ouroboros_core.training.corpus import Ids
 from ouroboros_core.training.student import (
@@ -117,4 +117,6 @@ def guesses(head: GlideDraft, x: torch.Tensor, memory: torch.Tensor, depths: Ids
     rows = own_rows(config, maps, x, index)
     target_rows: Rows = keys.to(rows[0].dtype), values.to(rows[1].dtype)
     cross = partial(glance, config, maps, positions=index, memory=target_rows, mask=sees)
-    return states(config, maps, x, index, rows, index[None, :] <= index[:, None], cross)
+    x = after_layer(config, maps, x, index, rows, index[None, :] <= index[:, None], cross)
+    normed: torch.Tensor = head.norm_last(x)
+    return normed

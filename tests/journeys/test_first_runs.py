@@ -302,9 +302,12 @@ def test_a_speedup_measured_on_a_busy_machine_is_marked_and_one_click_measures_i
             again = notice(page).get_by_role("button", name="Measure again")
             stop = "document.querySelector('#stop').checkVisibility()"
             assert again.evaluate(f"button => {{ button.click(); return {stop}; }}")
-            page.wait_for_function(
-                "document.querySelector('#token-view .ouro-tile:nth-child(2) "
-                f"dd')?.innerText.length < {len(wrong)}"
+            tiles = "#token-view .ouro-tile:nth-child(2) dd"
+            page.wait_for_function(  # a dash stands there until the first round
+                f"length => {{ const text = document.querySelector('{tiles}')?.innerText;"
+                r" return /^\d/.test(text) && text.length < length; }",
+                arg=len(wrong),
+                timeout=LONG,
             )
             page.wait_for_selector(f"{DONE}:not([data-timing])", timeout=LONG)
             assert float(tile(page, "Speedup").rstrip("×")) < 100

@@ -67,8 +67,9 @@ def diagnosis(summary: Summary) -> list[str]:
 
 
 def shown_ratio(length: float, cost: float) -> float:
-    """Return tokens per step divided by the cost of a step, both as the words round them."""
-    return round(length, 2) / round(cost, 2)
+    """Return tokens per step divided by the cost of a step, both as the words round them; a cost
+    that they would round to zero is not rounded."""
+    return round(length, 2) / (round(cost, 2) or cost)
 
 
 def _draft_lines(summary: Summary, cost: float) -> list[str]:

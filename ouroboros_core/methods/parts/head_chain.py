@@ -19,7 +19,7 @@ from ouroboros_core.methods.parts.base import (
     VerificationResult,
 )
 from ouroboros_core.methods.parts.drafting import drafted_chain
-from ouroboros_core.methods.parts.stopping import StopRule, new_stop
+from ouroboros_core.methods.parts.stopping import Stop, StopRule, new_stop
 from ouroboros_core.settings import AUTO, Auto
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
@@ -47,9 +47,13 @@ class HeadChain(Method):
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         assert self.head is not None
-        self.stop = new_stop(self.settings.stop, self.settings.gamma)
+        self.stop = self.stop_rule()
         self.head.forget()
         self.head.reserve(len(prompt.tokens) + max_new_tokens)
+
+    def stop_rule(self) -> Stop:
+        """Return the rule that ends the drafts of a new text."""
+        return new_stop(self.settings.stop, self.settings.gamma)
 
     def propose(self, context: Context) -> TokenTree:
         assert self.head is not None

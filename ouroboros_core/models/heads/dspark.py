@@ -184,14 +184,13 @@ class BlockEvaluation(TorchEvaluation):
     """Logits [block, outputs] of each place, before the correction."""
     states: torch.Tensor
     """States [block, width] of each place."""
-    confidences_of: torch.Tensor | None
-    """Logits [nodes] of the confidence after each node that has outputs."""
+    estimate: Callable[[torch.Tensor, int], float]
+    """The confidence for a state [width] of a place and the token before it."""
 
     def acceptance(self, node: int) -> float:
         """Return the probability that the target accepts the token after a node, as the head
         estimates it before the token is chosen."""
-        assert self.confidences_of is not None
-        return float(self.confidences_of[self._row[node]].float().sigmoid())
+        return self.estimate(self.states[self.tree.depths[node]], self.tree.tokens[node])
 
 
 class DSparkDrafter(HeadDrafter):
@@ -219,9 +218,9 @@ class DSparkDrafter(HeadDrafter):
         self._outputs = scored_outputs(head, target)
         self._project = projection(target, self._outputs)
         columns = torch.searchsorted(head.outputs.long(), self._outputs)
-        self._before = self._correction = None
+        self._narrow = self._correction = None
         if config.rank:
-            self._before = product(engine, head.before.weight)
+            self._narrow = product(engine, head.before.weight)
             self._correction = product(engine, head.correction.weight.detach()[columns])
 
     def reset(self) -> None:
@@ -262,24 +261,32 @@ class DSparkDrafter(HeadDrafter):
         nodes = [node for node, depth in enumerate(tree.depths) if depth < len(marginals)]
         fresh = nodes[0 if earlier is None else len(earlier.all_logits) :]
         depths = [tree.depths[node] for node in fresh]
-        logits, joined = marginals[depths], states[depths]
-        if self._before is not None and self._correction is not None:
-            tokens = torch.tensor([tree.tokens[n] for n in fresh], dtype=torch.long)
-            before = self._before(self._embed(tokens.to(self._embed.weight.device)))
-            before = before.to(states.device)
-            logits = logits + self._correction(before)
-            joined = torch.cat([joined, before], -1)
-        estimate = self._head.confidence
-        sure = None if estimate is None else estimate(joined)[:, 0]
+        logits = marginals[depths]
+        if self._correction is not None:
+            logits = logits + self._correction(self._before([tree.tokens[node] for node in fresh]))
         if earlier is not None:
             logits = torch.cat([earlier.all_logits, logits])
-            if sure is not None and earlier.confidences_of is not None:
-                sure = torch.cat([earlier.confidences_of, sure])
         evaluation = BlockEvaluation(
             logits, nodes, tree, self._outputs, self.vocabulary, context, wants_confidence=True
         )
-        evaluation.marginals, evaluation.states, evaluation.confidences_of = marginals, states, sure
+        evaluation.marginals, evaluation.states = marginals, states
+        evaluation.estimate = self._estimate
         return evaluation
+
+    def _before(self, tokens: list[int]) -> torch.Tensor:
+        """Return the correction's inputs [tokens, rank]."""
+        assert self._narrow is not None
+        ids = torch.tensor(tokens, dtype=torch.long, device=self._embed.weight.device)
+        return self._narrow(self._embed(ids)).to(self._head.device)
+
+    @torch.inference_mode()
+    def _estimate(self, state: torch.Tensor, token: int) -> float:
+        """Return the confidence for a state [width] of a place and the token before it."""
+        assert self._head.confidence is not None, "a parallel drafter has none"
+        row = state[None]
+        if self._narrow is not None:
+            row = torch.cat([row, self._before([token])], -1)
+        return float(self._head.confidence(row).float().sigmoid())
 
     def rows_for(self, tree: TokenTree) -> int:
         """Return the number of rows to compute for a tree: all, as it may be extended."""

@@ -29,11 +29,11 @@ from ouroboros_core.models.heads.layer import (
     LayerConfig,
     OneLayer,
     Rows,
+    after_layer,
     attend,
     matrix,
     own_rows,
     split,
-    states,
     turned,
 )
 from ouroboros_core.models.heads.recipes import GlideRecipe
@@ -177,5 +177,6 @@ class GlideDrafter(HeadDrafter):
         cross = partial(
             glance, self._config, self._maps, positions=positions, memory=(keys, values)
         )
-        drafted = states(self._config, self._maps, x, positions, rows, mask, cross)
+        drafted = after_layer(self._config, self._maps, x, positions, rows, mask, cross)
+        drafted = self._maps["norm_last"](drafted)
         return nodes, self._project(drafted[0])

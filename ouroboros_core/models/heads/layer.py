@@ -152,18 +152,3 @@ def after_layer(
     normed = maps["norm_middle"](x)
     result: torch.Tensor = x + maps["down"](F.silu(maps["gate"](normed)) * maps["up"](normed))
     return result
-
-
-def states(
-    config: LayerConfig,
-    maps: Mapping[str, Any],
-    x: torch.Tensor,
-    positions: torch.Tensor,
-    rows: Rows,
-    mask: torch.Tensor | None,
-    cross: Product | None = None,
-) -> torch.Tensor:
-    """Return what `after_layer` returns, normalised by the norm after the layer."""
-    x = after_layer(config, maps, x, positions, rows, mask, cross)
-    last: torch.Tensor = maps["norm_last"](x)
-    return last

@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 
 from ouroboros_core.methods.parts.base import Context, StepBudget
-from ouroboros_core.sampling import Sampler, Sampling, process, softmax
+from ouroboros_core.sampling import Sampling, softmax
 from ouroboros_core.tree import TokenTree
-from tests.seeded_models import REJECTING, SeededEvaluation, SeededModel, check_places, started
+from tests.seeded_models import (
+    REJECTING,
+    SeededEvaluation,
+    SeededModel,
+    check_choice,
+    check_places,
+    started,
+)
 
 TEXT = (0, 1)
 RULES = [Sampling(), Sampling(temperature=0.8, seed=3), REJECTING]
@@ -74,14 +81,7 @@ def test_each_token_is_chosen_by_its_place_and_the_token_before(
                 assert len(tree) == 1 + place
                 break
             logits = made.block.place(text[-1], place, before)
-            token, q = tree.tokens[place + 1], tree.drawn_from(place + 1)
-            if sampling.temperature == 0:
-                assert token == logits.argmax() and q is None
-            elif sampling.rule.needs_probabilities:
-                assert q is not None and np.allclose(q, softmax(process(logits, sampling)))
-            else:
-                noise = Sampler(sampling, 6).noise(len(text) + place)
-                assert token == (process(logits, sampling) + noise).argmax() and q is None
+            check_choice(tree, place + 1, logits, sampling, len(text) + place)
     assert len(lengths) > 1 if confidence else lengths == {4}
 
 

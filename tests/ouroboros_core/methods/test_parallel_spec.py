@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ouroboros_core.methods.parts.base import Context
-from ouroboros_core.sampling import Sampler, Sampling, process, softmax
-from tests.seeded_models import REJECTING, SeededHeads, check_places, started
+from ouroboros_core.sampling import Sampling, softmax
+from tests.seeded_models import REJECTING, SeededHeads, check_choice, check_places, started
 
 TEXT = (0, 1)
 RULES = [Sampling(), Sampling(temperature=0.8, seed=3), REJECTING]
@@ -41,14 +41,7 @@ def test_each_token_is_chosen_by_what_the_drafter_says_at_its_place(sampling: Sa
         assert tree.parents == (-1, 0, 1, 2)
         for place in range(3):
             logits = made.group.after((text[-1], 100 + place))
-            token, q = tree.tokens[place + 1], tree.drawn_from(place + 1)
-            if sampling.temperature == 0:
-                assert token == logits.argmax() and q is None
-            elif sampling.rule.needs_probabilities:
-                assert q is not None and np.allclose(q, softmax(process(logits, sampling)))
-            else:
-                noise = Sampler(sampling, 6).noise(len(text) + place)
-                assert token == (process(logits, sampling) + noise).argmax() and q is None
+            check_choice(tree, place + 1, logits, sampling, len(text) + place)
 
 
 def test_a_draft_is_no_longer_than_a_group_and_ends_with_the_text_or_a_stop_token() -> None:

@@ -87,3 +87,9 @@ def test_merging_says_what_it_saved() -> None:
     ]
     assert diagnosis.merging(typed_trace()) is None
     assert views.step_view(step, ["a"] * 4, Sampling(), str)["saved"] == 3
+
+
+@pytest.mark.parametrize(("cost", "ratio"), [(1.676, 2.53 / 1.68), (0.004, 2.53 / 0.004)])
+def test_a_ratio_is_that_of_the_numbers_which_the_words_show(cost: float, ratio: float) -> None:
+    """A cost that would be shown as zero is that of a very slow plain run."""
+    assert diagnosis.shown_ratio(2.531, cost) == pytest.approx(ratio)
