@@ -85,6 +85,7 @@ class DSparkHead(Head):
 
     Recipe: ClassVar[type[HeadRecipe]] = DSparkRecipe
     Config: ClassVar[type[HeadConfig]] = DSparkConfig
+    by_output = frozenset({"correction.weight"})
     config: Any
     """A DSparkConfig, or another with its fields."""
     estimates: ClassVar[bool] = True

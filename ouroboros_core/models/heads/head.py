@@ -69,6 +69,8 @@ class Head(nn.Module):
 
     Recipe: ClassVar[type[HeadRecipe]]
     Config: ClassVar[type[HeadConfig]]
+    by_output: ClassVar[frozenset[str]] = frozenset()
+    """The weights that have a row for each token of `outputs`."""
     outputs: torch.Tensor
 
     def __init__(self, config: HeadConfig, outputs: Sequence[int]) -> None:
@@ -125,7 +127,7 @@ class Head(nn.Module):
                 "states, but this target is another: train one for it: ouroboros "
                 f"train {kind} --target ... --out ..."
             )
-        depths: Sequence[int] = getattr(config, "depths", ())
+        depths = head._depths
         layers = target.config.get_text_config(decoder=True).num_hidden_layers
         if not all(0 < depth < layers for depth in depths):
             raise WeightsUnavailable(
@@ -136,17 +138,40 @@ class Head(nn.Module):
         return head.to(device=weight.device, dtype=weight.dtype).eval()
 
     def start_from(self, folder: Path) -> None:
-        """Take the weights of a finished head of the same shape. Raises InvalidInput."""
+        """Take the weights of a finished head of the same shape that reads the same states. Rows of
+        tokens that it does not draft stay as they are. Raises InvalidInput."""
         try:
+            about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+            here, there = (list(depths) for depths in (self._depths, about.get("depths", ())))
+            if here != there:
+                raise ValueError(f"it reads states at depths {there}, not {here}")
             state = self.renamed(read_weights(folder / WEIGHTS))
-            state.pop("outputs")
+            outputs = state.pop("outputs")
+            for name in self.by_output & state.keys():
+                state[name] = self._moved(name, state[name], outputs)
             missing, unknown = self.load_state_dict(state, strict=False)
             if unknown or set(missing) & self.stored.keys() - {"outputs"}:
                 raise KeyError(", ".join([*missing, *unknown]))
-        except (OSError, RuntimeError, KeyError, SafetensorError) as error:
+        except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
             raise InvalidInput(
                 f"{folder} holds no head of this shape to go on from: {error}"
             ) from None
+
+    @property
+    def _depths(self) -> Sequence[int]:
+        """The layers of the target after which states are read, beside the last one."""
+        depths: Sequence[int] = getattr(self.config, "depths", ())
+        return depths
+
+    def _moved(self, name: str, rows: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
+        """Return a weight with the rows of another head at their tokens' places."""
+        weight, own = self.state_dict()[name].clone(), self.outputs.cpu()
+        places = torch.searchsorted(outputs, own).clamp(max=len(outputs) - 1)
+        known = outputs[places] == own
+        if rows.shape[1:] != weight.shape[1:] or len(rows) != len(outputs):
+            raise ValueError(f"{name} has shape {list(rows.shape)}, not {list(weight.shape)}")
+        weight[known.to(weight.device)] = rows[places[known]].to(weight)
+        return weight
 
     def renamed(self, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the weights in a file by the names that this class gives them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,28 @@ def test_a_folder_says_its_kind_and_gives_the_same_weights_again(kind: str, tmp_
         load_heads({kind: str(tmp_path)}, other)
     with pytest.raises(InvalidInput, match="holds no head of this shape to go on from"):
         copy.deepcopy(head).start_from(tmp_path)
+
+
+def test_training_that_goes_on_for_other_tokens_keeps_what_was_learned_of_each_token(
+    tmp_path: Path,
+) -> None:
+    """The correction has a row for each output token; other texts have other frequent tokens."""
+    head = tiny.head("llama", kind="dspark")
+    head.save(tmp_path)
+    kept, new = head.outputs.tolist()[::2], 40
+    made = type(head)(head.config, [*kept, new])
+    made.start_from(tmp_path)
+    for token, row in zip(made.outputs.tolist(), made.correction.weight, strict=True):
+        learned = head.correction.weight[head.outputs == token][:1].bfloat16().float()
+        assert torch.equal(row[None], learned if token in kept else torch.zeros(1, len(row)))
+
+
+def test_a_head_that_reads_other_states_is_no_beginning(tmp_path: Path) -> None:
+    head = tiny.head("llama", kind="dspark")
+    head.save(tmp_path)
+    made = type(head)(replace(head.config, depths=(2,)), head.outputs.tolist())
+    with pytest.raises(InvalidInput, match=r"reads states at depths \[1\], not \[2\]"):
+        made.start_from(tmp_path)
 
 
 @pytest.mark.parametrize("depth", [0, 2])
