@@ -82,7 +82,7 @@ export function mount(element, { value }) {
     input.focus({ preventScroll: true });
   });
 
-  const asked = make("p", "", "The request: ");
+  const asked = make("p", "", "The prompt: ");
   asked.append(quote(prompt));
   element.append(
     asked,

@@ -90,33 +90,16 @@ def head_size(head: str, trace: Trace) -> float:
     return weights["body"] / weights["layers"] + joined + weights["draft_output"]
 
 
-def plain_milliseconds(name: str) -> float:
-    """Return the milliseconds of a step of the plain run that was made beside a run."""
-    plain = gallery.baseline(name)
-    assert plain is not None, f"{name} has a plain run of the same prompt"
-    return 1000 * metrics.plain_step_seconds(plain)
-
-
-def draft_milliseconds(trace: Trace) -> float:
-    """Return the milliseconds of a draft pass of a run."""
-    passes = sum(step.draft_passes for step in trace.steps)
-    return 1000 * sum(step.seconds.draft for step in trace.steps) / passes
-
-
 def grid_facts(names: Sequence[str]) -> dict[str, Any]:
     """Draft length and passes of both models of the first and the last of some runs; the extremes
-    over all of them of a draft pass's cost and of a plain step's milliseconds; both speedups."""
+    over all of them of a draft pass's cost and of the speedup."""
     facts: dict[str, Any] = {}
     for key, name in (("short", names[0]), ("long", names[-1])):
         trace = gallery.trace(name)
         facts |= {key: trace.hyperparameters["gamma"], f"{key}_steps": len(trace.steps)}
         facts |= {f"{key}_passes": sum(step.draft_passes for step in trace.steps)}
     runs = [gallery.facts(name) for name in names]
-    columns = {
-        "step": [plain_milliseconds(name) for name in names],
-        "c": [run["c"] for run in runs],
-        "speedup": [run["speedup"] for run in runs],
-    }
+    columns = {key: [run[key] for run in runs] for key in ("c", "speedup")}
     return (
         facts
         | {f"low_{key}": min(column) for key, column in columns.items()}
@@ -359,14 +342,15 @@ def repeat_facts(name: str) -> dict[str, float]:
 
 
 def fragment_facts(trace: Trace, step: Step, node: int) -> dict[str, Any]:
-    """Of a phrase that ends in a node: its text with the token it follows, its last token, that
-    token, where it was learned and is proposed, and how much of it is accepted."""
+    """Facts of a phrase that ends in a node: its text, its last token, its key, the key with all
+    but the last token, where it was learned and is proposed, and how many tokens are accepted."""
     key, *phrase = _phrase(step, node)
     pieces = [trace.pieces[token] for token in (key, *phrase)]
     learned = step.tree.provenance[node].step
     assert learned is not None, "it was learned in this run"
     return {
-        "fragment": quoted("".join(pieces)),
+        "fragment_begin": quoted("".join(pieces[:-1])),
+        "fragment_phrase": quoted("".join(pieces[1:])),
         "fragment_last": quoted(pieces[-1]),
         "fragment_key": quoted(pieces[0]),
         "fragment_learned": learned + 1,
@@ -417,9 +401,35 @@ def hundred_draws() -> dict[str, Any]:
     return {"kind": "table"} | facts
 
 
+def sibling_draws() -> dict[str, Any]:
+    """The worked example with a second guess, which is drawn without the first and tested against
+    the residual: {columns, rows: [[token, *counts]], title}"""
+    chances = {token: (Fraction(p), Fraction(q)) for token, (p, q) in EXAMPLE.items()}
+    first = {token: min(p, q) for token, (p, q) in chances.items()}
+    lost = 1 - sum(first.values())
+    residual = {token: (p - first[token]) / lost for token, (p, _) in chances.items()}
+    second, kept, drawn = ({token: Fraction(0) for token in chances} for _ in range(3))
+    for rejected, (_, q) in chances.items():
+        reached = q - first[rejected]
+        for token, (_, of_all) in chances.items():
+            guess = Fraction(0) if token == rejected else of_all / (1 - q)
+            second[token] += reached * guess
+            kept[token] += reached * min(residual[token], guess)
+            drawn[token] += reached * max(Fraction(0), residual[token] - guess)
+    rows: list[list[Any]] = []
+    for token, (p, _) in chances.items():
+        in_all = first[token] + kept[token] + drawn[token]
+        counts = (p, first[token], second[token], kept[token], drawn[token], in_all)
+        rows.append([token, *(int(DRAWS * count) for count in counts)])
+    columns = ["token", "target wants", "first kept"]
+    columns += ["second guess", "kept", "drawn anew", "in all"]
+    title = f"{DRAWS} draws, with a second guess wherever the first is rejected"
+    return {"kind": "table", "columns": columns, "rows": rows, "title": title}
+
+
 def rule_facts() -> dict[str, float]:
     """The worked example: the chance that a guess is accepted by min(1, p/q) and by shared random
-    numbers; and that one of two guesses is, if the second is not the first again."""
+    numbers; and that one of two guesses is, if the second is drawn without the first."""
     p, q = ([float(pair[n]) for pair in EXAMPLE.values()] for n in (0, 1))
     tokens = range(len(p))
     one = sum(map(min, p, q))
@@ -428,14 +438,10 @@ def rule_facts() -> dict[str, float]:
     # token runs at the larger of its two rates (Daliri et al., arXiv 2408.07978).
     both = sum(1 / sum(max(p[j] / p[i], q[j] / q[i]) for j in tokens) for i in tokens)
 
-    # The second guess is drawn from the tokens that are left, and tested against the residual.
-    residual = [max(0.0, p[i] - q[i]) / (1 - one) for i in tokens]
-    again = 0.0
-    for first in tokens:
-        rejected = max(0.0, q[first] - p[first])
-        left = [0.0 if i == first else q[i] / (1 - q[first]) for i in tokens]
-        again += rejected * sum(map(min, residual, left))
-    return {"one_guess": one, "shared_guess": both, "two_guesses": one + again}
+    draws = sibling_draws()
+    first, second = (draws["columns"].index(column) for column in ("first kept", "kept"))
+    two = sum(row[first] + row[second] for row in draws["rows"]) / DRAWS
+    return {"one_guess": one, "shared_guess": both, "two_guesses": two}
 
 
 def rounds(name: str, guesses: int) -> list[dict[str, Any]]:

@@ -13,10 +13,12 @@ from visualize.learn.facts import (
     layers_read,
     likeliest_rate,
     rule_facts,
+    sibling_draws,
     size_in_words,
     weight_facts,
 )
 from visualize.learn.pictures import (
+    batch_facts,
     batch_figure,
     depths,
     drafting_cost,
@@ -89,6 +91,9 @@ ENOUGH = {"suffix": 5}
 SIBLINGS = {"sampled"}
 """Relatives of whose step a later guess for the first position is accepted."""
 BATCH_RUN = "story-speculative-8"
+ANSWERS = 256
+"""Answers of a large batch, as an example: fewer rows than a card has free, if nothing is
+guessed."""
 EXPERTS = {"experts": 128, "active": 8}
 """Of a mixture of experts, as an example: experts of a layer, and those that a token uses."""
 
@@ -109,6 +114,7 @@ def sources() -> Chapter:
         if key in DRAFTS:
             rows_read = sum(step.draft_rows for step in run.steps)
             facts |= {f"{key}_c": numbers["c"], f"{key}_rows": rows_read / drafting}
+            facts |= {f"{key}_drafting": drafting / len(run.steps)}
         passes = drafting / len(run.steps)
         price = f"{cost:.2f} for {passes:.1f} passes" if passes else f"{cost:.2f}"
         mark = LARGER if run.target != trace.target else ""
@@ -120,7 +126,7 @@ def sources() -> Chapter:
     facts |= {"draft_size": weights["draft_body"] + weights["draft_output"]}
     larger = next(target for target in map(_target, SOURCES) if target != trace.target)
     stops: list[Stop] = [{"at": final(trace), "figure": "sources"} for _ in range(3)]
-    note = f"{LARGER} With a larger target, of {size_in_words(larger)} parameters."
+    note = f"{LARGER} With a larger target, of {size_in_words(larger)} weights."
     figures = {"sources": sources_figure(HEAD, rows, note)}
     return make_chapter("sources", shown, stops, facts) | {"figures": figures}
 
@@ -151,8 +157,11 @@ def family() -> Chapter:
         if len(read) > 1:
             facts[f"{key}_reads"] = f"{', '.join(map(str, read[:-1]))} and {read[-1]}"
         figures[key] = shape_figure(trace, step) | {"layers": layers, "read": read}
-        moment = {"run": name, "at": at(step, "commit"), "spot": ".ouro-tree", "aside": key}
-        stops.append(moment)
+        moment = {"run": name, "at": at(step, "commit")}
+        if key in SIBLINGS:
+            stops.append(moment | {"figure": "siblings"})
+        stops.append(moment | {"spot": ".ouro-tree", "aside": key})
+    figures["siblings"] = sibling_draws()
     chapter = make_chapter("family", FAMILY["heads"], stops, facts)
     return chapter | {"figures": figures}
 
@@ -179,7 +188,10 @@ def batches() -> Chapter:
     ]
     share = EXPERTS["active"] / EXPERTS["experts"]
     woken = [EXPERTS["experts"] * (1 - (1 - share) ** rows) for rows in (5, 64)]
+    batch = batch_figure(CARD_COST, card["card"], card["card_rows"])
     facts: dict[str, Any] = {**EXPERTS, "few": woken[0], "many": woken[1]}
-    figures = {"batch": batch_figure(CARD_COST, card["card"], card["card_rows"])}
-    figures |= {"experts": {"kind": "experts"} | EXPERTS}
+    facts |= {"free": batch["free"], "gamma": batch["values"]["gamma"], "answers": ANSWERS}
+    facts |= {f"batch_{key}": value for key, value in batch_facts(batch, ANSWERS).items()}
+    facts |= {"one_speedup": batch_facts(batch, 1)["speedup"]}
+    figures = {"batch": batch, "experts": {"kind": "experts"} | EXPERTS}
     return make_chapter("batches", BATCH_RUN, stops, facts) | {"figures": figures}

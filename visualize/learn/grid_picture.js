@@ -1,5 +1,5 @@
 // @ts-check
-// A slider over recorded runs of one request that differ in their draft length. It asks the lessons
+// A slider over recorded runs of one prompt that differ in their draft length. It asks the lessons
 // to show a run.
 import { make } from "../kit/dom.js";
 /** @import { Mount } from "../kit/types" */

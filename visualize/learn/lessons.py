@@ -29,7 +29,6 @@ from visualize.learn.facts import (
     best_speedup,
     card_facts,
     cost_facts,
-    draft_milliseconds,
     fragment_facts,
     grid_facts,
     hundred_draws,
@@ -40,7 +39,6 @@ from visualize.learn.facts import (
     odds_facts,
     part_facts,
     pass_facts,
-    plain_milliseconds,
     pools_figure,
     position_facts,
     position_figure,
@@ -99,14 +97,14 @@ ROW = 0.03
 QUIZ = ("fibonacci-speculative", "story-speculative-8")
 """Runs whose steps a reader guesses at: the chapter's own, and one for who knows that already."""
 GRID = tuple(f"palindrome-speculative-{gamma}" for gamma in (1, 2, 4, 6, 8))
-"""One request, recorded with several draft lengths."""
+"""One prompt, recorded with several draft lengths."""
 AUTO = "palindrome-speculative-auto"
-KEYED = ("length", "speedup", "cost", "drafting", "checking", "rest", "passes")
+KEYED = ("length", "speedup", "cost", "drafting", "checking", "rest")
 """Numbers of the run whose noise is fixed by position."""
 SISTERS = "java-speculative"
 HEAD = "fibonacci-eagle3"
 CHAIN, TREE = "fibonacci-speculative", "fibonacci-multi_candidate"
-"""A chain and a tree by the same draft model, of the same request."""
+"""A chain and a tree by the same draft model, of the same prompt."""
 WIDE = "bank-lookahead"
 JACOBI = "bank-jacobi"
 BEST = "java-ouroboros"
@@ -197,7 +195,7 @@ def _guess() -> Chapter:
     step = first_step(trace, lambda s: s.kind == "bonus" and len(s.path) == GUESSES)
     facts: dict[str, Any] = gallery.facts(name) | step_facts(step) | weight_facts(trace)
     facts |= {"ratio": shown_ratio(facts["length"], facts["cost"])}
-    facts |= grid_facts(GRID) | {"own_step": plain_milliseconds(name)}
+    facts |= grid_facts(GRID)
     facts |= {
         "target_name": trace.target,
         "sister_size": size_in_words(sisters.target),
@@ -296,9 +294,6 @@ def _unchanged() -> Chapter:
     }
     costs = gallery.facts(same) | cost_facts(keyed, plain)
     facts |= {f"keyed_{name}": costs[name] for name in KEYED}
-    for key, run in (("keyed", same), ("greedy", CHAIN)):
-        facts |= {f"{key}_step": plain_milliseconds(run)}
-        facts |= {f"{key}_draft": draft_milliseconds(gallery.trace(run))}
     facts["keyed_ratio"] = shown_ratio(costs["length"], costs["cost"])
     facts |= {name: trace.sampling[name] for name in ("top_p", "temperature")} | rule_facts()
     seen = {"step": step.index, "node": trial.node}
@@ -365,6 +360,7 @@ def _copying() -> Chapter:
             "spot": ".ouro-card",
         },
         {"at": final(trace), "figure": "automaton"},
+        {"at": final(trace), "figure": "automaton"},
         {"at": final(trace), "figure": "benched"},
         {"at": final(trace), "figure": "runs"},
     ]
@@ -398,7 +394,7 @@ def _phrases() -> Chapter:
     facts |= sizes(trace) | {
         f"wide_{key}": size for key, size in sizes(gallery.trace(WIDE)).items()
     }
-    facts["wide_window"] = _widest(WIDE)
+    facts |= {"wide_window": _widest(WIDE), "kept": trace.hyperparameters["guess_set_size"]}
     wide, pool = window_figure(gallery.trace(WIDE)), window_pool(trace)
     facts["wide_begin"] = len(wide["passes"][0]["levels"][0])
     facts["wide_first"] = 1 + next(
@@ -473,6 +469,7 @@ def _suffixes() -> Chapter:
         facts |= {f"{key}_length": run["length"], f"{key}_speedup": run["speedup"]}
         facts |= {f"{key}_rows": pass_facts(gallery.trace(shown), _baseline(shown))["rows"]}
     last = step.path[-1]
+    second = first_step(gallery.trace(TREE), lambda s: bool(s.path) and s.path[0] != 1)
     stops: list[Stop] = [
         {"at": at(step, "draft"), "spot": ".ouro-tree [data-look='draft'][data-node]"},
         {"at": at(step, "draft"), "spot": ".ouro-tree [data-look='suffix'][data-node]"},
@@ -482,6 +479,7 @@ def _suffixes() -> Chapter:
             "spot": span(step, ' [data-source="suffix"]'),
             "card": {"step": step.index, "node": last},
         },
+        {"run": TREE, "at": at(second, "commit"), "spot": ".ouro-tree"},
         {"at": final(trace), "spot": ".ouro-numbers"},
         {
             "run": DISCARDED,
@@ -551,7 +549,9 @@ def _pays() -> Chapter:
         "shallow": shallow,
         "deep": deep,
     }
-    facts |= {"wide_window": _widest(WIDE), "row": ROW}
+    window = _widest(WIDE)
+    facts |= {"wide_window": window, "row": ROW, "window_pass": 1 + ROW * window}
+    facts |= {"wide_columns": sizes(gallery.trace(WIDE))["columns"]}
     facts |= {"shallow_speedup": shallow / (2 * 0.2 + 1), "deep_speedup": deep / (8 * 0.2 + 1)}
     facts |= {"small_best": best_speedup(0.6, 0.1), "large_best": best_speedup(0.8, 0.5)}
     facts |= card_facts() | auto_facts(AUTO, GRID)

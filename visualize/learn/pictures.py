@@ -13,6 +13,7 @@ from ouroboros_core import methods
 from ouroboros_core.locations import assets
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.sources import Source
+from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Step, Trace
 from ouroboros_core.tree import Learned
 from visualize.gallery import runs as gallery
@@ -143,6 +144,18 @@ def time_figure(facts: Mapping[str, Any], gamma: int, costs: Mapping[str, float]
     return {"kind": "time", "values": rounded, "sliders": list(values), "note": note}
 
 
+def batch_facts(figure: Mapping[str, Any], answers: int) -> dict[str, float]:
+    """What `batch_figure` says of a number of answers: rows of the target's pass, its cost in
+    passes of plain decoding, and the speedup."""
+    values, free = figure["values"], figure["free"]
+    rows = answers * (values["gamma"] + 1)
+    plain, target = (max(1, count / free) for count in (answers, rows))
+    tokens = metrics.expected_tokens(values["alpha"], values["gamma"])
+    longer = target / plain
+    speedup = tokens / (values["gamma"] * values["cost"] + longer)
+    return {"rows": rows, "pass": longer, "speedup": speedup}
+
+
 def batch_figure(cost: float, card: str, rows: float) -> dict[str, Any]:
     """A step for many answers at once, in the shape of `time_figure`, on a card whose pass costs
     the same up to a number of rows."""
@@ -177,12 +190,12 @@ def copy_figure(trace: Trace, step: Step) -> dict[str, Any]:
         "answer": [before[-AROUND:], match],
         "copy": copy,
         "match": first.match,
-        "place": "The question",
+        "place": "The prompt",
     }
 
 
 def grid_figure(names: Sequence[str]) -> dict[str, Any]:
-    """Runs of one request, to change their draft length: {runs: [{gamma, run, last}]}; last, the
+    """Runs of one prompt, to change their draft length: {runs: [{gamma, run, last}]}; last, the
     number of the last step."""
     traces = {name: gallery.trace(name) for name in names}
     return {
@@ -334,7 +347,7 @@ def race_figure(
             texts.append(pieces)
         took = [step.seconds.prefill + step.seconds.decode for step in trace.steps]
         gamma = gallery.runs()[name].get("knobs", {}).get("gamma")
-        warm = " after the same request" if "after" in gallery.runs()[name] else ""
+        warm = " after the same prompt" if "after" in gallery.runs()[name] else ""
         label = labels.method(trace.method) + warm
         lane: dict[str, Any] = {
             "label": label,
@@ -492,7 +505,7 @@ def sources_figure(head: Sequence[str], rows: Sequence[Sequence[str]], note: str
     """A table of sources: {columns, rows, row_parts, title}; the last cell of a given row is the
     name that texts link to."""
     title = (
-        "Recorded runs, on different requests. A cost is that of all guesses of one step with its "
+        "Recorded runs, on different prompts. A cost is that of all guesses of one step with its "
         f"draft passes, in steps of plain decoding. {note}"
     )
     cells, parts = [list(row[:-1]) for row in rows], [row[-1] for row in rows]

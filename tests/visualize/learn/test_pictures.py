@@ -73,6 +73,25 @@ def test_the_automaton_in_the_browser_finds_what_the_one_in_python_finds(browser
         assert states <= max(1, 2 * len(tokens))
 
 
+def test_a_suffix_link_leads_where_the_lesson_says() -> None:
+    """In the text that the picture begins with: before the second ‘river’ stood ‘. The’, which only
+    ‘boats’ had followed; the match that is left begins with ‘The’."""
+    words = next(c for c in lessons.chapters() if c["id"] == "copying")["stops"][6]["words"][0]
+    tokens = re.findall(r" ?\w+| ?[^\w\s]", " " + lesson_figures.YOURS)
+    places = [n for n in range(len(tokens) - 1) if tokens[n : n + 2] == [".", " The"]]
+    assert [tokens[n + 2] for n in places] == [" boats", " river"]
+    assert all(f"‘{word}’" in words for word in (". The", "boats", "river", "The"))
+    assert tokens[:2] == [" The", " river"], "at the beginning"
+    ids = [tokens.index(token) for token in tokens]
+    later = ids.index(ids[1], 2)
+    automaton = SuffixAutomaton().extend(ids[:later])
+    assert automaton.recent is not None
+    assert [automaton.recent.length, automaton.recent.end] == longest_earlier(ids[:later])
+    assert automaton.recent.length == 2, "‘. The’"
+    automaton.append(ids[later])
+    assert [automaton.recent.length, automaton.recent.end] == [2, 2], "‘The river’, as at the start"
+
+
 def test_a_window_is_drawn_as_it_was_recorded_and_as_wide_as_the_pass() -> None:
     trace = gallery.trace(lessons.WIDE)
     told = lesson_figures.window_figure(trace)
@@ -226,6 +245,8 @@ def test_intervals_of_the_draft_lengths_answer_what_the_lessons_ask() -> None:
     assert bounds[small, "code", "1"][1] < bounds[small, "code", "4"][0]
     passage = "questions on a passage"
     assert bounds[small, passage, "8"][1] < min(1, bounds[small, passage, "4"][0])
+    slower = [lane["at"] for lane in figure["lanes"] if lane["at"] and lane["speedup"] < 1]
+    assert slower == [[small, passage, "8"]], "one choice, as the last chapter with it asks for"
 
 
 def test_a_draft_length_that_was_not_measured_is_not_replaced(
