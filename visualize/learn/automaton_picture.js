@@ -33,7 +33,11 @@ export function readAlong(tokens) {
 
 /** @type {Mount} */
 export function mount(element, { value }) {
-  const { text } = JSON.parse(value);
+  /**
+   * `read`: the part of the text that is read at first; without it, up to the longest right copy.
+   * @type {{ text: string, read?: string }}
+   */
+  const { text, read: begun } = JSON.parse(value);
   const box = foreign(make("textarea", "ouro-copy-input")),
     label = make("label", "ouro-copy-label"),
     shown = foreign(make("p", "ouro-copy-text"));
@@ -120,6 +124,6 @@ export function mount(element, { value }) {
   );
   element.append(label, steps.element, shown, said, key);
   read();
-  // where copying helps most, to begin with
-  steps.go(found.reduce((best, _, at) => (right(at) > right(best) ? at : best), 0));
+  const helped = found.reduce((best, _, at) => (right(at) > right(best) ? at : best), 0);
+  steps.go(begun ? pieces(" " + begun).length : helped);
 }

@@ -422,7 +422,7 @@ def sibling_draws() -> dict[str, Any]:
         counts = (p, first[token], second[token], kept[token], drawn[token], in_all)
         rows.append([token, *(int(DRAWS * count) for count in counts)])
     columns = ["token", "target wants", "first kept"]
-    columns += ["second guess", "kept", "drawn anew", "in all"]
+    columns += ["second guess", "second kept", "drawn anew", "in all"]
     title = f"{DRAWS} draws, with a second guess wherever the first is rejected"
     return {"kind": "table", "columns": columns, "rows": rows, "title": title}
 
@@ -439,7 +439,7 @@ def rule_facts() -> dict[str, float]:
     both = sum(1 / sum(max(p[j] / p[i], q[j] / q[i]) for j in tokens) for i in tokens)
 
     draws = sibling_draws()
-    first, second = (draws["columns"].index(column) for column in ("first kept", "kept"))
+    first, second = (draws["columns"].index(column) for column in ("first kept", "second kept"))
     two = sum(row[first] + row[second] for row in draws["rows"]) / DRAWS
     return {"one_guess": one, "shared_guess": both, "two_guesses": two}
 

@@ -115,6 +115,8 @@ COPIED = ("prompt_lookup", "sam", "ngram", "rest", "union")
 COMBINED = ("speculative", "lookahead", "ouroboros", "union")
 DISCARDED = "fibonacci-ouroboros"
 """Its drafts are long enough for a phrase to come out of one that is thrown away."""
+LOST = ". The"
+"""A match in the reader's text whose shorter end, but not the whole, the next token continues."""
 BENCHED = {"summaries": "summarization", "rag": "rag", "chat": "mt_bench", "questions": "qa"}
 """Groups of prompts of the benchmark, by the names of the facts."""
 
@@ -360,11 +362,13 @@ def _copying() -> Chapter:
             "spot": ".ouro-card",
         },
         {"at": final(trace), "figure": "automaton"},
-        {"at": final(trace), "figure": "automaton"},
+        {"at": final(trace), "figure": "lost"},
         {"at": final(trace), "figure": "benched"},
         {"at": final(trace), "figure": "runs"},
     ]
-    figures: dict[str, Any] = {"automaton": {"kind": "automaton", "text": YOURS}}
+    own = {"kind": "automaton", "text": YOURS}
+    figures: dict[str, Any] = {"automaton": own}
+    figures |= {"lost": own | {"read": YOURS[: YOURS.rindex(LOST) + len(LOST)]}}
     figures |= {"benched": bench_figure("prompt_lookup", BENCHED)}
     figures |= {"copy": copy_figure(trace, whole), "runs": offered_runs(name, COPIED)}
     return make_chapter("copying", name, stops, facts) | {"figures": figures}

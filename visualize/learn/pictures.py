@@ -347,7 +347,7 @@ def race_figure(
             texts.append(pieces)
         took = [step.seconds.prefill + step.seconds.decode for step in trace.steps]
         gamma = gallery.runs()[name].get("knobs", {}).get("gamma")
-        warm = " after the same prompt" if "after" in gallery.runs()[name] else ""
+        warm = ", warm" if "after" in gallery.runs()[name] else ""
         label = labels.method(trace.method) + warm
         lane: dict[str, Any] = {
             "label": label,

@@ -76,7 +76,8 @@ def test_the_automaton_in_the_browser_finds_what_the_one_in_python_finds(browser
 def test_a_suffix_link_leads_where_the_lesson_says() -> None:
     """In the text that the picture begins with: before the second ‘river’ stood ‘. The’, which only
     ‘boats’ had followed; the match that is left begins with ‘The’."""
-    words = next(c for c in lessons.chapters() if c["id"] == "copying")["stops"][6]["words"][0]
+    chapter = next(c for c in lessons.chapters() if c["id"] == "copying")
+    words, read = chapter["stops"][6]["words"][0], chapter["figures"]["lost"]["read"]
     tokens = re.findall(r" ?\w+| ?[^\w\s]", " " + lesson_figures.YOURS)
     places = [n for n in range(len(tokens) - 1) if tokens[n : n + 2] == [".", " The"]]
     assert [tokens[n + 2] for n in places] == [" boats", " river"]
@@ -84,6 +85,7 @@ def test_a_suffix_link_leads_where_the_lesson_says() -> None:
     assert tokens[:2] == [" The", " river"], "at the beginning"
     ids = [tokens.index(token) for token in tokens]
     later = ids.index(ids[1], 2)
+    assert " " + read == "".join(tokens[:later])
     automaton = SuffixAutomaton().extend(ids[:later])
     assert automaton.recent is not None
     assert [automaton.recent.length, automaton.recent.end] == longest_earlier(ids[:later])
@@ -382,6 +384,15 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     assert len(page.locator(".ouro-copy-input").input_value()) <= 500
     page.locator(".ouro-copy-input").fill("")
     assert "nothing is copied" in page.locator(".ouro-copy-said").inner_text()
+    open_picture(page, "copying", "lost")
+    end = page.locator('.ouro-copy-text span[data-look~="end"]').all_text_contents()
+    assert "".join(end) == lessons.LOST, "read up to the match that is lost"
+
+    open_picture(page, "batches", "batch")
+    page.locator('.ouro-batch input[name="batch"]').press("End")
+    assert re.search(r"0\.50× .* 1280 rows; 295 are free", page.locator(said).inner_text()), (
+        "as the words beside it say"
+    )
 
 
 @pytest.mark.slow
