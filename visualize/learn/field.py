@@ -44,7 +44,7 @@ SOURCES = {
     "text": ("stack-prompt_lookup", "the text so far", "edits, summaries, code", "nothing"),
     "recycled": (
         "fibonacci-token_recycling",
-        "recycled second choices",
+        "recycled candidates",
         "repetitive texts",
         "a small table in memory",
     ),

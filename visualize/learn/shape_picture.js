@@ -1,7 +1,7 @@
 // @ts-check
 // The shape of a recorded proposal: boxes are draft passes, in their order, with the tokens that each
 // gives; a proposal without a draft pass is looked up. Above them are the target's layers, if a head
-// reads states after some of them.
+// reads hidden states after some of them.
 import { counted, foreign, make, visible } from "../kit/dom.js";
 /** @import { Mount } from "../kit/types" */
 
@@ -32,7 +32,7 @@ export function mount(element, { value }) {
     ? `${counted(passes, "draft pass", "draft passes")}: ${boxes}.`
     : "No draft pass: the tokens are looked up.";
   const states = read.length
-    ? `Bars: the ${layers} layers of the target; the head reads states after the green ones. `
+    ? `Bars: the ${layers} layers of the target; the head reads hidden states after the green ones. `
     : "";
   const text = `${states}${made} Columns: positions.${more ? " Three tokens of each." : ""}`;
   element.append(...(states ? [strip] : []), line, make("figcaption", "", text));

@@ -387,6 +387,7 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     open_picture(page, "copying", "lost")
     end = page.locator('.ouro-copy-text span[data-look~="end"]').all_text_contents()
     assert "".join(end) == lessons.LOST, "read up to the match that is lost"
+    open_picture(page, "family", "siblings")
 
     open_picture(page, "batches", "batch")
     page.locator('.ouro-batch input[name="batch"]').press("End")
