@@ -165,7 +165,8 @@ class Head(nn.Module):
 
     def _moved(self, name: str, rows: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
         """Return a weight with the rows of another head at their tokens' places."""
-        weight, own = self.state_dict()[name].clone(), self.outputs.cpu()
+        weight: torch.Tensor = self.state_dict()[name].clone()
+        own = self.outputs.cpu()
         places = torch.searchsorted(outputs, own).clamp(max=len(outputs) - 1)
         known = outputs[places] == own
         if rows.shape[1:] != weight.shape[1:] or len(rows) != len(outputs):
