@@ -17,7 +17,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedModel
 
 from ouroboros_core.benchmark import llama_cpp
-from ouroboros_core.benchmark.entrants import Entrant, Outcome, Spent, prompt_ids
+from ouroboros_core.benchmark.entrants import BASELINE, Entrant, Outcome, Spent, prompt_ids
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import question_of
 from ouroboros_core.trace.trace import Seconds
@@ -162,7 +162,7 @@ class Steps:
 class Peer:
     """`generate` of transformers in one mode and one setting."""
 
-    lossless = True
+    lossless, plain = True, BASELINE
 
     def __init__(self, name: str, setting: str, pair: Pair, sampling: Sampling) -> None:
         self.label, self.setting = name, setting
