@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -150,13 +149,7 @@ class Steps:
     def end(self) -> None:
         """Add the work after the last tokens to them."""
         self._note(0)
-        *steps, last, rest = self.found
-        phases = {f.name for f in fields(Seconds)}
-        took = {n: getattr(last.seconds, n) + getattr(rest.seconds, n) for n in phases}
-        counts = {
-            n: getattr(last, n) + getattr(rest, n) for n in ("passes", "rows", "draft_passes")
-        }
-        self.found = [*steps, replace(last, **counts, seconds=Seconds(**took))]
+        self.found[-2:] = [Spent.total(self.found[-2:])]
 
 
 class Peer:

@@ -303,9 +303,8 @@ class Runner:
             difference = self._difference(entrant, encoded, outcome, plain)
         reaching = plain if self.settings.cuts_loops else None
         full, *shorter = (stretch(outcome, reaching, limit) for limit in limits)
-        counted = {name: value for name, value in vars(full).items() if name != "limit"}
         return Measurement(
-            **counted,
+            **full.counts,
             method=entrant.label,
             setting=entrant.setting,
             repeat=repeat,

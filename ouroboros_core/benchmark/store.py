@@ -52,6 +52,10 @@ class Stretch(Counted):
 
     limit: int
 
+    @property
+    def counts(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "limit"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement(Counted):
@@ -90,8 +94,7 @@ class Measurement(Counted):
     def within(self, limit: int) -> Measurement:
         """The same run under a smaller limit of new tokens, one of `shorter`."""
         shorter = next(stretch for stretch in self.shorter if stretch.limit == limit)
-        counts = {name: value for name, value in vars(shorter).items() if name != "limit"}
-        return replace(self, **counts, shorter=())
+        return replace(self, **shorter.counts, shorter=())
 
 
 @dataclass(frozen=True)
