@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -60,3 +61,15 @@ def allowed(low: int, high: int, none: str) -> str:
     if low > high:
         return none
     return str(low) if low == high else f"between {low} and {high}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines whose columns are as wide as their texts, the first to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if n else cell.ljust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]

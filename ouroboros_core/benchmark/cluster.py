@@ -14,55 +14,25 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol
+from typing import Any
 
-from ouroboros_core.benchmark.store import LeftOut, Plan, R, Store, Unit
+from ouroboros_core.benchmark.runner import Runner
+from ouroboros_core.benchmark.store import LeftOut, Measurement, Settings, Store, Unit
 from ouroboros_core.errors import InvalidInput
 
 Progress = Callable[[str], None]
 
 
-class Work(Protocol[R]):
-    """A benchmark or a sweep with its remaining tasks."""
-
-    store: Store[R]
-    host: str
-    """Name of the machine, if several machines measure."""
-    notes: list[str]
-    """Sentences about the models, to be printed before the work."""
-    remarks: list[str]
-    """Sentences about the results, for the file."""
-
-    @property
-    def total(self) -> int: ...
-
-    @property
-    def done(self) -> int: ...
-
-    @property
-    def tasks(self) -> list[int]:
-        """Numbers of the tasks that are not done."""
-        ...
-
-    def run(self, progress: Progress = ...) -> Iterator[object]:
-        """Run all tasks; store each unit before it is yielded."""
-        ...
-
-    def run_task(self, number: int, progress: Progress = ...) -> Iterator[object]:
-        """Run a task; store each unit before it is yielded."""
-        ...
-
-
-Build = Callable[[Path | None, bool], Work[R]]
+Build = Callable[[Path | None, bool], Runner]
 """Loads the models and checks the work; takes the file and whether to resume it."""
 
 
 @dataclass(frozen=True)
-class Opened(Generic[R]):
+class Opened:
     """A worker that holds its models, and the work that it sees."""
 
     host: str
-    settings: Plan[R]
+    settings: Settings
     total: int
     left_out: list[LeftOut]
     notes: list[str]
@@ -70,18 +40,18 @@ class Opened(Generic[R]):
 
 
 @dataclass(frozen=True)
-class Result(Generic[R]):
+class Result:
     """The units of a task with their records, and the prompts that cannot be run."""
 
     units: list[Unit]
-    records: list[R]
+    records: list[Measurement]
     left_out: list[LeftOut]
 
 
-class Worker(Generic[R]):
+class Worker:
     """A process that holds models; Ray runs it as an actor."""
 
-    def open(self, build: Build[R]) -> Opened[R]:
+    def open(self, build: Build) -> Opened:
         self.work = work = build(None, False)
         work.host = socket.gethostname()
         store = work.store
@@ -96,7 +66,7 @@ class Worker(Generic[R]):
             self.work.store.leave_out(skipped.question, skipped.turn, skipped.reason)
         return self.work.tasks
 
-    def measure(self, number: int) -> Result[R]:
+    def measure(self, number: int) -> Result:
         store = self.work.store
         units, records = len(store.units), len(store.measurements)
         for _ in self.work.run_task(number):
@@ -104,10 +74,10 @@ class Worker(Generic[R]):
         return Result(store.units[units:], store.measurements[records:], store.left_out)
 
 
-class Cluster(Generic[R]):
-    """Work that the workers of a cluster share; a `Work` for the command line."""
+class Cluster:
+    """Work that the workers of a cluster share; a `Runner` for the command line."""
 
-    def __init__(self, address: str, build: Build[R], path: Path | None, resume: bool) -> None:
+    def __init__(self, address: str, build: Build, path: Path | None, resume: bool) -> None:
         """Connect and let every worker load its models.
 
         address  of a Ray cluster; "auto" for the one that runs here, or for this machine alone
@@ -118,7 +88,7 @@ class Cluster(Generic[R]):
         self._ray = ray = connect(address)
         self._workers = start_workers(ray)
         opening = [worker.open.remote(build) for worker in self._workers]
-        opened: list[Opened[R]] = [self._get(reference) for reference in opening]
+        opened: list[Opened] = [self._get(reference) for reference in opening]
         for other in opened[1:]:
             check_alike(opened[0], other)
         first = opened[0]
@@ -161,7 +131,7 @@ class Cluster(Generic[R]):
             (ready, *_), _ = ray.wait(list(running))
             number, worker = running.pop(ready)
             try:
-                result: Result[R] = ray.get(ready)
+                result: Result = ray.get(ready)
             except ray.exceptions.RayActorError:
                 progress("a worker was lost")
                 waiting.append(number)
@@ -172,7 +142,7 @@ class Cluster(Generic[R]):
             self._keep(result)
             yield from result.units
 
-    def _keep(self, result: Result[R]) -> None:
+    def _keep(self, result: Result) -> None:
         self.store.units += result.units
         self.store.measurements += result.records
         for skipped in result.left_out:
@@ -221,7 +191,7 @@ def start_workers(ray: Any) -> list[Any]:
     return workers
 
 
-def check_alike(first: Opened[R], other: Opened[R]) -> None:
+def check_alike(first: Opened, other: Opened) -> None:
     """Raise InvalidInput if two workers measure under different conditions."""
     expected, actual = (_flat(asdict(opened.settings)) for opened in (first, other))
     for name, value in expected.items():

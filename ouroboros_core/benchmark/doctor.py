@@ -411,8 +411,8 @@ def speeds(
     for number, entrant in enumerate(entrants):
         counted = done[number][1:]
         written = sum(len(outcome.tokens) for outcome in counted)
-        seconds = sum(outcome.seconds.decode for outcome in counted)
-        passes = sum(outcome.passes for outcome in counted)
+        seconds = sum(outcome.total.seconds.decode for outcome in counted)
+        passes = sum(outcome.total.passes for outcome in counted)
         setting = getattr(entrant, "setting", "")
         name = f"{entrant.label} ({setting})" if setting else entrant.label
         fact = f"{written / seconds:.1f} tokens/s" if seconds else "nothing was written"

@@ -9,9 +9,9 @@ proposes nothing, and its text is the one that others are compared with.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ouroboros_core import methods, rules
 from ouroboros_core.decoding.generation import Generation, Task, lacking
@@ -44,13 +44,15 @@ def left_out(pair: Pair) -> str:
 
 @dataclass(frozen=True)
 class Spec:
-    """A method with its settings, and the text that names it."""
+    """A method with its settings, and the text that names it. `plain`: the text of the baseline
+    that it is compared with."""
 
     text: str
     method: str
     hyperparameters: Hyperparameters
     sampling: Sampling
     warm: bool = False
+    plain: str = BASELINE
 
     @property
     def asked(self) -> tuple[str, Hyperparameters, Sampling]:
@@ -60,44 +62,44 @@ class Spec:
 
 @dataclass(frozen=True)
 class Spent:
-    """Tokens and costs of one step."""
+    """Tokens and costs of one step, or of several together. `passes` and `rows` are the target's,
+    without prefill; seconds are wall-clock.
+
+    accepted, tested  as in Step: accepted / tested is the acceptance rate
+    depth             of a step's deepest branch; the mean over all passes is the draft length
+    """
 
     tokens: int
     passes: int
     rows: int
     draft_passes: int
     seconds: Seconds
+    accepted: int = 0
+    tested: int = 0
+    depth: int = 0
+
+    @classmethod
+    def total(cls, parts: Iterable[Spent]) -> Spent:
+        """Return several together."""
+        every = [*parts]
+        names = [f.name for f in fields(Spent) if f.name != "seconds"]
+        counts: dict[str, Any] = {n: sum(getattr(part, n) for part in every) for n in names}
+        phases = [f.name for f in fields(Seconds)]
+        seconds = {n: sum(getattr(part.seconds, n) for part in every) for n in phases}
+        return Spent(**counts, seconds=Seconds(**seconds))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The record of one run, step by step. `passes` and `rows` are the target's, without prefill;
-    seconds are wall-clock. `tokens` is empty where only their number is known."""
+    """The record of one run, step by step. `tokens` is empty where only their number is known."""
 
     tokens: tuple[int, ...]
     steps: tuple[Spent, ...]
 
     @property
-    def count(self) -> int:
-        return sum(step.tokens for step in self.steps)
-
-    @property
-    def passes(self) -> int:
-        return sum(step.passes for step in self.steps)
-
-    @property
-    def rows(self) -> int:
-        return sum(step.rows for step in self.steps)
-
-    @property
-    def draft_passes(self) -> int:
-        return sum(step.draft_passes for step in self.steps)
-
-    @property
-    def seconds(self) -> Seconds:
-        """The sum over all steps, by phase."""
-        names = (f.name for f in fields(Seconds))
-        return Seconds(**{n: sum(getattr(s.seconds, n) for s in self.steps) for n in names})
+    def total(self) -> Spent:
+        """All steps together."""
+        return Spent.total(self.steps)
 
     @property
     def first(self) -> Spent:
@@ -122,6 +124,8 @@ class Entrant(Protocol):
     """The name of its rows."""
     setting: str
     """What tells it from entrants of the same label, of which the best counts; or empty."""
+    plain: str
+    """The label of the baseline that it is compared with."""
     repeats_plain_text: bool
     """Whether its text must equal the baseline's."""
     lossless: bool
@@ -199,7 +203,7 @@ class MethodEntrant:
         if need is not None:
             wanting = methods.wanting(need, pair.foreign, f"name one with {need.flag}")
             raise InvalidInput(f"{spec.text} needs {wanting}, or leave the method out")
-        self.label = spec.text
+        self.label, self.plain, self.sampling = spec.text, spec.plain, spec.sampling
         checked = kind.writer is Source.TARGET
         self.repeats_plain_text = checked and spec.sampling.repeats_plain_text
         self.lossless = checked and spec.sampling.lossless
@@ -222,12 +226,17 @@ class MethodEntrant:
     def trace(
         self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
     ) -> Trace:
+        return self.generation(prompt, history, max_new_tokens, prediction).run()
+
+    def generation(
+        self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
+    ) -> Generation:
+        """Return a run that has not begun; raises InvalidInput for what cannot run."""
         spec, chat = self._spec, bool(self._pair.tokenizer.chat_template)
         uses = methods.get(spec.method).uses
         expected = prediction if Need.PREDICTED_OUTPUT in uses else ""
         asked = (prompt, *spec.asked, max_new_tokens, chat, tuple(history), expected)
-        task = Task(*asked, generation_config=False)
-        return Generation(self._pair, task, self.memory).run()
+        return Generation(self._pair, Task(*asked, generation_config=False), self.memory)
 
 
 def prompt_ids(pair: Pair, prompt: str, history: Sequence[str], max_new_tokens: int) -> list[int]:
@@ -250,4 +259,7 @@ def _spent(step: Step) -> Spent:
         rows=step.width if written else 0,
         draft_passes=step.draft_passes + (not written),
         seconds=step.seconds,
+        accepted=len(step.path),
+        tested=step.tested,
+        depth=max(step.tree.depths),
     )

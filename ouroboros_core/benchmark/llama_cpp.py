@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ouroboros_core.benchmark.entrants import Outcome, Spent, prompt_ids
+from ouroboros_core.benchmark.entrants import BASELINE, Outcome, Spent, prompt_ids
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import embedded
 from ouroboros_core.trace.trace import Seconds
@@ -41,7 +41,7 @@ class LlamaCpp:
 
     setting = ""
     repeats_plain_text = False
-    lossless = True
+    lossless, plain = True, BASELINE
 
     def __init__(self, name: str, pair: Pair, sampling: Sampling) -> None:
         """name: `llama.cpp` or `llama.cpp[file=TARGET.gguf]`. Raises InvalidInput."""

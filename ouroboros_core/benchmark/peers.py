@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import GenerationConfig, PreTrainedModel
 
 from ouroboros_core.benchmark import llama_cpp
-from ouroboros_core.benchmark.entrants import Entrant, Outcome, Spent, prompt_ids
+from ouroboros_core.benchmark.entrants import BASELINE, Entrant, Outcome, Spent, prompt_ids
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import question_of
 from ouroboros_core.trace.trace import Seconds
@@ -150,19 +149,13 @@ class Steps:
     def end(self) -> None:
         """Add the work after the last tokens to them."""
         self._note(0)
-        *steps, last, rest = self.found
-        phases = {f.name for f in fields(Seconds)}
-        took = {n: getattr(last.seconds, n) + getattr(rest.seconds, n) for n in phases}
-        counts = {
-            n: getattr(last, n) + getattr(rest, n) for n in ("passes", "rows", "draft_passes")
-        }
-        self.found = [*steps, replace(last, **counts, seconds=Seconds(**took))]
+        self.found[-2:] = [Spent.total(self.found[-2:])]
 
 
 class Peer:
     """`generate` of transformers in one mode and one setting."""
 
-    lossless = True
+    lossless, plain = True, BASELINE
 
     def __init__(self, name: str, setting: str, pair: Pair, sampling: Sampling) -> None:
         self.label, self.setting = name, setting

@@ -20,8 +20,6 @@ from typing import Any
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
-from ouroboros_core.methods.parts.base import Method
-from ouroboros_core.methods.parts.needs import Need
 
 MT_BENCH = (
     *("writing", "roleplay", "reasoning", "math"),
@@ -56,10 +54,6 @@ class Question:
     def group(self) -> str:
         """Return the group in which Spec-Bench reports it."""
         return "mt_bench" if self.category in MT_BENCH else self.category
-
-    def expected_by(self, kind: type[Method]) -> str:
-        """The predicted output, for a method that can use one; empty for every other."""
-        return self.prediction if Need.PREDICTED_OUTPUT in kind.uses else ""
 
 
 def own_prompts(limit: int | None = None) -> list[Question]:

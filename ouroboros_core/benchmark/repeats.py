@@ -6,10 +6,12 @@ all tokens per second, and the repeat with the median speedup gives the numbers 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ouroboros_core.trace.speedup import Speedup, TimedRound
+from ouroboros_core.benchmark.store import Measurement
+from ouroboros_core.trace.speedup import Speedup, TimedRound, Timing
 
 RESAMPLES = 2000
 
@@ -79,3 +81,42 @@ def _total(runs: Iterable[TimedRun]) -> TimedRound:
 def _numbers(timed: TimedRound) -> tuple[float, ...]:
     method, plain = timed.method, timed.plain
     return method.tokens, method.seconds, plain.tokens, plain.seconds
+
+
+def whole(run: Measurement) -> Timing:
+    return Timing(run.tokens, run.seconds.prefill + run.seconds.decode)
+
+
+def repeats(
+    runs: Iterable[Measurement],
+    reference: Iterable[Measurement],
+    time: Callable[[Measurement], Timing] = whole,
+) -> Repeats:
+    """Return the repeats of a method beside those of a reference, such as plain decoding.
+
+    time  returns what counts of a run
+    """
+    beside = {run.place: time(run) for run in reference}
+    return Repeats.of(
+        TimedRun(run.repeat, run.question, TimedRound(beside[run.place], time(run)))
+        for run in runs
+        if run.place in beside
+    )
+
+
+def speed_and_texts(measured: Repeats, runs: Sequence[Measurement]) -> dict[str, Any]:
+    """Return the fields that the rows of a benchmark and of a sweep have in common."""
+    compared = bool(runs) and all(run.compared for run in runs)
+    differing = [run.difference for run in runs if run.difference is not None]
+    ties = sum(difference.tie for difference in differing)
+    return {
+        "tokens": sum(run.tokens for run in runs),
+        "tokens_per_second": measured.timed.method.tokens_per_second,
+        "plain_tokens_per_second": measured.timed.plain.tokens_per_second,
+        "speedup": measured.speedup.median,
+        "ci95": measured.ci95,
+        "equal": len(runs) - len(differing) if compared else None,
+        "ties": ties if compared else None,
+        "differences": len(differing) - ties if compared else None,
+        "lossless": all(run.lossless for run in runs),
+    }

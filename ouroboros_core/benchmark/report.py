@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from statistics import median
 from typing import Any, Protocol
@@ -19,11 +19,11 @@ from pydantic import TypeAdapter
 from ouroboros_core.benchmark import llama_cpp
 from ouroboros_core.benchmark.entrants import BASELINE, split
 from ouroboros_core.benchmark.prompts import GROUPS
-from ouroboros_core.benchmark.repeats import Repeats, TimedRun
+from ouroboros_core.benchmark.repeats import repeats, speed_and_texts, whole
 from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.messages import counted
 from ouroboros_core.trace import metrics
-from ouroboros_core.trace.speedup import TimedRound, Timing
+from ouroboros_core.trace.speedup import Timing
 
 OVERALL = "overall"
 PEER = "hf-"
@@ -122,27 +122,6 @@ def read_rows(data: Sequence[Mapping[str, Any]]) -> list[Row]:
     return completed
 
 
-def repeats(
-    runs: Iterable[Measurement],
-    reference: Iterable[Measurement],
-    time: Callable[[Measurement], Timing],
-) -> Repeats:
-    """Return the repeats of a method beside those of a reference, such as plain decoding.
-
-    time  returns what counts of a run: `whole`, or `decoding`
-    """
-    beside = {(run.repeat, run.question, run.turn): time(run) for run in reference}
-    return Repeats.of(
-        TimedRun(run.repeat, run.question, TimedRound(beside[key], time(run)))
-        for run in runs
-        if (key := (run.repeat, run.question, run.turn)) in beside
-    )
-
-
-def whole(run: Measurement) -> Timing:
-    return Timing(run.tokens, run.seconds.prefill + run.seconds.decode)
-
-
 def decoding(run: Measurement) -> Timing:
     """Return what comes after the first step. It compares all entrants equally: transformers and
     llama.cpp find the first token within prefill, our loop one pass later."""
@@ -205,7 +184,7 @@ def _best_settings(measurements: Sequence[Measurement]) -> list[Measurement]:
         by_setting.setdefault((run.method, run.setting), []).append(run)
     best: dict[str, tuple[float, str]] = {}
     for (method, setting), runs in by_setting.items():
-        speedup = repeats(runs, plain, whole).speedup.median
+        speedup = repeats(runs, plain).speedup.median
         if method not in best or speedup > best[method][0]:
             best[method] = speedup, setting
     return [run for run in measurements if run.setting == best[run.method][1]]
@@ -215,41 +194,31 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
     own_runs, plain, greedy = (
         [run for run in runs if run.method == name] for name in (method, BASELINE, HF_GREEDY)
     )
-    measured, decoded = (repeats(own_runs, plain, time) for time in (whole, decoding))
+    decoded = repeats(own_runs, plain, decoding)
     waits = [run.first_seconds for run in own_runs if run.first_seconds is not None]
     cuts = {(run.question, run.turn): run.cut for run in own_runs}
     tokens = sum(run.tokens for run in own_runs)
     passes = sum(run.passes for run in own_runs)
-    compared = bool(own_runs) and all(run.compared for run in own_runs)
-    differing = [run.difference for run in own_runs if run.difference is not None]
-    ties = sum(difference.tie for difference in differing)
+    ulps = (run.difference.ulps for run in own_runs if run.difference is not None)
     phases = [f.name for f in fields(own_runs[0].seconds)] if own_runs else []
     return Row(
+        **speed_and_texts(repeats(own_runs, plain), own_runs),
         method=method,
         group=group,
         setting=own_runs[0].setting if own_runs else "",
         questions=len({(run.question, run.turn) for run in own_runs}),
-        tokens=tokens,
         tokens_per_pass=metrics.ratio(tokens, passes),
         rows_per_token=metrics.ratio(sum(run.rows for run in own_runs), tokens),
         draft_passes_per_token=metrics.ratio(sum(run.draft_passes for run in own_runs), tokens),
-        tokens_per_second=measured.timed.method.tokens_per_second,
-        plain_tokens_per_second=measured.timed.plain.tokens_per_second,
         decode_tokens_per_second=decoded.timed.method.tokens_per_second,
-        speedup=measured.speedup.median,
-        speedup_hf=repeats(own_runs, greedy, whole).speedup.median if greedy else None,
-        ci95=measured.ci95,
-        equal=len(own_runs) - len(differing) if compared else None,
-        ties=ties if compared else None,
-        differences=len(differing) - ties if compared else None,
-        largest_ulps=max((difference.ulps for difference in differing), default=None),
+        speedup_hf=repeats(own_runs, greedy).speedup.median if greedy else None,
+        largest_ulps=max(ulps, default=None),
         seconds={name: sum(getattr(run.seconds, name) for run in own_runs) for name in phases},
         peak_memory_mb=max((run.peak_memory_mb for run in own_runs), default=0.0),
         decode_speedup=decoded.speedup.median,
         decode_speedup_hf=repeats(own_runs, greedy, decoding).speedup.median if greedy else None,
         first_token_seconds=median(waits) if waits else None,
         cut=None if None in cuts.values() else sum(bool(cut) for cut in cuts.values()),
-        lossless=all(run.lossless for run in own_runs),
     )
 
 

@@ -1,10 +1,10 @@
-"""The loop of a benchmark: prompt by prompt, all entrants in a mixed order; results are stored.
+"""The loop of a benchmark and of a sweep: prompt by prompt, all entrants in a mixed order.
 
 Entrants are interleaved so that a machine that gets slower slows all of them, and mixed so that
 none always comes first or after the same other one: an earlier run leaves its own data in the
 processor's caches. A unit of work is one question in one repeat, with all its turns and all
-entrants; it is stored as soon as it is finished, so that an interrupted benchmark can continue. If
-all amounts are fixed, it then has the counts of an uninterrupted one.
+entrants; it is stored as soon as it is finished, so that an interrupted measurement can continue.
+If all amounts are fixed, it then has the counts of an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome, left_out
+from ouroboros_core.benchmark.entrants import Entrant, MethodEntrant, Outcome, left_out
 from ouroboros_core.benchmark.prompts import Question
-from ouroboros_core.benchmark.store import Measurement, Settings, Store, Stretch, Unit
+from ouroboros_core.benchmark.store import Measurement, Store, Stretch, Unit
 from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.decoding.text import decode_all
 from ouroboros_core.errors import InvalidInput, NotEnoughMemory
 from ouroboros_core.lookup.memory import read_memory
-from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence, compare
 
@@ -87,35 +86,40 @@ def naming(question: Question, turn: int = 0, who: str = "") -> Iterator[None]:
         raise type(error)(f"{location}: {error}") from None
 
 
-def stretch(outcome: Outcome, plain: Sequence[int], limit: int) -> Stretch:
+def stretch(outcome: Outcome, plain: Sequence[int] | None, limit: int) -> Stretch:
     """Count a run as far as the text of plain decoding reaches, in at most `limit` tokens and
-    without a loop; an entrant that writes another text is counted in the same way."""
-    text = plain[:limit]
-    start = metrics.loop_start(text)
-    counted = outcome.before(len(text) if start is None else start)
+    without a loop; an entrant that writes another text is counted in the same way. Without a text
+    of plain decoding the whole run counts."""
+    cut = 0
+    if plain is not None:
+        text = plain[:limit]
+        start = metrics.loop_start(text)
+        cut = 0 if start is None else len(text) - start
+        outcome = outcome.before(len(text) - cut)
+    first = outcome.first
     return Stretch(
+        **vars(outcome.total),
         limit=limit,
-        tokens=counted.count,
-        passes=counted.passes,
-        rows=counted.rows,
-        draft_passes=counted.draft_passes,
-        seconds=counted.seconds,
-        first_tokens=counted.first.tokens,
-        first_seconds=counted.first.seconds.prefill + counted.first.seconds.decode,
-        cut=0 if start is None else len(text) - start,
+        first_tokens=first.tokens,
+        first_seconds=first.seconds.prefill + first.seconds.decode,
+        cut=cut,
     )
 
 
 class Runner:
-    """Runs the remaining units of a benchmark."""
+    """Runs the remaining units of a benchmark or a sweep."""
 
     def __init__(
         self, pair: Pair, entrants: Sequence[Entrant], questions: Sequence[Question], store: Store
     ) -> None:
-        assert any(entrant.label == BASELINE for entrant in entrants), "the baseline always runs"
-        assert isinstance(store.settings, Settings)
+        """Leave out questions that cannot run; raises InvalidInput if there are no others, and for
+        a method that can run none of them."""
+        labels = {entrant.label for entrant in entrants}
+        assert all(entrant.plain in labels for entrant in entrants), "the baseline always runs"
         self.pair = pair
         self.entrants = list(entrants)
+        methods = (entrant for entrant in entrants if isinstance(entrant, MethodEntrant))
+        self.samplings = {method.label: method.sampling for method in methods}
         self.store = store
         self.settings = store.settings
         self.memory = MemoryPeak(pair.target.device.type)
@@ -131,9 +135,11 @@ class Runner:
 
     def _check(self, questions: Sequence[Question]) -> set[int | str]:
         """The ids of the questions whose first turn can run; the others are left out before any
-        work. Raises InvalidInput if there are no others."""
+        work."""
+        if not questions:
+            raise InvalidInput("there is no prompt to measure on: name at least one")
         chat = bool(self.pair.tokenizer.chat_template)
-        able = set()
+        able = []
         for question in questions:
             if self.settings.turns and len(question.turns) > 1 and not chat:
                 raise InvalidInput(
@@ -146,10 +152,26 @@ class Runner:
             except InvalidInput as error:
                 self.store.leave_out(question.id, 0, str(error))
             else:
-                able.add(question.id)
-        if questions and not able:
+                able.append(question)
+        if not able:
             raise InvalidInput(self.store.left_out[0].reason)
-        return able
+        for entrant in self.entrants:
+            if isinstance(entrant, MethodEntrant):
+                self._check_method(entrant, able)
+        return {question.id for question in able}
+
+    def _check_method(self, entrant: MethodEntrant, questions: Sequence[Question]) -> None:
+        """Raise InvalidInput for a method that can run none of the questions."""
+        refused: InvalidInput | None = None
+        for question in questions:
+            try:
+                asked = question.turns[0], (), self.settings.max_new_tokens, question.prediction
+                entrant.generation(*asked)
+            except InvalidInput as error:
+                refused = refused or error
+            else:
+                return
+        raise InvalidInput(f"{entrant.label}: {refused}") from None
 
     def _encoded(self, prompt: str, history: Sequence[str]) -> list[int]:
         """The token ids of a turn; raises InvalidInput where it and an answer do not fit."""
@@ -235,13 +257,13 @@ class Runner:
             except InvalidInput as error:
                 self.store.leave_out(question.id, turn, str(error))
                 return measured
-            plain = next(
-                outcome.tokens for entrant, outcome, _ in runs if entrant.label == BASELINE
-            )
+            texts = {entrant.label: outcome.tokens for entrant, outcome, _ in runs}
             measured += [
-                self._measurement(run, plain, encoded, repeat, question, turn) for run in runs
+                self._measurement(run, texts[run[0].plain], encoded, repeat, question, turn)
+                for run in runs
             ]
-            history += [prompt, self.pair.tokenizer.decode(list(plain), skip_special_tokens=True)]
+            plain = list(texts[order[0].plain])
+            history += [prompt, self.pair.tokenizer.decode(plain, skip_special_tokens=True)]
         return measured
 
     def _run(
@@ -276,13 +298,13 @@ class Runner:
         """Return the record of a run; `plain` and `encoded` are tokens of baseline and prompt."""
         entrant, outcome, peak = run
         limits = self.settings.max_new_tokens, *self.settings.shorter
-        difference = (
-            self._difference(encoded, outcome, plain) if entrant.repeats_plain_text else None
-        )
-        full, *shorter = (stretch(outcome, plain, limit) for limit in limits)
-        counted = {name: value for name, value in vars(full).items() if name != "limit"}
+        difference = None
+        if entrant.repeats_plain_text:
+            difference = self._difference(entrant, encoded, outcome, plain)
+        reaching = plain if self.settings.cuts_loops else None
+        full, *shorter = (stretch(outcome, reaching, limit) for limit in limits)
         return Measurement(
-            **counted,
+            **full.counts,
             method=entrant.label,
             setting=entrant.setting,
             repeat=repeat,
@@ -301,10 +323,10 @@ class Runner:
         )
 
     def _difference(
-        self, prompt: Sequence[int], outcome: Outcome, plain: Sequence[int]
+        self, entrant: Entrant, prompt: Sequence[int], outcome: Outcome, plain: Sequence[int]
     ) -> Divergence | None:
-        sampling = Sampling.model_validate(self.settings.sampling)
         dtype = self.settings.environment["dtype"]
+        sampling = self.samplings[entrant.plain]
         return compare(self.pair.target, prompt, outcome.tokens, plain, dtype, sampling)
 
     def _pieces(self, difference: Divergence) -> dict[int, str]:

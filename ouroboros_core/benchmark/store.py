@@ -1,26 +1,25 @@
 """The finished units of a benchmark or a sweep, in memory and in a file.
 
-The `kind` of the settings names the records: a benchmark's runs, a sweep's points. The file is
-replaced atomically after every unit. It refuses to mix records of other settings or machines.
+The file is replaced atomically after every unit. It refuses to mix records of other settings or
+machines.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import TypeAdapter, ValidationError
-from typing_extensions import TypeVar
 
+from ouroboros_core.benchmark.entrants import Spent
 from ouroboros_core.benchmark.prompts import Question, digest
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import write_atomically
 from ouroboros_core.messages import counted
 from ouroboros_core.trace.equality import Divergence
-from ouroboros_core.trace.trace import Seconds
 from ouroboros_core.version import commit
 
 if TYPE_CHECKING:
@@ -28,74 +27,58 @@ if TYPE_CHECKING:
     from ouroboros_core.sampling import Sampling
 
 VERSION = 1
-Unit = tuple[int | str, ...]
-"""Identifies a unit of work, which is done as a whole; starts with repeat and question id."""
+Unit = tuple[int, int | str]
+"""Repeat and question id: a unit of work, which is done as a whole, with all entrants."""
 
 
-class Record(Protocol):
-    """One measured run, a dataclass."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def unit(self) -> Unit:
-        """The unit of work that it belongs to."""
-        ...
-
-    @property
-    def key(self) -> Hashable:
-        """Identifies the run; a run that was measured twice counts once."""
-        ...
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """A run until its text had at most `limit` tokens; counts as in Measurement."""
-
-    limit: int
-    tokens: int
-    passes: int
-    rows: int
-    draft_passes: int
-    seconds: Seconds
-    first_tokens: int
-    first_seconds: float
-    cut: int
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One run of one entrant on one turn of one question, counted as far as the baseline's text
-    goes without a loop. `difference` is null if the text is that of the baseline; `explanation`
-    says it in words. `host` is the machine's name where there were several processes.
+@dataclass(frozen=True, kw_only=True)
+class Counted(Spent):
+    """Tokens and costs of a run, perhaps of its beginning alone.
 
     first_tokens   tokens of the first step
     first_seconds  from the start until they were there, prefill included; null in an older file
     cut            tokens of the baseline's text that only repeat a loop and do not count, see
                    `metrics.loop_start`; null in an older file, which counts them
+    """
+
+    first_tokens: int = 0
+    first_seconds: float | None = None
+    cut: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch(Counted):
+    """A run until its text had at most `limit` tokens."""
+
+    limit: int
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "limit"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement(Counted):
+    """One run of one entrant on one turn of one question; in a benchmark as far as the baseline's
+    text goes without a loop. `difference` is null if the text is that of the baseline;
+    `explanation` says it in words. `host` is the machine's name where there were several processes.
+
+    compared       whether the text ought to be that of the baseline
     shorter        the same run under smaller limits of new tokens
     lossless       whether the text follows the target's probabilities; true in an older file
     """
 
     method: str
-    setting: str
+    setting: str = ""
     repeat: int
     question: int | str
-    turn: int
-    group: str
-    tokens: int
-    passes: int
-    rows: int
-    draft_passes: int
-    seconds: Seconds
-    peak_memory_mb: float
+    turn: int = 0
+    group: str = ""
+    peak_memory_mb: float = 0.0
     compared: bool
     difference: Divergence | None = None
     explanation: str | None = None
     host: str = ""
-    first_tokens: int = 0
-    first_seconds: float | None = None
-    cut: int | None = None
     shorter: tuple[Stretch, ...] = ()
     lossless: bool = True
 
@@ -103,15 +86,15 @@ class Measurement:
     def unit(self) -> Unit:
         return self.repeat, self.question
 
+    @property
+    def place(self) -> tuple[int, int | str, int]:
+        """Repeat, question and turn: the runs of all entrants there are compared."""
+        return self.repeat, self.question, self.turn
+
     def within(self, limit: int) -> Measurement:
         """The same run under a smaller limit of new tokens, one of `shorter`."""
         shorter = next(stretch for stretch in self.shorter if stretch.limit == limit)
-        counts = {name: value for name, value in vars(shorter).items() if name != "limit"}
-        return replace(self, **counts, shorter=())
-
-    @property
-    def key(self) -> Hashable:
-        return self.method, self.setting, self.repeat, self.question, self.turn
+        return replace(self, **shorter.counts, shorter=())
 
 
 @dataclass(frozen=True)
@@ -128,36 +111,18 @@ class LeftOut:
     reason: str
 
 
-R = TypeVar("R", bound=Record, default=Measurement)
+@dataclass(kw_only=True)
+class Settings:
+    """Settings that decide the numbers; a resumed measurement must have the same. `shorter`:
+    smaller limits of new tokens, under which the same runs are also counted.
 
-
-@dataclass(frozen=True)
-class Kind(Generic[R]):
-    """The records of a store, and the words for them.
-
-    name     of the whole, such as benchmark
-    unit     the name of a unit of work, such as question
-    records  where the records stand in the JSON
+    name, records  of the whole, and where its records stand in the JSON
+    cuts_loops     whether a run counts only as far as the baseline's text goes without a loop
     """
 
-    name: str
-    unit: str
-    records: str
-    record: type[R]
-
-
-class Plan(Protocol[R]):
-    """Settings, a dataclass, that decide the numbers: a resumed measurement has the same."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def kind(self) -> Kind[R]: ...
-
-
-@dataclass(kw_only=True)
-class Conditions:
-    """The conditions of a measurement: questions, lengths, sampling, models, machine."""
+    name: ClassVar[str]
+    records: ClassVar[str]
+    cuts_loops: ClassVar[bool]
 
     questions: int
     prompts: str
@@ -167,58 +132,54 @@ class Conditions:
     target: str
     draft: str | None
     environment: dict[str, Any]
+    turns: bool = False
+    shorter: list[int] = field(default_factory=list)
 
-
-def conditions(
-    pair: Pair, questions: Sequence[Question], sampling: Sampling, count: int, repeats: int
-) -> dict[str, Any]:
-    """The fields of Conditions; count: new tokens of a run at most."""
-    return {
-        "questions": len(questions),
-        "prompts": digest(questions),
-        "max_new_tokens": count,
-        "sampling": sampling.model_dump(),
-        "repeats": repeats,
-        "target": pair.target.name,
-        "draft": pair.draft_name,
-        "environment": asdict(pair.environment),
-    }
+    @classmethod
+    def of(
+        cls, pair: Pair, questions: Sequence[Question], sampling: Sampling, **others: Any
+    ) -> Self:
+        """Return the settings of a measurement on these models and questions."""
+        return cls(
+            questions=len(questions),
+            prompts=digest(questions),
+            sampling=sampling.model_dump(),
+            target=pair.target.name,
+            draft=pair.draft_name,
+            environment=asdict(pair.environment),
+            **others,
+        )
 
 
 @dataclass(kw_only=True)
-class Settings(Conditions):
-    """Settings that decide the numbers of a benchmark; a resumed one must have the same. `shorter`:
-    smaller limits of new tokens, under which the same runs are also counted."""
+class BenchSettings(Settings):
+    """Settings of a benchmark."""
+
+    name, records, cuts_loops = "benchmark", "runs", True
 
     methods: list[str]
     peers: list[str]
-    turns: bool
-    shorter: list[int] = field(default_factory=list)
-
-    @property
-    def kind(self) -> Kind[Measurement]:
-        return Kind("benchmark", "question", "runs", Measurement)
 
 
 @dataclass
-class Store(Generic[R]):
+class Store:
     """Finished units in memory and, with a path, on disk.
 
     memories  memories of the warm entrants after the last unit, as JSON by label
     commit    commit of the code that began, see `version.commit`
     """
 
-    settings: Plan[R]
+    settings: Settings
     path: Path | None = None
     units: list[Unit] = field(default_factory=list)
-    measurements: list[R] = field(default_factory=list)
+    measurements: list[Measurement] = field(default_factory=list)
     memories: dict[str, str] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
     complete: bool = False
     commit: str = field(default_factory=commit)
 
     @property
-    def fair(self) -> list[R]:
+    def fair(self) -> list[Measurement]:
         """The records of what every method could run."""
         first: dict[int | str, int] = {}
         for skipped in self.left_out:
@@ -226,7 +187,7 @@ class Store(Generic[R]):
         return [
             run
             for run in self.measurements
-            if (question := run.unit[1]) not in first or getattr(run, "turn", 0) < first[question]
+            if run.question not in first or run.turn < first[run.question]
         ]
 
     @property
@@ -248,7 +209,7 @@ class Store(Generic[R]):
             self.left_out.append(LeftOut(question, turn, reason))
 
     def add(
-        self, unit: Unit, measured: Sequence[R], memories: dict[str, str] | None = None
+        self, unit: Unit, measured: Sequence[Measurement], memories: dict[str, str] | None = None
     ) -> None:
         self.units.append(unit)
         self.measurements += measured
@@ -277,12 +238,12 @@ class Store(Generic[R]):
         text = json.dumps(state, indent=1)
         written = (asdict(run) for run in self.measurements)
         runs = ",\n".join("  " + json.dumps(run, allow_nan=True) for run in written)
-        return f'{text[:-2]},\n "{self.settings.kind.records}": [\n{runs}\n ]\n}}\n'
+        return f'{text[:-2]},\n "{self.settings.records}": [\n{runs}\n ]\n}}\n'
 
     @classmethod
-    def open(cls, settings: Plan[R], path: Path | None, *, resume: bool) -> Store[R]:
+    def open(cls, settings: Settings, path: Path | None, *, resume: bool) -> Store:
         """Return a new store, or the interrupted one; raises InvalidInput."""
-        store, kind = cls(settings, path), settings.kind
+        store = cls(settings, path)
         if path is None or not path.exists():
             return store
         try:
@@ -292,12 +253,12 @@ class Store(Generic[R]):
                     f"{path} has version {state['version']}, this program reads {VERSION}: name "
                     "another file"
                 )
-            records = state[kind.records]
+            records = state[settings.records]
             if not resume:
                 if state["complete"]:
                     return store
                 raise InvalidInput(
-                    f"{path} holds an interrupted {kind.name} ({len(state['units'])} {kind.unit}s "
+                    f"{path} holds an interrupted {settings.name} ({len(state['units'])} questions "
                     "done): add --resume to go on "
                     f"with it, or delete it to start over"
                 )
@@ -308,11 +269,9 @@ class Store(Generic[R]):
                         f"{path} was measured with {name} {was}, not {value}: resume with the "
                         "same, or name another file"
                     )
-            store.measurements = [
-                TypeAdapter(kind.record).validate_python(record) for record in records
-            ]
+            store.measurements = TypeAdapter(list[Measurement]).validate_python(records)
             done = state.get("units") or dict.fromkeys(run.unit for run in store.measurements)
-            store.units = [tuple(unit) for unit in done]
+            store.units = [(repeat, question) for repeat, question in done]
             store.commit = state.get("commit", "")
             # An earlier version wrote phrase pools alone.
             store.memories = state.get("memories", state.get("pools", {}))
@@ -322,6 +281,6 @@ class Store(Generic[R]):
             if isinstance(error, InvalidInput):
                 raise
             raise InvalidInput(
-                f"{path} is not a {kind.name}'s JSON ({error}); name another file"
+                f"{path} is not a {settings.name}'s JSON ({error}); name another file"
             ) from None
         return store

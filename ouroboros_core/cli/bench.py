@@ -97,7 +97,7 @@ def _build(
     """Load the models and open the store; the input has been checked."""
     from ouroboros_core.benchmark import peers
     from ouroboros_core.benchmark.runner import Runner
-    from ouroboros_core.benchmark.store import Settings, Store, conditions
+    from ouroboros_core.benchmark.store import BenchSettings, Store
 
     pair = options.load_pair(arguments)
     if arguments.methods is None:
@@ -109,12 +109,16 @@ def _build(
         specs = entrants.parse(",".join(able), sampling)
     own_methods = [entrants.MethodEntrant(pair, spec) for spec in specs]
     rivals = peers.peers(entrants.split(arguments.peers), pair, sampling)
-    settings = Settings(
+    settings = BenchSettings.of(
+        pair,
+        questions,
+        sampling,
+        max_new_tokens=limits[0],
+        repeats=repeats,
         methods=[spec.text for spec in specs],
         peers=list(dict.fromkeys(rival.label for rival in rivals)),
         turns=arguments.turns,
         shorter=limits[1:],
-        **conditions(pair, questions, sampling, limits[0], repeats),
     )
     store = Store.open(settings, path, resume=resume)
     return Runner(pair, [*own_methods, *rivals], questions, store)
@@ -128,8 +132,7 @@ def _finish(
     runs = store.fair
     table = report.rows(runs)
     tables = {
-        limit: report.rows([run.within(limit) for run in runs])
-        for limit in getattr(store.settings, "shorter", ())
+        limit: report.rows([run.within(limit) for run in runs]) for limit in store.settings.shorter
     }
     table_rows = {"rows": [asdict(row) for row in table]}
     short = {str(n): [asdict(row) for row in rows] for n, rows in tables.items()}
@@ -144,8 +147,7 @@ def _finish(
         record_figures.write_page(
             record_figures.speedups_by_group(table, measuring.machine(header)), arguments.figure
         )
-    largest = getattr(store.settings, "max_new_tokens", 0)
-    for limit, rows in sorted({**tables, largest: table}.items()):
+    for limit, rows in sorted({**tables, store.settings.max_new_tokens: table}.items()):
         _print(rows, limit)
     for line in (*header.get("remarks", ()), *report.explanations(runs), *store.lines):
         print(line)

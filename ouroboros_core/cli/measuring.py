@@ -16,9 +16,10 @@ from ouroboros_core.errors import InvalidInput
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ouroboros_core.benchmark.cluster import Build, Cluster, Work
+    from ouroboros_core.benchmark.cluster import Build, Cluster
     from ouroboros_core.benchmark.prompts import Question
-    from ouroboros_core.benchmark.store import R, Store
+    from ouroboros_core.benchmark.runner import Runner
+    from ouroboros_core.benchmark.store import Store
 
 
 LEFT_OUT = 3
@@ -112,9 +113,7 @@ def limits(arguments: argparse.Namespace) -> list[int]:
     return sorted(counts, reverse=True)
 
 
-def open_work(
-    arguments: argparse.Namespace, build: Build[R], notes: Console
-) -> Work[R] | Cluster[R]:
+def open_work(arguments: argparse.Namespace, build: Build, notes: Console) -> Runner | Cluster:
     """Load the models here or on the workers of a cluster, and print the notes about them."""
     counts = [os.environ.get(name, "").strip() for name in SIZES]
     if any(count.isascii() and count.isdigit() and int(count) > 1 for count in counts):
@@ -124,7 +123,7 @@ def open_work(
         )
     from ouroboros_core.benchmark.cluster import Cluster
 
-    work: Work[R] | Cluster[R]
+    work: Runner | Cluster
     if arguments.cluster:
         work = Cluster(arguments.cluster, build, arguments.json, arguments.resume)
     else:
@@ -134,10 +133,10 @@ def open_work(
     return work
 
 
-def header(work: Work[R] | Cluster[R]) -> dict[str, Any]:
+def header(work: Runner | Cluster) -> dict[str, Any]:
     """Return command and environment for the JSON."""
     command = shlex.join(["python", "-m", "ouroboros_core", *sys.argv[1:]])
-    facts = {**getattr(work.store.settings, "environment", {})}
+    facts = {**work.store.settings.environment}
     facts["processes"] = getattr(work, "count", 1)
     return {
         "command": command,
@@ -154,7 +153,7 @@ def machine(header: dict[str, Any]) -> str:
 
 def measure(
     arguments: argparse.Namespace,
-    work: Work[R] | Cluster[R],
+    work: Runner | Cluster,
     finish: Callable[[bool], None],
     notes: Console,
 ) -> int:
@@ -165,22 +164,21 @@ def measure(
     """
     from ouroboros_core.benchmark.cluster import Cluster
 
-    store, kind = work.store, work.store.settings.kind
+    store, name = work.store, work.store.settings.name
     if store.complete:
         notes.print(f"{arguments.json} is complete: nothing is measured again")
     elif store.units:
-        notes.print(f"continuing after {len(store.units)} of {work.total} {kind.unit}s")
+        notes.print(f"continuing after {len(store.units)} of {work.total} questions")
     elif arguments.json and arguments.json.exists() and not arguments.resume:
         notes.print(
-            f"the finished {kind.name} in {arguments.json} will be replaced after the first "
-            f"{kind.unit}"
+            f"the finished {name} in {arguments.json} will be replaced after the first question"
         )
     try:
         _run(work, notes)
         finish(True)
     except KeyboardInterrupt:
         resume = f"; {arguments.json} keeps them: --resume continues" if arguments.json else ""
-        notes.print(f"stopped after {len(store.units)} of {work.total} {kind.unit}s{resume}")
+        notes.print(f"stopped after {len(store.units)} of {work.total} questions{resume}")
         if store.measurements:
             finish(False)
         raise
@@ -190,7 +188,7 @@ def measure(
     return LEFT_OUT if store.left_out else 0
 
 
-def check_rest(store: Store[R]) -> None:
+def check_rest(store: Store) -> None:
     """Raise InvalidInput if there is no question that every method can run."""
     if store.left_out and not store.fair:
         raise InvalidInput(
@@ -199,25 +197,25 @@ def check_rest(store: Store[R]) -> None:
         )
 
 
-def _run(work: Work[R] | Cluster[R], notes: Console) -> None:
+def _run(work: Runner | Cluster, notes: Console) -> None:
     from rich.progress import Progress
 
     from ouroboros_core.progress import columns
 
-    kind, total, done = work.store.settings.kind, work.total, work.done
+    total, done = work.total, work.done
     with Progress(*columns(), console=notes, disable=notes.quiet) as progress:
-        task = progress.add_task(kind.name, total=total, completed=done)
-        units = work.run(lambda description: progress.update(task, description=description))
+        task = progress.add_task(work.store.settings.name, total=total, completed=done)
+        units = work.run(lambda doing: progress.update(task, description=literal(doing)))
         for finished, _ in enumerate(units, done + 1):
             progress.advance(task)
             if not notes.is_terminal:
-                notes.print(f"{finished} of {total} {kind.unit}s")
+                notes.print(f"{finished} of {total} questions")
         progress.update(task, description="done")
 
 
-def save(store: Store[R], report: dict[str, Any], complete: bool) -> None:
+def save(store: Store, report: dict[str, Any], complete: bool) -> None:
     """Write the final form of the file; a measurement that was complete keeps its command."""
-    hosts = sorted({host for run in store.measurements if (host := getattr(run, "host", ""))})
+    hosts = sorted({run.host for run in store.measurements if run.host})
     if hosts:
         report = report | {"environment": {**report["environment"], "hosts": hosts}}
     if not store.complete:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from ouroboros_core.benchmark.comparison import Comparison, Lane
 from ouroboros_core.benchmark.report import NOT_LOSSLESS, equality
 from ouroboros_core.integrations.notebook import block, legend, safe
+from ouroboros_core.messages import aligned
 from ouroboros_core.sweeps.call import SweepResult
 from ouroboros_core.sweeps.cells import CellRow
 from ouroboros_core.sweeps.grid import show
@@ -43,7 +44,7 @@ def comparison_html(comparison: Comparison) -> str:
 
 def comparison_text(comparison: Comparison) -> str:
     rows = [HEADS, *((lane.name, *_cells(lane, comparison)) for lane in comparison.lanes)]
-    return "\n".join([_title(comparison), *_table(rows), *_notes(comparison)])
+    return "\n".join([_title(comparison), *aligned(rows), *_notes(comparison)])
 
 
 def _title(comparison: Comparison) -> str:
@@ -123,22 +124,11 @@ def sweep_html(result: SweepResult) -> str:
     """A table of all settings with bars of their speedups; of two varied settings a grid."""
     table = _grid(result) if len(result.axes) == 2 else _list(result)
     lines = "".join(f"<p>{safe(line)}</p>" for line in result.conclusions)
-    return block(f"<p>{safe(_about(result))}</p>{table}{lines}")
+    return block(f"<p>{safe(result.about)}</p>{table}{lines}")
 
 
 def sweep_text(result: SweepResult) -> str:
-    rows = [
-        (result.grid.describe(row.coordinates), f"{row.speedup:.2f}×", *_numbers(row))
-        for row in result.rows
-    ]
-    heads = ("setting", "speedup", "tokens per pass", "accepted", "text")
-    return "\n".join([_about(result), *_table([heads, *rows]), *result.conclusions])
-
-
-def _about(result: SweepResult) -> str:
-    return (
-        f"{result.grid.label} over plain decoding; {result.target}, on {result.environment.where}"
-    )
+    return result.text
 
 
 def _numbers(row: CellRow) -> tuple[str, ...]:
@@ -181,15 +171,3 @@ def _cell(row: CellRow | None, best: CellRow | None) -> str:
         return "–"
     text = f"{row.speedup:.2f}× ({row.acceptance_length:.2f})"
     return f"<strong>★ {text}</strong>" if row is best else text
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns as wide as what stands in them, the first to the left."""
-    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if n == 0 else cell.rjust(width)
-            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]

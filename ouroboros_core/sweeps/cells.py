@@ -1,110 +1,28 @@
-"""Summarises a sweep's points: one row per cell, the best cell, and the ideal draft length in
+"""Summarises the runs of a sweep: one row per cell, the best cell, and the ideal draft length in
 theory."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
-from ouroboros_core.benchmark.entrants import outcome_of
-from ouroboros_core.benchmark.repeats import Repeats, TimedRun
-from ouroboros_core.benchmark.store import Unit
+from ouroboros_core.benchmark.entrants import Spent
+from ouroboros_core.benchmark.repeats import repeats, speed_and_texts
+from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.messages import counted
 from ouroboros_core.sweeps.grid import show
 from ouroboros_core.trace import metrics
-from ouroboros_core.trace.equality import Divergence
-from ouroboros_core.trace.speedup import Speedup, TimedRound, Timing
-from ouroboros_core.trace.trace import Seconds, Trace
+from ouroboros_core.trace.speedup import Speedup
 
 if TYPE_CHECKING:
     from ouroboros_core.settings import Value
-    from ouroboros_core.sweeps.grid import Axis, Grid
+    from ouroboros_core.sweeps.grid import Axis, Cell, Grid
 
 GAMMA = "gamma"
-
-
-@dataclass(frozen=True)
-class Point:
-    """One run of one cell on one question, and the plain run that it is compared with.
-
-    passes           of the target, prefill apart
-    accepted, tested as in Step, summed: accepted / tested is the acceptance rate
-    depth_sum        of each step's deepest branch; divided by passes it is the mean draft length
-    plain_tokens     of plain decoding with the same sampling, in the same process and turn; as many
-                     passes
-    compared         whether the text ought to be that of plain decoding; difference: where it is
-                     not
-    host             the machine's name, where there were several processes
-    lossless         whether the text follows the target's probabilities
-    """
-
-    cell: int
-    question: int | str
-    repeat: int
-    tokens: int
-    passes: int
-    draft_passes: int
-    accepted: int
-    tested: int
-    depth_sum: int
-    seconds: Seconds
-    plain_tokens: int
-    plain_seconds: Seconds
-    compared: bool
-    difference: Divergence | None = None
-    host: str = ""
-    lossless: bool = True
-
-    @classmethod
-    def of(
-        cls, unit: tuple[int, int | str, int], trace: Trace, plain: Trace, **facts: Any
-    ) -> Point:
-        """Return the record of a run beside its plain run.
-
-        unit   repeat, question and cell
-        facts  compared, and perhaps difference, host and lossless
-        """
-        repeat, question, cell = unit
-        outcome, baseline = outcome_of(trace), outcome_of(plain)
-        return cls(
-            cell=cell,
-            question=question,
-            repeat=repeat,
-            tokens=outcome.count,
-            passes=outcome.passes,
-            draft_passes=outcome.draft_passes,
-            accepted=sum(len(step.path) for step in trace.steps),
-            tested=sum(step.tested for step in trace.steps),
-            depth_sum=sum(max(step.tree.depths) for step in trace.steps),
-            seconds=outcome.seconds,
-            plain_tokens=baseline.count,
-            plain_seconds=baseline.seconds,
-            **facts,
-        )
-
-    @property
-    def identical(self) -> bool | None:
-        """Whether the text is that of plain decoding; None if it need not be."""
-        return self.difference is None if self.compared else None
-
-    @property
-    def timing(self) -> Timing:
-        return Timing(self.tokens, self.seconds.prefill + self.seconds.decode)
-
-    @property
-    def plain_timing(self) -> Timing:
-        return Timing(self.plain_tokens, self.plain_seconds.prefill + self.plain_seconds.decode)
-
-    @property
-    def unit(self) -> Unit:
-        return self.repeat, self.question, self.cell
-
-    @property
-    def key(self) -> Hashable:
-        return self.unit
+Runs: TypeAlias = Sequence[Measurement]
 
 
 @dataclass(frozen=True)
@@ -184,71 +102,52 @@ class Ideal:
     cost: float
 
 
-def summary(points: Iterable[Point], grid: Grid) -> list[CellRow]:
-    """A row for every cell that has points, in the order of the grid."""
-    by_cell: dict[int, list[Point]] = {}
-    for point in points:
-        by_cell.setdefault(point.cell, []).append(point)
-    return [
-        _row(cell.index, cell.coordinates, by_cell[cell.index])
-        for cell in grid.cells
-        if cell.index in by_cell
-    ]
+def summary(points: Runs, grid: Grid) -> list[CellRow]:
+    """A row for every cell that has runs, in the order of the grid.
+
+    points  runs of cells and of plain decoding
+    """
+    runs = ((cell, *_runs(points, [cell])) for cell in grid.cells)
+    return [_row(cell, own, plain) for cell, own, plain in runs if own]
 
 
-def _row(cell: int, coordinates: tuple[Value, ...], points: list[Point]) -> CellRow:
-    measured = repeats(points)
-    tokens = sum(p.tokens for p in points)
-    passes = sum(p.passes for p in points)
-    tested = sum(p.tested for p in points)
-    compared = all(p.compared for p in points)
-    differing = [p.difference for p in points if p.difference is not None]
-    ties = sum(difference.tie for difference in differing)
+def _runs(points: Runs, cells: Sequence[Cell]) -> tuple[Runs, Runs]:
+    """Return the runs of cells that share plain decoding, and those of plain decoding beside."""
+    names, (plain, *_) = {cell.spec.text for cell in cells}, [cell.spec.plain for cell in cells]
+    own = [run for run in points if run.method in names]
+    places = {run.place for run in own}
+    return own, [run for run in points if run.method == plain and run.place in places]
+
+
+def _row(cell: Cell, runs: Runs, plain: Runs) -> CellRow:
+    measured, total = repeats(runs, plain), Spent.total(runs)
     return CellRow(
-        cell=cell,
-        coordinates=coordinates,
-        runs=len(points),
-        tokens=tokens,
-        tokens_per_second=measured.timed.method.tokens_per_second,
-        plain_tokens_per_second=measured.timed.plain.tokens_per_second,
-        speedup=measured.speedup.median,
-        ci95=measured.ci95,
-        acceptance_length=metrics.ratio(tokens, passes),
-        acceptance_rate=sum(p.accepted for p in points) / tested if tested else None,
-        draft_length=metrics.ratio(sum(p.depth_sum for p in points), passes),
-        draft_cost=_draft_cost(points),
-        equal=len(points) - len(differing) if compared else None,
-        ties=ties if compared else None,
-        differences=len(differing) - ties if compared else None,
-        lossless=all(p.lossless for p in points),
+        **speed_and_texts(measured, runs),
+        cell=cell.index,
+        coordinates=cell.coordinates,
+        runs=len(runs),
+        acceptance_length=metrics.ratio(total.tokens, total.passes),
+        acceptance_rate=total.accepted / total.tested if total.tested else None,
+        draft_length=metrics.ratio(total.depth, total.passes),
+        draft_cost=_draft_cost(runs, plain),
         repeats=measured.speedup.each,
     )
 
 
-def repeats(points: Iterable[Point]) -> Repeats:
-    """Return the repeats of a cell; the one in the middle is the one whose runs to show."""
-    return Repeats.of(
-        TimedRun(p.repeat, p.question, TimedRound(plain=p.plain_timing, method=p.timing))
-        for p in points
-    )
-
-
-def _draft_cost(points: Sequence[Point]) -> float | None:
+def _draft_cost(runs: Runs, plain: Runs) -> float | None:
     """c, as in `Summary.draft_cost`; None if no draft was checked by a target."""
-    passes = sum(p.draft_passes for p in points if p.passes)
-    plain = metrics.ratio(
-        sum(p.plain_seconds.decode for p in points), sum(p.plain_tokens for p in points)
-    )
-    if not (passes and plain):
+    checked, beside = Spent.total(run for run in runs if run.passes), Spent.total(plain)
+    plain_seconds = metrics.ratio(beside.seconds.decode, beside.tokens)
+    if not (checked.draft_passes and plain_seconds):
         return None
-    return sum(p.seconds.draft for p in points if p.passes) / passes / plain
+    return checked.seconds.draft / checked.draft_passes / plain_seconds
 
 
 def best(rows: Sequence[CellRow]) -> CellRow | None:
     return max(rows, key=lambda row: (row.lossless, row.speedup), default=None)
 
 
-def ideal(points: Iterable[Point], grid: Grid) -> list[Ideal]:
+def ideal(points: Runs, grid: Grid) -> list[Ideal]:
     """The ideal draft length for every combination of values on the axes other than gamma's.
 
     The theorem is about a chain that the draft model writes token by token; where a method has
@@ -258,22 +157,40 @@ def ideal(points: Iterable[Point], grid: Grid) -> list[Ideal]:
     setting = grid.kind.Hyperparameters.settings().get(GAMMA)
     if setting is None or setting.high is None:
         return []
-    alike: dict[tuple[Value, ...], list[Point]] = {}
-    for point in points:
-        coordinates = zip(grid.axes, grid.cells[point.cell].coordinates, strict=True)
-        alike.setdefault(
-            tuple(value for axis, value in coordinates if axis.name != GAMMA), []
-        ).append(point)
+    alike: dict[tuple[Value, ...], list[Cell]] = {}
+    for cell in grid.cells:
+        values = zip(grid.axes, cell.coordinates, strict=True)
+        others = tuple(value for axis, value in values if axis.name != GAMMA)
+        alike.setdefault(others, []).append(cell)
     lengths = []
-    for others, runs in alike.items():
-        tested = sum(p.tested for p in runs)
-        cost = _draft_cost(runs)
-        if tested and cost is not None:
-            alpha = sum(p.accepted for p in runs) / tested
+    for others, cells in alike.items():
+        runs, plain = _runs(points, cells)
+        total, cost = Spent.total(runs), _draft_cost(runs, plain)
+        if total.tested and cost is not None:
+            alpha = total.accepted / total.tested
             lengths.append(
                 Ideal(others, *metrics.ideal_gamma(alpha, cost, int(setting.high)), alpha, cost)
             )
     return lengths
+
+
+def by_theory(
+    ideals: Sequence[Ideal], axes: Sequence[Axis], named: Callable[[str], str] = str
+) -> list[str]:
+    """Return the best draft lengths by theory in sentences; `named` returns the words for a
+    setting."""
+    rest = [axis.name for axis in axes if axis.name != GAMMA]
+    sentences = []
+    for ideal_length in ideals:
+        others = zip(rest, ideal_length.others, strict=True)
+        at = "".join(f", at {named(name)} {show(value)}" for name, value in others)
+        slow = "" if ideal_length.speedup > 1 else ", so that none pays"
+        sentences.append(
+            f"By theory{at}, with acceptance {ideal_length.alpha:.2f} and draft passes that cost "
+            f"{ideal_length.cost:.2f} plain steps, the best draft length is {ideal_length.gamma}: "
+            f"{ideal_length.speedup:.2f}×{slow}."
+        )
+    return sentences
 
 
 def interval(row: CellRow) -> str:
@@ -283,11 +200,11 @@ def interval(row: CellRow) -> str:
 
 
 def conclusions(
-    rows: Sequence[CellRow], ideals: Sequence[Ideal], grid: Grid, repeats: int
+    rows: Sequence[CellRow], ideals: Sequence[Ideal], grid: Grid, asked: int
 ) -> list[str]:
     """The best setting in words: as it was measured, and by theory; and how often that was.
 
-    repeats: how many were asked for; fewer may be complete
+    asked: repeats that the sweep was asked for; fewer may be complete
     """
     fastest = best(rows)
     if fastest is None:
@@ -300,17 +217,7 @@ def conclusions(
         lines.append(
             f"It is not clearly the best: {near_settings} came as far in one of its repeats."
         )
-    rest = [axis.name for axis in grid.axes if axis.name != GAMMA]
-    for best_length in ideals:
-        where = ", ".join(
-            f"{axis}={show(value)}" for axis, value in zip(rest, best_length.others, strict=True)
-        )
-        slow = "" if best_length.speedup > 1 else ", so that none pays"
-        at = f", at {where}" if where else ""
-        measured = f"(alpha {best_length.alpha:.2f}, c {best_length.cost:.2f})"
-        ideal = f"gamma {best_length.gamma}, {best_length.speedup:.2f}×"
-        lines.append(f"By theory{at} {measured}: {ideal}{slow}.")
-    return [*lines, about_spread(rows, repeats)]
+    return [*lines, *by_theory(ideals, grid.axes), about_spread(rows, asked)]
 
 
 def _near(fastest: CellRow, rows: Sequence[CellRow]) -> int:
@@ -330,9 +237,9 @@ def about_spread(rows: Sequence[CellRow], asked: int) -> str:
 
     asked: repeats that the sweep was asked for
     """
-    repeats = max(len(row.repeats) for row in rows)
-    if repeats > 1:
-        return f"In round brackets: the least and the largest speedup of {repeats} repeats."
+    complete = max(len(row.repeats) for row in rows)
+    if complete > 1:
+        return f"In round brackets: the least and the largest speedup of {complete} repeats."
     remedy = f"{asked} repeats will show it" if asked > 1 else "use three repeats to see it"
     return f"Every prompt ran once, so no spread is known yet; {remedy}."
 

@@ -10,13 +10,17 @@ from functools import cached_property
 from itertools import product
 
 from ouroboros_core import methods
+from ouroboros_core.benchmark.entrants import BASELINE, Spec
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.base import Method
 from ouroboros_core.sampling import Sampling
-from ouroboros_core.settings import Hyperparameters, Value, read_settings
+from ouroboros_core.settings import Value, read_settings
 
 DRAFT = "draft"
 """The axis whose values name draft models."""
+
+ACCEPTANCE = "acceptance"
+"""The setting of the sampling that plain decoding does not have."""
 
 MOST_CELLS = 100
 
@@ -41,19 +45,25 @@ class Cell:
 
     index        in the grid, row by row
     coordinates  the value on each axis
+    spec         the method with its settings, and the plain decoding that it is compared with
     draft        the draft model, where that is an axis; None is the pair's own
     """
 
     index: int
     coordinates: tuple[Value, ...]
-    hyperparameters: Hyperparameters
-    sampling: Sampling
+    spec: Spec
     draft: str | None = None
 
 
 def show(value: Value) -> str:
     """A value as it is written on the command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _text(method: str, settings: Mapping[str, Value]) -> str:
+    """Return a method with settings in brackets, as a benchmark names it."""
+    values = ",".join(f"{name}={show(value)}" for name, value in settings.items())
+    return f"{method}[{values}]" if values else method
 
 
 def read_axis(text: str) -> Axis:
@@ -133,7 +143,7 @@ class Grid:
                 raise InvalidInput(
                     f"{axis_given} has a value twice: name each once (see --repeats)"
                 )
-        chosen = cells[0].hyperparameters.model_dump()
+        chosen = cells[0].spec.hyperparameters.model_dump()
         object.__setattr__(self, "axes", axes)  # from here on numbers are numbers, not text
         object.__setattr__(self, "settings", {name: chosen[name] for name in self.settings})
 
@@ -176,7 +186,7 @@ class Grid:
     def label(self) -> str:
         """Return the method, and the preset of the settings that are not varied."""
         published, varied = self.kind.published, {axis.name for axis in self.axes}
-        chosen = self.cells[0].hyperparameters.model_dump()
+        chosen = self.cells[0].spec.hyperparameters.model_dump()
         fixed = {name: value for name, value in chosen.items() if name not in varied}
         same = all(published.get(name) == value for name, value in fixed.items())
         return f"{self.method}[published]" if published and fixed and same else self.method
@@ -205,10 +215,24 @@ class Grid:
             checked = (
                 sampling.model_dump() | hyperparameters.model_dump() | {DRAFT: chosen.get(DRAFT)}
             )
-            draft = str(chosen[DRAFT]) if DRAFT in chosen else None
-            yield Cell(
-                index, tuple(checked[name] for name in names), hyperparameters, sampling, draft
+            coordinates = {name: checked[name] for name in names}
+            plain = {name: coordinates[name] for name in sampling_values if name != ACCEPTANCE}
+            spec = Spec(
+                _text(self.method, {name: checked[name] for name in (*self.settings, *names)}),
+                self.method,
+                hyperparameters,
+                sampling,
+                plain=_text(BASELINE, plain),
             )
+            draft = str(chosen[DRAFT]) if DRAFT in chosen else None
+            yield Cell(index, tuple(coordinates.values()), spec, draft)
+
+    @property
+    def plain(self) -> list[Spec]:
+        """Return plain decoding, once for all cells that are compared with the same."""
+        settings = methods.get(BASELINE).Hyperparameters()
+        plain = {cell.spec.plain: cell.spec.sampling.plain() for cell in self.cells}
+        return [Spec(text, BASELINE, settings, plain[text], plain=text) for text in plain]
 
     def describe(self, coordinates: tuple[Value, ...]) -> str:
         """`gamma=4, top_k_suffixes=3`."""

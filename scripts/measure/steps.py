@@ -17,6 +17,7 @@ from ouroboros_core import methods
 from ouroboros_core.benchmark.prompts import Question, own_prompts
 from ouroboros_core.decoding.generation import Generation, Task, lacking
 from ouroboros_core.loading.pairs import Pair, load_pair
+from ouroboros_core.methods.parts.needs import Need
 
 PASSES = ("evaluate", "extend", "draft", "prefill")
 """Calls into a model that compute."""
@@ -75,7 +76,7 @@ def profile(
     seconds = target_seconds = draft_seconds = rows = tokens = steps = 0.0
     for question in questions:
         task = Task(question.turns[0], name, method.Hyperparameters(), chat=chat)
-        expected = question.expected_by(method)
+        expected = question.prediction if Need.PREDICTED_OUTPUT in method.uses else ""
         task = replace(task, max_new_tokens=max_new_tokens, prediction=expected)
         for step in Generation(clocked_pair, task):
             if step.index == 0:  # prefill and the first step end here

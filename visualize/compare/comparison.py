@@ -18,9 +18,10 @@ from visualize.kit import labels
 from visualize.server.limits import whole_number
 
 if TYPE_CHECKING:
+    from ouroboros_core.benchmark.store import Measurement
     from ouroboros_core.decoding.generation import Task
     from ouroboros_core.settings import Value
-    from ouroboros_core.sweeps.cells import CellRow, Ideal, Point
+    from ouroboros_core.sweeps.cells import CellRow, Ideal
     from ouroboros_core.sweeps.grid import Grid
     from ouroboros_core.trace.equality import Divergence
     from ouroboros_core.trace.trace import Trace
@@ -100,7 +101,7 @@ class Plan:
             return self.task(1, prompt).plain()
         if lane <= len(cells):
             cell = cells[lane - 1]
-            method, chosen = self.grid.method, cell.hyperparameters
+            method, chosen = self.grid.method, cell.spec.hyperparameters
         else:
             method = self.others[lane - 1 - len(cells)]
             chosen = methods.get(method).Hyperparameters()
@@ -191,16 +192,25 @@ class Comparison:
         return max(verdicts, key=order.index, default=Verdict.NOT_COMPARED)
 
     @property
-    def _points(self) -> list[Point]:
-        """Return the runs of the grid as a sweep has them."""
-        from ouroboros_core.sweeps.cells import Point
+    def _points(self) -> list[Measurement]:
+        """Return the runs of the grid, and of plain decoding beside them, as a sweep has them."""
+        from ouroboros_core.benchmark.entrants import outcome_of
+        from ouroboros_core.benchmark.store import Measurement
 
-        return [
-            Point.of((number, prompt, lane - 1), trace, plain, compared=True)
-            for lane in range(1, 1 + len(self.plan.grid.cells))
-            for number in self.rounds(lane)
-            for prompt, (trace, plain) in self.pairs(lane, number).items()
-        ]
+        points = {}
+        for lane, cell in enumerate(self.plan.grid.cells, 1):
+            names = cell.spec.text, cell.spec.plain
+            for number in self.rounds(lane):
+                for prompt, traces in self.pairs(lane, number).items():
+                    for name, trace in zip(names, traces, strict=True):
+                        points[name, number, prompt] = Measurement(
+                            **vars(outcome_of(trace).total),
+                            method=name,
+                            repeat=number,
+                            question=prompt,
+                            compared=True,
+                        )
+        return list(points.values())
 
     @property
     def rows(self) -> list[CellRow]:

@@ -71,22 +71,6 @@ def page(
     return figure.update_layout(template="plotly_white", height=600, title=title)
 
 
-def by_theory(ideals: Sequence[Ideal], axes: Sequence[Axis]) -> list[str]:
-    """Return the best draft lengths by theory in sentences."""
-    rest = [axis.name for axis in axes if axis.name != GAMMA]
-    sentences = []
-    for ideal in ideals:
-        others = zip(rest, ideal.others, strict=True)
-        at = "".join(f", at {named(name)} {show(value)}" for name, value in others)
-        slow = "" if ideal.speedup > 1 else ", so that none pays"
-        sentences.append(
-            f"By theory{at}, with acceptance {ideal.alpha:.2f} and draft passes that cost "
-            f"{ideal.cost:.2f} plain steps, the best draft length is {ideal.gamma}: "
-            f"{ideal.speedup:.2f}×{slow}."
-        )
-    return sentences
-
-
 def heat(largest: float) -> dict[str, Any]:
     """Return the look of a heatmap up to a speedup of `largest`; 1 is the middle of the scale."""
     return {

@@ -193,8 +193,10 @@ def table(comparison: Comparison) -> View:
 
 def drawn(comparison: Comparison) -> View:
     """Return the chart, and what the theory says."""
+    from ouroboros_core.sweeps.cells import by_theory
+
     rows, ideals, axes = comparison.rows, comparison.ideals, comparison.plan.grid.axes
-    words = figures.by_theory(ideals, axes)
+    words = by_theory(ideals, axes, labels.named)
     if len(axes) == 2:
         return {"figure": figures.heatmap(rows, axes, ideals), "theory": words}
     predicted = comparison.predicted

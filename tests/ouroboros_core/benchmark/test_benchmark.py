@@ -23,7 +23,7 @@ from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.benchmark import entrants, peers, prompts, report
 from ouroboros_core.benchmark.entrants import MethodEntrant, Outcome
 from ouroboros_core.benchmark.runner import Runner, stretch
-from ouroboros_core.benchmark.store import Measurement, Settings, Store
+from ouroboros_core.benchmark.store import BenchSettings, Measurement, Store
 from ouroboros_core.cli import bench
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
@@ -32,12 +32,14 @@ from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Trace
 from scripts.measure.steps import profile, table
 from tests.commands import Ask, running, words
 from tests.folders import save
 
 COUNTS = words("method setting repeat question turn group tokens passes rows draft_passes compared")
+COUNTS += words("accepted tested depth")
 
 WMT = {"de": "Ja", "en": "Yes"}
 CHEAP = Costs(PassCosts((1, 64), (1.0, 1.0001)), PassCosts((1,), (1e-6,)))
@@ -226,12 +228,12 @@ def test_a_wrong_list_of_methods_is_refused(text: str, message: str) -> None:
 # ---------------------------------------------------------------- running
 
 
-def make_settings(**more: Any) -> Settings:
+def make_settings(**more: Any) -> BenchSettings:
     names = ["autoregressive", "speculative", "ouroboros[warm=true,gamma=3]", "draft_only"]
     values: dict[str, Any] = {"methods": names, "peers": [], "prompts": "x", "questions": 6}
     values |= {"max_new_tokens": 12, "sampling": Sampling().model_dump(), "turns": True}
     values |= {"repeats": 2, "target": "t", "draft": "d", "environment": {"dtype": "float32"}}
-    return Settings(**values | more)
+    return BenchSettings(**values | more)
 
 
 def make_runner(pair: Pair, path: Path | None, folder: Path, *, resume: bool = False) -> Runner:
@@ -327,6 +329,9 @@ def test_counts_are_those_of_the_traces(pair: Pair, tmp_path: Path) -> None:
     assert (run.tokens, run.passes) == (metrics.new_tokens(trace), len(trace.steps))
     assert run.rows == sum(step.width for step in trace.steps)
     assert run.draft_passes == sum(step.draft_passes for step in trace.steps) > 0
+    summary = Summary(trace)
+    assert run.accepted / run.tested == summary.acceptance_rate
+    assert run.depth / run.passes == summary.proposal_depth
     assert run.passes < run.tokens, "the draft is the target's copy: drafts must have been accepted"
     assert run.peak_memory_mb > 10
     for m in by_method["autoregressive"]:
@@ -388,7 +393,7 @@ def test_a_question_that_cannot_run_is_named_before_any_work(
 class Choosy:
     """A method that cannot run some prompts."""
 
-    setting, repeats_plain_text, lossless, memory = "", True, True, None
+    setting, plain, repeats_plain_text, lossless, memory = "", "autoregressive", True, True, None
 
     def __init__(self, inner: MethodEntrant, refuses: str) -> None:
         self.label, self._inner, self._refuses = f"choosy {refuses}", inner, refuses
@@ -588,8 +593,8 @@ def test_a_run_cut_at_n_tokens_has_the_counts_of_one_that_may_write_n(pair: Pair
     entrant = MethodEntrant(replace(pair, stop_tokens=frozenset()), spec)
     whole, short = (entrant.run("the cat the mat", (), count) for count in (24, 9))
     part = whole.before(9)
-    assert part.tokens == short.tokens and part.count == 9
-    assert (part.passes, part.rows) == (short.passes, short.rows)
+    assert part.tokens == short.tokens and part.total.tokens == 9
+    assert (part.total.passes, part.total.rows) == (short.total.passes, short.total.rows)
     loops = replace(whole, tokens=(1, 2, *(7, 8) * 11))
     assert stretch(loops, loops.tokens, 24).cut == 20
     assert stretch(loops, loops.tokens, 24).tokens == stretch(whole, loops.tokens, 24).tokens == 4
@@ -599,8 +604,8 @@ def test_a_run_cut_at_n_tokens_has_the_counts_of_one_that_may_write_n(pair: Pair
 def test_a_step_that_reaches_the_cut_counts_whole_and_its_tokens_as_far_as_that() -> None:
     steps = [entrants.Spent(3, 1, 4, 2, Seconds(prefill=p, verify=1)) for p in (2.0, 0, 0)]
     part = entrants.Outcome((5, 6, 7, 8, 9, 1, 2, 3, 4), tuple(steps)).before(4)
-    assert (part.tokens, part.count, part.passes) == ((5, 6, 7, 8), 4, 2)
-    assert (part.rows, part.draft_passes, part.seconds) == (8, 4, Seconds(prefill=2, verify=2))
+    assert part.tokens == (5, 6, 7, 8)
+    assert part.total == entrants.Spent(4, 2, 8, 4, Seconds(prefill=2, verify=2))
 
 
 def test_repeats_count_by_their_median_and_a_peers_best_setting_is_named() -> None:
@@ -854,10 +859,11 @@ def test_peers_write_what_transformers_writes_and_count_its_passes(
     outcome = peer.run("Name three birds.", (), 16)
     assert (model.generation_config, config.repetition_penalty) == (config, 1.5)
     assert outcome.tokens == tuple(expected[0, ids.shape[1] :].tolist())
-    assert (outcome.passes, outcome.rows) == (len(rows), sum(rows) - ids.shape[1] + 1)
-    assert outcome.seconds.prefill > 0
-    assert outcome.seconds.verify > 0
-    assert replace(outcome.seconds, host=0) != Seconds()
+    total = outcome.total
+    assert (total.passes, total.rows) == (len(rows), sum(rows) - ids.shape[1] + 1)
+    assert total.seconds.prefill > 0
+    assert total.seconds.verify > 0
+    assert replace(total.seconds, host=0) != Seconds()
 
 
 def test_transformers_own_sampling_has_a_seed_for_each_prompt(pair: Pair) -> None:

@@ -74,9 +74,10 @@ def test_it_gets_the_same_tokens_and_threads_and_is_timed_by_its_own_clock(
     assert (asked["n_predict"], asked["ignore_eos"], asked["temperature"]) == (6, True, 0.0)
     assert wanted.cpuparams.n_threads == pair.environment.threads
     assert wanted.model.path == str(file)
-    assert (outcome.count, outcome.passes, outcome.first.seconds.prefill) == (6, 6, 0.01)
-    assert outcome.seconds.decode == pytest.approx(0.01)
-    assert outcome.before(4).seconds.decode == pytest.approx(0.006)
+    total = outcome.total
+    assert (total.tokens, total.passes, outcome.first.seconds.prefill) == (6, 6, 0.01)
+    assert total.seconds.decode == pytest.approx(0.01)
+    assert outcome.before(4).total.seconds.decode == pytest.approx(0.006)
     assert "xllamacpp 9.9 (GNU 10; CPU : AVX2 = 1 | F16C = 1) on t.gguf" in peer.remark
     assert "another function" in peer.remark and not peer.repeats_plain_text
 
