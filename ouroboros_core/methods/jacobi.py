@@ -51,13 +51,13 @@ class Jacobi(Method):
         block_size: Annotated[int, Ge(1), Le(64)] | Auto = Field(
             AUTO,
             examples=[7],
-            description="Guesses per step; auto has as many as a pass checks without extra time.",
+            description="Guesses per step; auto has as many as cost no extra time, at least one.",
         )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         size, free = hyperparameters.block_size, resources.sizing.target_rows - 1
-        self.size = min(LARGEST, free) if size == AUTO else size
+        self.size = max(1, min(LARGEST, free)) if size == AUTO else size
 
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self._rng, self._prompt = self.resources.rng(), prompt.tokens

@@ -13,6 +13,7 @@ from ouroboros_core.methods.jacobi import Jacobi
 from ouroboros_core.methods.parts.base import (
     Context,
     Resources,
+    Sizing,
     TokenizedPrompt,
     VerificationResult,
 )
@@ -73,6 +74,12 @@ def test_a_target_that_looks_at_positions_alone_is_guessed_right_from_the_second
 
 def test_there_are_never_more_passes_than_tokens() -> None:
     assert len(blocks(lambda text: sum(text) % 13, (3, 5), size=6, length=30)) <= 30
+
+
+def test_where_every_row_costs_time_one_token_is_guessed_by_itself() -> None:
+    method = Jacobi(Jacobi.Hyperparameters(), Resources(sizing=Sizing(target_rows=1)))
+    method.start(TokenizedPrompt((1, 2)), 8)
+    assert len(method.propose(Context((1, 2), 8, 0)).proposals) == 1
 
 
 class Flat:
