@@ -156,6 +156,14 @@ class LanguageModel(Drafter, Protocol):
 
 
 @runtime_checkable
+class SeesSkipped(LanguageModel, Protocol):
+    """A language model with rules that see a whole text, even if the model reads only its end."""
+
+    skipped: tuple[int, ...]
+    """Tokens of the text before every context."""
+
+
+@runtime_checkable
 class Superposing(LanguageModel, Protocol):
     """A language model that can read a mixture of tokens."""
 

@@ -59,6 +59,7 @@ class ProcessedEvaluation:
         rules: Rules,
         in_turn: bool = False,
     ) -> None:
+        """context: the whole text before the tree, for the rules"""
         self.plain = evaluation
         self.likeliest, self.scored = evaluation.likeliest, evaluation.scored
         self.context, self._tree, self._rules = context, tree, rules
@@ -126,6 +127,8 @@ class ProcessedModel:
         self.rules, self.in_turn = rules, in_turn
         self.name, self.max_length = model.name, model.max_length
         self.forget, self.reserve = model.forget, model.reserve
+        self.skipped: tuple[int, ...] = ()
+        """Tokens before every context, which the rules see and the model does not read."""
         self.last: ProcessedEvaluation | None = None
         """The outputs of the last pass."""
 
@@ -153,11 +156,12 @@ class ProcessedModel:
         return self.model.prefill(context, candidates)
 
     def plain(self, context: Sequence[int]) -> npt.NDArray[np.floating]:
-        return self.rules(context, self.model.plain(context))
+        return self.rules((*self.skipped, *context), self.model.plain(context))
 
     def evaluate(self, context: Sequence[int], tree: TokenTree) -> ProcessedEvaluation:
         plain = self.model.evaluate(context, tree)
-        self.last = ProcessedEvaluation(plain, tuple(context), tree, self.rules, self.in_turn)
+        text = *self.skipped, *context
+        self.last = ProcessedEvaluation(plain, text, tree, self.rules, self.in_turn)
         return self.last
 
     def extend(self, evaluation: Evaluation, tree: TokenTree) -> ProcessedEvaluation:

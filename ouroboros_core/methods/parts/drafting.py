@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ouroboros_core.interfaces import Drafter, LanguageModel
+from ouroboros_core.interfaces import Drafter, LanguageModel, SeesSkipped
 from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
 from ouroboros_core.methods.parts.stopping import Stop
 from ouroboros_core.sources import Source
@@ -35,6 +35,8 @@ class DraftModel:
         """
         length, positions = len(prompt.tokens), self.model.max_length
         self._skipped = max(0, length - max(positions - max_new_tokens, positions // 2))
+        if isinstance(self.model, SeesSkipped):
+            self.model.skipped = prompt.tokens[: self._skipped]
         self.model.forget()
         self.model.reserve(length - self._skipped + max_new_tokens)
         if not self._adjustable:

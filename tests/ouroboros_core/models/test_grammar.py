@@ -6,7 +6,9 @@ from __future__ import annotations
 import collections
 import json
 import random
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,17 @@ import numpy as np
 import pytest
 
 from ouroboros_core import Generation, Grammar, Sampling, Task, load_pair, methods
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.models.grammar import GrammarRules
-from ouroboros_core.models.processed import for_vocabulary
+from ouroboros_core.models.processed import ProcessedModel, for_vocabulary
+from ouroboros_core.sampling import Sampler
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.file import read_run
 from ouroboros_core.trace.trace import Trace
+from tests import tiny
 from tests.commands import Ask, words
 from tests.folders import save
 
@@ -185,6 +191,47 @@ def test_a_draft_without_rows_for_the_allowed_tokens_keeps_its_scores(pair: Pair
     first = int(np.isfinite(rules((), np.zeros(size, np.float32))).argmax())
     few = np.zeros(first, np.float32)
     assert (for_vocabulary(rules, size)((), few) == few).all()
+
+
+def test_a_draft_that_reads_only_the_end_of_the_text_follows_the_grammar(tmp_path: Path) -> None:
+    """A letter and a digit take turns, so a draft that is one token behind breaks the rule."""
+    names = save(tmp_path / "target"), save(tmp_path / "draft", max_position_embeddings=48)
+    short = load_pair(*names, device="cpu", dtype="float32")
+    settings = methods.get("speculative").Hyperparameters.parse({"gamma": 4})
+    grammar, prompt = Grammar("regex", "([abc][0-9]){40}"), "The cat sat on the mat. " * 6
+    task = Task(prompt, "speculative", settings, Sampling(), 40, False, grammar=grammar)
+    trace = Generation(short, task).run()
+    assert short.draft and len(trace.prompt.tokens) > short.draft.max_length
+    before, drafted = "", 0
+    for step in trace.steps:
+        for node in step.tree.proposals:
+            path = [trace.pieces[token] for token in step.tree.tokens_to(node)]
+            written = before + "".join(path)
+            assert re.fullmatch("([abc][0-9])*[abc]?", written)
+            drafted += step.tree.provenance[node].source is Source.DRAFT
+        before += "".join(trace.pieces[token] for token in step.tokens)
+    assert drafted > 20
+
+
+def test_a_draft_that_reads_only_the_end_knows_the_skipped_tokens_of_a_penalty() -> None:
+    """A rule that forbids every token of the text before: the draft never proposes one."""
+
+    def forbid(text: Sequence[int], logits: Any) -> Any:
+        return np.where(np.isin(np.arange(len(logits)), text), -np.inf, logits)
+
+    target, draft = tiny.pair("llama")
+    helper = ProcessedModel(draft, forbid)
+    helper.max_length = 16
+    sampler = Sampler(Sampling(), tiny.VOCABULARY)
+    kind = methods.get("speculative")
+    method = methods.create(
+        kind, kind.Hyperparameters.parse({"gamma": 3}), Resources(sampler, helper)
+    )
+    prompt = list(range(20))
+    model = ProcessedModel(target, forbid)
+    steps = list(decode(model, method, prompt, max_new_tokens=8, sampler=sampler))
+    proposed = {token for step in steps for token in step.tree.tokens[1:]}
+    assert proposed and proposed.isdisjoint(prompt)
 
 
 def test_under_rejection_a_forced_token_is_a_node_once(pair: Pair) -> None:
