@@ -15,6 +15,7 @@ import importlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from ouroboros_core.arrays import np, npt
@@ -102,7 +103,7 @@ class GrammarRules:
                 "generation_config.json, or leave the grammar out"
             )
         library = _library()
-        self._prompt, self._stops = prompt, stops
+        self._vocabulary, self._prompt, self._stops = vocabulary, prompt, stops
         self._matcher = library.LLMatcher(
             _tokenizer(tokenizer, vocabulary, stops), grammar.compiled(library), log_level=0
         )
@@ -126,8 +127,10 @@ class GrammarRules:
         return np.where(allowed, logits, -np.inf).astype(logits.dtype)
 
     def forced(self, text: Sequence[int]) -> list[int]:
-        """Return the token ids that must come next, as long as there is no choice."""
-        return list(self._matcher.compute_ff_tokens()) if self._move(text) else []
+        """Return the token ids that must come next, as long as there is no choice and the target
+        can write them."""
+        tokens = self._matcher.compute_ff_tokens() if self._move(text) else ()
+        return list(takewhile(lambda token: token < self._vocabulary, tokens))
 
     def _move(self, text: Sequence[int]) -> bool:
         """Bring the matcher to the end of a text. Return False, and leave it where the text does

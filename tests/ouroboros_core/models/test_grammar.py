@@ -28,7 +28,7 @@ from ouroboros_core.trace.file import read_run
 from ouroboros_core.trace.trace import Trace
 from tests import tiny
 from tests.commands import Ask, words
-from tests.folders import save
+from tests.folders import save, tokenizer
 
 CALL = {
     "type": "object",
@@ -232,6 +232,21 @@ def test_a_draft_that_reads_only_the_end_knows_the_skipped_tokens_of_a_penalty()
     steps = list(decode(model, method, prompt, max_new_tokens=8, sampler=sampler))
     proposed = {token for step in steps for token in step.tree.tokens[1:]}
     assert proposed and proposed.isdisjoint(prompt)
+
+
+def test_a_forced_token_that_the_target_cannot_write_is_refused_in_a_sentence(
+    tmp_path: Path,
+) -> None:
+    size = len(tokenizer("bytes")) - 30
+    names = [save(tmp_path / f"{seed}", seed=seed, vocab_size=size) for seed in (0, 1)]
+    small = load_pair(*names, device="cpu", dtype="float32")
+    assert max(small.tokenizer.encode(" #", add_special_tokens=False)) >= size
+    grammar = Grammar("regex", " #")
+    for method in ("autoregressive", "speculative", "prompt_lookup"):
+        settings = methods.get(method).Hyperparameters()
+        task = Task("T", method, settings, Sampling(), 4, False, grammar=grammar)
+        with pytest.raises(InvalidInput, match="allows only tokens that the model cannot write"):
+            Generation(small, task).run()
 
 
 def test_under_rejection_a_forced_token_is_a_node_once(pair: Pair) -> None:
