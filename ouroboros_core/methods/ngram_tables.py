@@ -149,7 +149,6 @@ class NgramTables(Method):
 
     def learn(self, result: VerificationResult) -> None:
         """Report the acceptance to the table, and keep the text for later runs."""
-        outputs = result.evaluation.argmax()  # -1 for a node that the controller left out
-        checked = sum(outputs[node] >= 0 for node in result.tree.proposals)
+        checked = sum(node not in result.unchecked for node in result.tree.proposals)
         self.table.accepted(checked, len(result.path))
         self.session.follow((*result.context.tokens, *result.emitted))

@@ -166,6 +166,7 @@ class VerificationResult:
                   inside the path
     emitted       token ids that were added to the text, at least one
     whole         the result of all proposals of this step together; None: this result is
+    unchecked     nodes of `tree` that were left out of what the target checked
     """
 
     context: Context
@@ -175,6 +176,7 @@ class VerificationResult:
     target_token: int | None
     emitted: tuple[int, ...]
     whole: VerificationResult | None = None
+    unchecked: frozenset[int] = frozenset()
 
     @classmethod
     def whole_step(
@@ -208,8 +210,16 @@ class VerificationResult:
             path.append(nodes[number])
         target_token = self.emitted[len(path)] if len(path) < len(self.emitted) else None
         evaluation = PartialEvaluation(self.evaluation, numbers, len(tree))
+        checked = {node for node, number in numbers.items() if number not in self.unchecked}
         return VerificationResult(
-            self.context, tree, evaluation, tuple(path), target_token, self.emitted, self.checked
+            self.context,
+            tree,
+            evaluation,
+            tuple(path),
+            target_token,
+            self.emitted,
+            self.checked,
+            frozenset(range(len(tree))) - checked,
         )
 
 

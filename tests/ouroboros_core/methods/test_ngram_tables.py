@@ -8,7 +8,12 @@ import pytest
 
 from ouroboros_core.lookup.session_text import SessionText
 from ouroboros_core.methods.ngram_tables import NgramTables
-from ouroboros_core.methods.parts.base import Context, Resources, TokenizedPrompt
+from ouroboros_core.methods.parts.base import (
+    Context,
+    Resources,
+    TokenizedPrompt,
+    VerificationResult,
+)
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.tree import Learned
 from tests import tiny
@@ -63,6 +68,26 @@ def test_a_copy_says_where_it_stands_and_a_count_does_not() -> None:
         tree = method.propose(Context(text, 20, 0))
         assert tree.tokens == (2, 3, 4)
         assert tree.provenance[1].position == position
+
+
+def test_a_table_hears_only_of_the_tokens_that_were_checked() -> None:
+    """The controller left out the last two of four, in a combination that left out none."""
+    text, sizes = (1, 2, 3, 4, 1), {"ngram_size": 1, "num_tokens": 4}
+    method = NgramTables(NgramTables.Hyperparameters(kind="map-k", **sizes), Resources())
+    method.start(TokenizedPrompt(text), 20)
+    context = Context(text, 20, 0)
+    tree = method.propose(context)
+    assert tree.tokens == (1, 2, 3, 4, 1)
+    evaluation: Any = None
+    shorter = tree.only([1, 2])
+    result = VerificationResult.whole_step(context, shorter, evaluation, (1, 2), 7)
+    method.learn(
+        result.of(tree, {node: node for node in range(3)}).of(tree, dict(enumerate(range(5))))
+    )
+    method.session.follow((*text, 2, 3, 7, 1))
+    assert method.propose(Context((*text, 2, 3, 7, 1), 16, 1)).tokens == (1, 2, 3, 7, 1), (
+        "both checked tokens were accepted, so the next draft is whole again"
+    )
 
 
 def test_a_shortest_draft_that_is_too_long_is_refused() -> None:

@@ -249,6 +249,28 @@ def test_a_forced_token_that_the_target_cannot_write_is_refused_in_a_sentence(
             Generation(small, task).run()
 
 
+def test_copies_ask_the_grammar_only_where_the_text_goes(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mask for each token of the text, and none behind a refused copy."""
+    masks = [0]
+    plain_call = GrammarRules.__call__
+
+    def counted(self: GrammarRules, text: Sequence[int], logits: Any) -> Any:
+        masks[0] += 1
+        return plain_call(self, text, logits)
+
+    monkeypatch.setattr(GrammarRules, "__call__", counted)
+    settings = {"ngram_size": 1, "num_tokens": 24, "kind": "simple"}
+    chosen = methods.get("ngram_tables").Hyperparameters.parse(settings)
+    prompt, grammar = "the cat sat on the mat. " * 2, Grammar("regex", "[a-z ]{60}")
+    sampling = Sampling(temperature=1.0, seed=1)
+    task = Task(prompt, "ngram_tables", chosen, sampling, 40, False, grammar=grammar)
+    trace = Generation(pair, task).run()
+    assert sum(len(step.tree) for step in trace.steps) > 2 * len(trace.tokens)
+    assert masks[0] <= len(trace.tokens)
+
+
 def test_under_rejection_a_forced_token_is_a_node_once(pair: Pair) -> None:
     """A token that the draft draws and the grammar forces is one node, so the method learns that
     its draft was right."""
