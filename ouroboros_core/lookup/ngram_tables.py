@@ -160,7 +160,7 @@ class Dominant(NgramTable):
 class Rolling(NgramTable):
     """`mod`: the token that followed each n-gram last, rolled on through the draft itself.
 
-    A draft of fewer than `shortest` tokens is not made.
+    A draft ends where a text ends. One of fewer than `shortest` tokens is not made.
     """
 
     def __init__(self, n: int, m: int, shortest: int) -> None:
@@ -178,9 +178,9 @@ class Rolling(NgramTable):
 
     def draft(self) -> Found:
         window, tokens = self._key(), list[int]()
-        while len(tokens) < self.m and window in self._following:
-            tokens.append(self._following[window])
-            window = (*window[1:], tokens[-1])
+        while len(tokens) < self.m and (token := self._following.get(window, -1)) >= 0:
+            tokens.append(token)
+            window = (*window[1:], token)
         return Found(tokens, self.n) if len(tokens) >= self.shortest else Found()
 
     def accepted(self, checked: int, accepted: int) -> None:

@@ -110,6 +110,13 @@ def test_mod_rolls_on_with_the_newest_next_tokens_and_makes_no_short_draft() -> 
             assert list(table.draft().tokens) == (rolled if len(rolled) >= shortest else [])
 
 
+def test_what_mod_drafts_up_to_the_border_of_two_texts_must_be_long_enough_by_itself() -> None:
+    for shortest, expected in ((1, [4]), (2, [])):
+        table = Rolling(1, 8, shortest)
+        table.extend([1, 2, 3, 4, -1, 9, 3])
+        assert list(table.draft().tokens) == expected
+
+
 def test_mod_begins_anew_after_five_weak_drafts_in_a_row() -> None:
     table = Rolling(1, 4, 1)
     table.extend([1, 2, 1, 2, 1])
