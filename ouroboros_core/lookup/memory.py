@@ -147,7 +147,9 @@ def checked(make: Callable[[], M], content: str, fingerprint: str | None) -> M:
 
 def of_kind(memory: Memory | None, kind: type[M]) -> M | None:
     """Return the memory; raises InvalidInput if it is not of that kind."""
-    if memory is None or isinstance(memory, kind):
+    if memory is None:
+        return None
+    if isinstance(memory, kind) and memory.FORMAT == kind.FORMAT:
         return memory
     raise InvalidInput(
         f"what was kept is a {memory.holds}, but this method keeps a {kind.holds}: start a new one"

@@ -12,7 +12,7 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.lookup.memory import Memories, Memory, read_memory
 from ouroboros_core.lookup.phrase_pool import PhrasePool
-from ouroboros_core.lookup.session_text import SessionText
+from ouroboros_core.lookup.session_text import Answers, SessionText
 from ouroboros_core.lookup.successors import Successors
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
@@ -132,6 +132,9 @@ def test_runs_count_whichever_members_were_asked() -> None:
         ("token_recycling", PhrasePool(5, 4), "is a phrase pool, but this method keeps a matrix"),
         ("prompt_lookup", Memories(), "is a memory of several methods, but this method keeps a s"),
         ("sam", Successors(8), "is a matrix of candidates, but this method keeps a memory of se"),
+        ("prompt_lookup", Answers(), "is a memory of earlier answers, but this method keeps a ses"),
+        ("ngram_tables", Answers(), "is a memory of earlier answers, but this method keeps a sess"),
+        ("suffix", SessionText(), "is a session text, but this method keeps a memory of earlier"),
         ("union", PhrasePool(5, 4), "is a phrase pool, but this method keeps a memory of several"),
     ],
 )
