@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import takewhile
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, cast
 
 from ouroboros_core.lookup.memory import Memory
 from ouroboros_core.lookup.ngrams import copied
@@ -42,7 +42,7 @@ class SessionText(Memory):
         self.tokens: list[int] = []
         self.begins = 0
         """Position where the present text begins."""
-        self._indexes: dict[Hashable, Index] = {}
+        self._indexes: dict[str, tuple[Hashable, Index]] = {}
 
     def begin_run(self, prompt: Sequence[int]) -> None:
         """Begin a new text after the present one."""
@@ -83,14 +83,15 @@ class SessionText(Memory):
         """Add the tokens of the present text that are new."""
         self.tokens.extend(text[len(self.tokens) - self.begins :])
 
-    def index(self, name: Hashable, new: Callable[[], IndexT]) -> IndexT:
-        """Return the up-to-date index of that name, at first a `new` one."""
-        index: Any = self._indexes.get(name)
-        if index is None:
-            index = self._indexes[name] = new()
+    def index(self, name: str, new: Callable[[], IndexT], settings: Hashable = ()) -> IndexT:
+        """Return the up-to-date index of that name, a `new` one at first and for other settings
+        than before: of each name one is kept."""
+        before, index = self._indexes.get(name, ((), None))
+        if index is None or before != settings:
+            index = new()
+        self._indexes[name] = settings, index
         index.extend(self.tokens[len(index.tokens) :])
-        typed: IndexT = index
-        return typed
+        return cast(IndexT, index)
 
     def copied(self, end: int, length: int) -> list[tuple[int | None, int]]:
         """Return (position in the present text, token) of the tokens from `end` on.

@@ -112,7 +112,7 @@ class NgramTables(Method):
         else:
             self.begins = 0
             sizes = settings.ngram_size, settings.num_tokens, settings.min_hits, settings.min_tokens
-            self.table = session.index((settings.kind, *sizes), self._table)
+            self.table = session.index("table", self._table, (settings.kind, *sizes))
         session.follow(prompt.tokens)
 
     def _table(self) -> NgramTable:

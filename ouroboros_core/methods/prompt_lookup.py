@@ -98,7 +98,7 @@ class PromptLookup(Method):
         memory, longest = of_kind(self.resources.memory, SessionText), self.settings.max_ngram
         self.session = SessionText() if memory is None else memory
         self.session.begin_run(prompt.tokens)
-        self.text = self.session.index(("occurrences", longest), lambda: Occurrences(longest))
+        self.text = self.session.index("occurrences", lambda: Occurrences(longest), longest)
 
     def propose(self, context: Context) -> TokenTree:
         settings, text = self.settings, self.text

@@ -109,7 +109,7 @@ class Suffix(Method):
         self.prompt_length = len(prompt.tokens)
         self.answers = Answers() if memory is None else memory
         self.answers.begin_run(())
-        self.earlier = self.answers.index(("suffix counts", depth), lambda: SuffixCounts(depth))
+        self.earlier = self.answers.index("suffix counts", lambda: SuffixCounts(depth), depth)
         self.in_earlier = Cursor(self.earlier, prompt.tokens)
         self.text = SuffixCounts(depth).extend(prompt.tokens)
 

@@ -97,6 +97,26 @@ def test_a_memory_read_again_proposes_what_the_kept_one_does(method: str) -> Non
         assert other.to_json() == memory.to_json()
 
 
+@pytest.mark.parametrize(
+    ("method", "setting", "indexes"),
+    [
+        ("suffix", "max_depth", 1),
+        ("prompt_lookup", "max_ngram", 1),
+        ("ngram_tables", "min_hits", 2),
+    ],
+)
+def test_a_memory_has_no_index_for_each_setting_that_was_tried(
+    method: str, setting: str, indexes: int
+) -> None:
+    """`ngram_tables` has the counts for its kind `cache` beside the table of its own."""
+    memory = tiny.new_memory(method)
+    for value in (2, 3, 4, 2):
+        settings: dict[str, Any] = {setting: value}
+        steps = tiny.run(tiny.pair("llama"), method, tiny.prompt(), 8, memory=memory, **settings)
+        assert tiny.emitted(steps) == tiny.plain(tiny.target("llama"), tiny.prompt(), 8)
+    assert isinstance(memory, SessionText) and len(memory._indexes) == indexes
+
+
 def test_members_keep_what_is_theirs_by_their_role() -> None:
     memory = Memories("print")
     settings: dict[str, Any] = {"window_size": 2}
