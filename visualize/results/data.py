@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from ouroboros_core import methods
 from ouroboros_core.benchmark import report
 from ouroboros_core.benchmark.entrants import BASELINE, split
+from ouroboros_core.benchmark.repeats import repeats, whole
 from ouroboros_core.benchmark.report import HF_GREEDY, OVERALL, PEER, PEERS, WARM, Row
 from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.environment import Environment
@@ -135,7 +136,7 @@ class Benchmark:
         runs = [run for run in self.runs if row.group in (OVERALL, run.group)]
         method = [run for run in runs if (run.method, run.setting) == (row.method, row.setting)]
         reference = [run for run in runs if run.method == HF_GREEDY]
-        return report.repeats(method, reference, report.whole).ci95
+        return repeats(method, reference, whole).ci95
 
 
 def speedup(row: Row, over: Over) -> float:
