@@ -11,6 +11,7 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.benchmark import report
+from ouroboros_core.benchmark.repeats import repeats, whole
 from ouroboros_core.benchmark.report import Row
 from ouroboros_core.benchmark.store import Measurement, Store
 from ouroboros_core.sources import LOOKS
@@ -123,7 +124,7 @@ def interval(bar: Bar, over: Over) -> tuple[float, float]:
         [run for run in measurements(*SPEEDS) if run.method == name]
         for name in (bar.row.method, over)
     )
-    return report.repeats(method, reference, report.whole).ci95
+    return repeats(method, reference, whole).ci95
 
 
 def test_the_fastest_is_on_top_and_its_label_says_what_it_is(
