@@ -8,11 +8,23 @@ browser.
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.errors import MissingPackage
 
-__all__ = ["np", "npt"]
+__all__ = ["installed", "np", "npt"]
+
+
+@cache
+def installed() -> bool:
+    """Return whether there are arrays to compute with; where not, plain numbers must do."""
+    try:
+        importlib.import_module("numpy")
+    except ModuleNotFoundError:
+        return False
+    return True
+
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,8 +47,8 @@ else:
                 if error.name != "numpy":
                     raise
                 raise MissingPackage(
-                    "numpy is not installed, and this setting needs it: choose temperature 0 or "
-                    "the rule match, or install numpy"
+                    "numpy is not installed, and this setting needs it: choose temperature 0, or "
+                    "install numpy"
                 ) from None
             value = self.__dict__[name] = getattr(module, name)
             return value

@@ -146,8 +146,8 @@ class Refusing:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
-def written(method: str, temperature: float = 0.0, **settings: Any) -> tuple[list[int], int]:
-    """Return the text that a method writes, and the number of target passes."""
+def steps_of(method: str, temperature: float, chosen: dict[str, Any], **settings: Any) -> list[Any]:
+    """Return the steps of a method with the chosen hyperparameters."""
     from ouroboros_core import methods
     from ouroboros_core.adaptive.controller import controlled
     from ouroboros_core.adaptive.cost_model import TYPICAL
@@ -157,16 +157,22 @@ def written(method: str, temperature: float = 0.0, **settings: Any) -> tuple[lis
     kind = methods.get(method)
     sampling = Sampling.model_validate({"temperature": temperature, "seed": SEED, **settings})
     sampler = Sampler(sampling, VOCABULARY)
-    used = methods.create(kind, kind.Hyperparameters(), resources(sampler))
-    steps = decode(
-        PlainModel(),
-        controlled(used, TYPICAL),
-        PROMPT,
-        max_new_tokens=NEW_TOKENS,
-        sampler=sampler,
-    )
-    tokens = [step.tokens for step in steps]
-    return [token for step in tokens for token in step], len(tokens)
+    hyperparameters = kind.Hyperparameters.parse(chosen)
+    used = methods.create(kind, hyperparameters, resources(sampler))
+    model, adaptive = PlainModel(), controlled(used, TYPICAL)
+    return [*decode(model, adaptive, PROMPT, max_new_tokens=NEW_TOKENS, sampler=sampler)]
+
+
+def written(method: str, temperature: float = 0.0, **settings: Any) -> tuple[list[int], int]:
+    """Return the text that a method writes, and the number of target passes."""
+    steps = steps_of(method, temperature, {}, **settings)
+    return [token for step in steps for token in step.tokens], len(steps)
+
+
+def drafted(rule: str) -> list[int]:
+    """Return the length of each greedy draft that a rule of `stop` ends."""
+    steps = steps_of("speculative", 0.0, {"gamma": 6, "stop": rule})
+    return [len(step.tree.proposals) for step in steps]
 
 
 def resources(sampler: Any) -> Any:
@@ -202,15 +208,19 @@ def outcome(method: str, temperature: float, **settings: Any) -> tuple[list[int]
 
 
 def main() -> None:
-    """Print by method what it writes, greedy and sampled, what other rules answer, and which
-    packages were imported."""
+    """Print by method what it writes, greedy and sampled, what other rules answer, how long drafts
+    are by each value of `stop`, and which packages were imported."""
+    from ouroboros_core.methods.parts.stopping import RULES as STOP_RULES
+
     texts = {name: [outcome(name, 0.0), outcome(name, TEMPERATURE)] for name in runnable()}
     rules = {
         rule: outcome("speculative", TEMPERATURE, acceptance=rule)
         for rule in ("rejection", "block", "typical")
     }
+    stops = {rule: drafted(rule) for rule in STOP_RULES}
     packages = {name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names
-    print(json.dumps({"texts": texts, "rules": rules, "packages": sorted(packages)}))
+    answers = {"texts": texts, "rules": rules, "stops": stops, "packages": sorted(packages)}
+    print(json.dumps(answers))
 
 
 if __name__ == "__main__":

@@ -60,6 +60,10 @@ class NgramTable(ABC):
     def draft(self) -> Found:
         """Return what may follow the text."""
 
+    def begin(self) -> None:  # noqa: B027
+        """Begin a new text: what was heard of drafts in earlier ones is forgotten, so that a table
+        that is kept drafts what a new one over the same texts does."""
+
     def accepted(self, checked: int, accepted: int) -> None:  # noqa: B027
         """Hear how many tokens of the last draft were checked and accepted."""
 
@@ -87,11 +91,10 @@ class Newest(NgramTable):
 
 @dataclass
 class Entry:
-    """place: behind the newest occurrence; hits: occurrences; limit: tokens of the next draft."""
+    """place: behind the newest occurrence; hits: occurrences."""
 
     place: int
     hits: int
-    limit: int
 
 
 class Remembering(NgramTable):
@@ -105,24 +108,31 @@ class Remembering(NgramTable):
         super().__init__(n, m)
         self.min_hits = min_hits
         self._entries: dict[NGram, Entry] = {}
-        self._drafted: Entry | None = None
+        self._limits: dict[NGram, int] = {}
+        """Tokens of the next draft from a key, if not all m."""
+        self._drafted: NGram | None = None
+
+    def begin(self) -> None:
+        self._limits.clear()
 
     def _note(self, token: int) -> None:
         if len(self.tokens) < self.n:
             return
-        entry = self._entries.setdefault(self._key(), Entry(0, 0, self.m))
+        entry = self._entries.setdefault(self._key(), Entry(0, 0))
         entry.place, entry.hits = len(self.tokens), entry.hits + 1
 
     def draft(self) -> Found:
-        entry = self._drafted = self._entries.get(self._key())
+        key = self._key()
+        entry, self._drafted = self._entries.get(key), None
         if entry is None or entry.hits < self.min_hits:
-            self._drafted = None
             return Found()
-        return Found(self.tokens[entry.place : entry.place + entry.limit], self.n, entry.place)
+        self._drafted = key
+        end = entry.place + self._limits.get(key, self.m)
+        return Found(self.tokens[entry.place : end], self.n, entry.place)
 
     def accepted(self, checked: int, accepted: int) -> None:
         if self._drafted is not None and checked:
-            self._drafted.limit = self.m if accepted == checked else accepted + 1
+            self._limits[self._drafted] = self.m if accepted == checked else accepted + 1
 
 
 class Dominant(NgramTable):
@@ -168,6 +178,14 @@ class Rolling(NgramTable):
         self.shortest = shortest
         self._following: dict[NGram, int] = {}
         self._shares: deque[float] = deque(maxlen=WEAK_DRAFTS)
+        self._emptied = False
+
+    def begin(self) -> None:
+        self._shares.clear()
+        if self._emptied:
+            self._emptied, tokens, self.tokens = False, self.tokens, []
+            self._following.clear()
+            self.extend(tokens)
 
     def _note(self, token: int) -> None:
         if len(self.tokens) < self.n:
@@ -189,6 +207,7 @@ class Rolling(NgramTable):
         if len(self._shares) == WEAK_DRAFTS and max(self._shares) < WEAK_SHARE:
             self._following.clear()
             self._shares.clear()
+            self._emptied = True
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,8 @@ class SuffixCounts(States):
 
     def _limit(self, match: int, scoring: Scoring) -> int:
         """Return the most tokens that may follow a match."""
-        budget = int(scoring.alpha * match + scoring.offset)
+        # The authors add the last amount as well: 0.58 * 50 is 28.999999999999996.
+        budget = int(scoring.alpha * match + scoring.offset + 1e-6)
         return min(scoring.most, budget, self.depth - match)
 
     def _continuation(self, state: int, match: int, scoring: Scoring) -> Continuation:

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from ouroboros_core import settings
 from ouroboros_core.methods.parts.base import (
+    Adjustable,
     Context,
     Guesser,
     Method,
@@ -59,6 +60,13 @@ class Jacobi(Method):
         size, free = hyperparameters.block_size, resources.sizing.target_rows - 1
         self.size = max(1, min(LARGEST, free)) if size == AUTO else size
 
+    @property
+    def adjustable(self) -> Adjustable | None:
+        """Where a second row costs time, a controller decides whether the one guess is checked. A
+        larger block is always checked whole: it gets better even if nothing is accepted."""
+        is_dear = self.resources.sizing.target_rows == 1
+        return Adjustable() if is_dear and self.hyperparameters.block_size == AUTO else None
+
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         self._rng, self._prompt = self.resources.rng(), prompt.tokens
         self.guesses = self._filled([])
@@ -77,7 +85,7 @@ class Jacobi(Method):
     def learn(self, result: VerificationResult) -> None:
         """Take the outputs behind the first guess that was not accepted."""
         tree, context = result.tree, result.context
-        behind = range(len(result.path) + 1, len(tree))
+        behind = sorted({*range(len(result.path) + 1, len(tree))} - result.unchecked)
         if self.resources.sampler.rule.needs_probabilities:
             outputs = result.evaluation.argmax()
             guesses = [outputs[node] for node in behind]

@@ -113,6 +113,7 @@ class NgramTables(Method):
             self.begins = 0
             sizes = settings.ngram_size, settings.num_tokens, settings.min_hits, settings.min_tokens
             self.table = session.index("table", self._table, (settings.kind, *sizes))
+            self.table.begin()
         session.follow(prompt.tokens)
 
     def _table(self) -> NgramTable:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from ouroboros_core.methods.parts.stopping import RULES
 from tests.commands import finished
-from tests.plain_python import PROMPT, TEMPERATURE, plain_text
+from tests.plain_python import PROMPT, TEMPERATURE, drafted, plain_text
 
 PYDANTIC = {"pydantic", "pydantic_core", "annotated_types", "typing_extensions"}
 PYDANTIC |= {"typing_inspection", "__future__"}
@@ -42,6 +43,14 @@ def test_every_method_writes_the_text_of_plain_decoding_without_numpy(
 def test_a_rule_that_compares_probabilities_names_the_missing_package(bare: Any) -> None:
     for words in bare["rules"].values():
         assert words.startswith("MissingPackage: numpy is not installed")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_ends_the_drafts_without_numpy_where_it_ends_them_with_it(
+    bare: Any, rule: str
+) -> None:
+    assert bare["stops"][rule] == drafted(rule)
+    assert (min(drafted(rule)[:-1]) < 6) == (rule != "fixed"), "it does end some"
 
 
 def test_no_package_but_pydantic_is_imported(bare: Any) -> None:

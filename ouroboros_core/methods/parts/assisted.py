@@ -60,10 +60,11 @@ class Assisted(Method):
     def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
         stops = sorted(self.resources.stop_tokens)
         self.generator.start(prompt.tokens, max_new_tokens, stops, **self._settings)
-        self._proposed = 0
 
     def propose(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root, max_depth=context.deepest)
+        if not context.deepest:  # the target writes the last token
+            return builder.build()
         candidates = self.generator.candidates(context.tokens)
         self._proposed = len(candidates)
         nodes = []
@@ -76,5 +77,7 @@ class Assisted(Method):
         return builder.build()
 
     def learn(self, result: VerificationResult) -> None:
+        if not result.context.deepest:
+            return
         text = (*result.context.tokens, *result.emitted)
         self.generator.report(text, self._proposed, len(result.path))

@@ -9,11 +9,13 @@ first one with probability 0.85.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from heapq import nlargest
+from math import exp, log, sqrt
 from typing import Annotated, Literal, cast
 
 from pydantic import Field
 
-from ouroboros_core.arrays import np
+from ouroboros_core.arrays import installed, np
 from ouroboros_core.interfaces import EstimatesAcceptance
 from ouroboros_core.sampling import softmax
 from ouroboros_core.settings import Auto, upto
@@ -67,14 +69,23 @@ class LeastProbability(Stop):
     TOP, LEAST = 10, 0.75
 
     def before(self, evaluation: Evaluation, node: int) -> bool:
-        logits = np.asarray(evaluation.logits(node))
+        logits = evaluation.logits(node)
+        if not installed():
+            first, *others = nlargest(self.TOP, logits)
+            return 1 / (1 + sum(exp(other - first) for other in others)) < self.LEAST
         top = logits if len(logits) < self.TOP else np.partition(logits, -self.TOP)[-self.TOP :]
-        return bool(softmax(top.astype(np.float64)).max() < self.LEAST)
+        return bool(softmax(np.asarray(top, np.float64)).max() < self.LEAST)
 
 
 def entropy(evaluation: Evaluation, node: int) -> float:
     """Return the entropy in nats of the draft's distribution after a node, at temperature 1."""
-    p = softmax(np.asarray(evaluation.logits(node), np.float64))
+    logits = evaluation.logits(node)
+    if not installed():
+        largest = max(logits)
+        weights = [exp(score - largest) for score in logits]
+        total = sum(weights)
+        return log(total) - sum(w * log(w) for w in weights if w) / total
+    p = softmax(np.asarray(logits, np.float64))
     return float(-(p * np.log(np.maximum(p, 1e-30))).sum())
 
 
@@ -85,7 +96,7 @@ class Entropy(Stop):
     MOST, FACTOR, LARGEST = 32, 0.15, 0.3
 
     def behind(self, evaluation: Evaluation, node: int, confidence: float) -> bool:
-        return bool(np.sqrt(self.FACTOR * entropy(evaluation, node)) > self.LARGEST)
+        return sqrt(self.FACTOR * entropy(evaluation, node)) > self.LARGEST
 
 
 class AcceptanceThreshold:
@@ -125,8 +136,8 @@ class AdaptiveEntropy(Stop):
         self.threshold = AcceptanceThreshold(self.START, self.GOAL)
 
     def behind(self, evaluation: Evaluation, node: int, confidence: float) -> bool:
-        bound = 1 - np.sqrt(self.FACTOR * entropy(evaluation, node))
-        return bool(bound < self.threshold.value)
+        bound = 1 - sqrt(self.FACTOR * entropy(evaluation, node))
+        return bound < self.threshold.value
 
     def learn(self, drafted: int, accepted: int) -> None:
         self.threshold.learn(drafted, accepted, drafted == self.longest)

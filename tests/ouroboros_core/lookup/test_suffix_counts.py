@@ -3,6 +3,8 @@
 import random
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
+from math import floor
 
 import pytest
 
@@ -20,7 +22,8 @@ def occurrences(text: Sequence[int], phrase: Sequence[int]) -> list[int]:
 def path(text: Sequence[int], suffix: list[int], scoring: Scoring, depth: int) -> list[float]:
     """Return the reaches of the path that follows the most frequent next token, of equals the one
     seen first."""
-    limit = min(scoring.most, int(scoring.alpha * len(suffix) + scoring.offset))
+    exact = Fraction(str(scoring.alpha)) * len(suffix) + Fraction(str(scoring.offset))
+    limit = min(scoring.most, floor(exact))
     phrase, reaches = list(suffix), [1.0]
     while len(reaches) <= min(limit, depth - len(suffix)):
         ends = occurrences(text, phrase)
@@ -72,6 +75,14 @@ def test_after_every_token_the_best_path_has_the_score_of_brute_force() -> None:
             assert found.score == pytest.approx(brute(text, text, scoring, depth))
             if found.tokens:
                 consistent(text, text[len(text) - found.match :], found)
+
+
+def test_the_most_tokens_behind_a_match_are_rounded_as_the_numbers_are_written() -> None:
+    text = [*range(90), *range(50)]
+    assert 0.58 * 50 < 29, "as a float"
+    found = SuffixCounts(128).extend(text).best(None, Scoring(64, 0.58))
+    assert (found.match, list(found.tokens)) == (50, [*range(50, 79)])
+    assert found.score == brute(text, text, Scoring(64, 0.58), 128)
 
 
 def test_the_counts_of_all_strings_are_those_of_brute_force_up_to_the_depth() -> None:

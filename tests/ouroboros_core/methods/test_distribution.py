@@ -178,6 +178,11 @@ NEVER_DRAWN = {
 `prompt_lookup` and `eagle2`. Whole texts of theirs are counted in `make exact`."""
 
 
+OTHER_TABLES = {"map-k": (2, 2), "map-k4v": (6, 4), "mod": (2, 1), "cache": (2, 4)}
+"""The kinds of `ngram_tables` beside `simple`: tokens that must match, and how many times as many
+tokens are written. Longer matches have fewer continuations, of which one can dominate."""
+
+
 @pytest.mark.parametrize(
     "method", [m for m in METHODS if m != "union"]
 )  # there, what is checked depends on what was drafted
@@ -185,13 +190,29 @@ NEVER_DRAWN = {
 def test_every_slot_follows_the_targets_distribution(
     method: str, rule: str, sampling: Sampling
 ) -> None:
+    check_slots(method, rule, sampling, LONG_DRAFTS.get(method, {}))
+
+
+@pytest.mark.parametrize("kind", OTHER_TABLES)
+@pytest.mark.parametrize(("rule", "sampling"), JUDGED)
+def test_every_slot_of_a_table_follows_the_targets_distribution(
+    kind: str, rule: str, sampling: Sampling
+) -> None:
+    size, times = OTHER_TABLES[kind]
+    changes = {"kind": kind, "ngram_size": size, "num_tokens": 2}
+    check_slots("ngram_tables", rule, sampling, changes, times * SLOTS)
+
+
+def check_slots(
+    method: str, rule: str, sampling: Sampling, changes: dict[str, Any], written: int = SLOTS
+) -> None:
     sampling = sampling.model_copy(update={"acceptance": rule})
     kind, sampler = methods.get(method), Sampler(sampling, len(P))
     target, draft = Table(P), Table(Q)
     known = kind.Hyperparameters.settings()
     wanted: dict[str, Any] = {"gamma": 2, "prob_threshold": 0.0}
     settings = kind.Hyperparameters.fixed() | {n: v for n, v in wanted.items() if n in known}
-    chosen = kind.Hyperparameters.parse(settings | LONG_DRAFTS.get(method, {}))
+    chosen = kind.Hyperparameters.parse(settings | changes)
     has_draft = Need.DRAFT_MODEL in methods.needed(kind, chosen)
     heads: dict[str, Any] = {kind: Ranked(Q) for kind in HEAD_KINDS.values()} | {
         "eagle": Bush(),
@@ -208,7 +229,7 @@ def test_every_slot_follows_the_targets_distribution(
     instance = methods.create(kind, chosen, given)
     names = ("drafted and accepted or corrected, first", "the same, later", "bonus")
     slots: dict[str, Counter[int]] = {name: Counter() for name in names}
-    for step in decode(target, instance, [0], max_new_tokens=SLOTS, sampler=sampler):
+    for step in decode(target, instance, [0], max_new_tokens=written, sampler=sampler):
         for depth, token in enumerate(step.tokens):
             if depth < step.tested:
                 slots[names[min(depth, 1)]][token] += 1

@@ -79,7 +79,13 @@ def test_there_are_never_more_passes_than_tokens() -> None:
 def test_where_every_row_costs_time_one_token_is_guessed_by_itself() -> None:
     method = Jacobi(Jacobi.Hyperparameters(), Resources(sizing=Sizing(target_rows=1)))
     method.start(TokenizedPrompt((1, 2)), 8)
-    assert len(method.propose(Context((1, 2), 8, 0)).proposals) == 1
+    context = Context((1, 2), 8, 0)
+    tree = method.propose(context)
+    assert len(tree.proposals) == 1 and method.adjustable
+    outputs: Any = Outputs(lambda text: 5, (1, 2), (2,))
+    plain = VerificationResult.whole_step(context, tree.only([]), outputs, (), 5)
+    method.learn(plain.of(tree, {0: 0}))
+    assert set(method.guesses) <= {1, 2}, "nothing was put out behind a guess that is left out"
 
 
 class Flat:

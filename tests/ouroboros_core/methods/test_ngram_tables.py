@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
+from ouroboros_core.lookup.memory import read_memory
 from ouroboros_core.lookup.session_text import SessionText
 from ouroboros_core.methods.ngram_tables import NgramTables
 from ouroboros_core.methods.parts.base import (
@@ -88,6 +90,32 @@ def test_a_table_hears_only_of_the_tokens_that_were_checked() -> None:
     assert method.propose(Context((*text, 2, 3, 7, 1), 16, 1)).tokens == (1, 2, 3, 7, 1), (
         "both checked tokens were accepted, so the next draft is whole again"
     )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kept_memory_drafts_what_its_file_does_whatever_was_accepted(kind: str) -> None:
+    """Six texts of three letters, of which every draft is refused."""
+    rng, kept, drafted = random.Random(6), SessionText(), 0
+    for _ in range(6):
+        read, last = read_memory(kept.to_json()), [rng.randrange(3) for _ in range(12)]
+        sizes = {"ngram_size": 1, "num_tokens": 2, "min_tokens": 1}
+        both = []
+        for memory in (kept, read):
+            chosen: Any = NgramTables.Hyperparameters.parse({"kind": kind, **sizes})
+            method = NgramTables(chosen, Resources(memory=memory))
+            method.start(TokenizedPrompt(tuple(last[:3])), 20)
+            drafts, text = [], tuple(last[:3])
+            for token in last[3:]:
+                context = Context(text, 20, 0)
+                tree = method.propose(context)
+                drafts.append(tree.tokens[1:])
+                drafted += len(tree) > 1
+                evaluation: Any = None
+                method.learn(VerificationResult.whole_step(context, tree, evaluation, (), token))
+                text = (*text, token)
+            both.append(drafts)
+        assert both[0] == both[1]
+    assert drafted
 
 
 def test_a_shortest_draft_that_is_too_long_is_refused() -> None:

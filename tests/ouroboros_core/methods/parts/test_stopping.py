@@ -4,6 +4,7 @@ distributions, and the target's own distribution."""
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,22 @@ import pytest
 
 from ouroboros_core import methods
 from ouroboros_core.decoding.loop import decode
+from ouroboros_core.methods.parts import stopping
 from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.methods.parts.stopping import RULES, MovingAverage, Stop, new_stop
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.settings import AUTO
 from tests import tiny
 
-PLACES = ((0.95, 0.05), (0.9, 0.1), (0.7, 0.3), (0.99, 0.01), (0.5, 0.5))
+PLACES = (
+    (0.95, 0.05),
+    (0.9, 0.1),
+    (0.7, 0.3),
+    (0.99, 0.01),
+    (0.5, 0.5),
+    (0.39, 0.31, 0.3),
+    *[(0.99, 0.01)] * 4,
+)
 """A draft's distribution at each place of a chain."""
 
 
@@ -46,18 +56,32 @@ def length(stop: Stop) -> int:
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [
-        ("fixed", 4),  # gamma
+        ("fixed", 9),  # gamma
         ("p_min", 2),  # 0.7 is below 0.75
         ("entropy", 3),  # sqrt(0.15 H) of (0.7, 0.3) is 0.30, of (0.9, 0.1) 0.22
-        ("adaedl", 4),  # 1 - sqrt(0.2 H) is 0.65 at least, above 0.6
-        ("hf_constant", 4),
-        ("hf_heuristic", 4),
+        ("adaedl", 6),  # 1 - sqrt(0.2 H) of (0.5, 0.5) is 0.63, of (0.39, 0.31, 0.3) 0.53
+        ("hf_constant", 6),  # behind 0.39
+        ("hf_heuristic", 9),  # 20, if gamma were larger
         ("ema", 3),
     ],
 )
 def test_a_chain_ends_where_the_rule_says(rule: str, expected: int) -> None:
-    assert length(new_stop(rule, 4)) == expected
-    assert length(new_stop("adaedl", 5)) == 5, "behind (0.5, 0.5)"
+    assert length(new_stop(rule, 9)) == expected
+
+
+def test_plain_numbers_end_a_draft_where_arrays_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, p_min = np.random.default_rng(2), new_stop("p_min", 4)
+    for lead in np.linspace(0, 9, 600):
+        row = rng.normal(size=40) * rng.random()
+        row[3], row[7] = -np.inf, lead
+        answers = []
+        for arrays in (True, False):
+            monkeypatch.setattr(stopping, "installed", lambda arrays=arrays: arrays)
+            logits = row if arrays else [*row]
+            outputs: Any = SimpleNamespace(logits=lambda _, logits=logits: logits)
+            answers.append((stopping.entropy(outputs, 0), p_min.before(outputs, 0)))
+        (nats, ends), (plain_nats, plainly_ends) = answers
+        assert plain_nats == pytest.approx(nats) and plainly_ends == ends
 
 
 def test_lengths_that_follow_acceptance_are_those_of_transformers_and_sglang() -> None:
