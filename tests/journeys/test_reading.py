@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.trace import Trace
 from tests.journeys.test_first_paint import SHIFTS
@@ -324,6 +325,9 @@ TOGETHER = """() => {
   const words = box(part('words')), body = part('body'), begun = words.top >= 0 && words.top < innerHeight - 40;
   if (body.scrollTop > 0 || !begun || !front(part('words'), words.left + 20, words.top + 8))
     wrong.push('the words do not begin in view');
+  const menu = document.querySelector('.ouro-site-nav'), wide = innerWidth >= 1200;
+  if (wide && words.bottom > box(body).bottom + 1) wrong.push('words are behind the buttons');
+  if (wide && menu && menu.getBoundingClientRect().top < 0) wrong.push('the menu is scrolled away');
   if (!body.firstElementChild || body.clientHeight < Math.min(60, body.scrollHeight)) wrong.push('the words have no room');
   const theory = part('theory').hidden ? [] : [...part('theory').querySelectorAll('input')].slice(0, 1);
   const spots = [...document.querySelectorAll('[data-spot]')].filter((node) => node.getClientRects().length);
@@ -345,8 +349,27 @@ def lessons(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "index.html").as_uri()
 
 
+def seen_whole(page: Any, part: str) -> bool:
+    box = page.locator(part).bounding_box()
+    return bool(box["y"] >= 0 and box["y"] + box["height"] <= page.viewport_size["height"])
+
+
+EDGES = """node => {
+  const style = getComputedStyle(node);
+  return [style.borderLeftColor, style.borderTopColor];
+}"""
+
+
+def assert_colours_of_trees(page: Any) -> None:
+    """The rows of the mask have the colours that draft and suffixes have in a tree."""
+    for look in ("draft", "suffix"):
+        node = page.locator(f'.ouro-mask-node[data-look="{look}"]').first
+        colours = node.evaluate(EDGES)
+        assert colours == [f"rgb{tuple(bytes.fromhex(LOOKS[look].colour[1:]))}"] * 2
+
+
 def walk(page: Any) -> None:
-    """Through every stop of every chapter by Next alone."""
+    """Through every stop of every chapter to the end, by Next alone."""
     chapters = learn.chapters()
     for number, chapter in enumerate(chapters):
         for stop in range(len(chapter["stops"]) + 1):
@@ -357,9 +380,22 @@ def walk(page: Any) -> None:
             assert wrong == [], (page.viewport_size, chapter["id"], stop, wrong)
             told = chapter["stops"][stop] if stop < len(chapter["stops"]) else {}
             assert spots or not {"spot", "figure"} & told.keys(), (chapter["id"], stop)
+            if told.get("figure") == "mask":
+                assert_colours_of_trees(page)
+    page.locator(".ouro-learn-next").click()
+    page.wait_for_selector(".ouro-learn[data-ended]")
+    assert page.evaluate(TOGETHER)[0] == [], page.viewport_size
+    assert page.locator(".ouro-learn-run").is_hidden(), "no step that nothing speaks of"
+    links = page.locator(".ouro-learn-onward a")
+    assert links.count() >= 2 and all(one.get_attribute("href") for one in links.all())
+    if page.viewport_size["width"] > PHONE[0]:
+        assert seen_whole(page, ".ouro-learn-onward"), page.viewport_size
 
 
-@pytest.mark.parametrize("size", [DESK, (1024, 768), PHONE], ids=["desk", "between", "phone"])
+SIZES = {"desk": DESK, "low": (1366, 768), "between": (1024, 768), "phone": PHONE}
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 def test_words_next_and_what_they_speak_of_are_seen_together_in_the_static_lessons(
     reader: Any, lessons: str, size: tuple[int, int]
 ) -> None:

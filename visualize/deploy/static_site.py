@@ -18,6 +18,7 @@ from typing import Any
 
 from ouroboros_core.errors import InvalidInput, OuroborosError
 from ouroboros_core.locations import assets
+from ouroboros_core.messages import say
 from ouroboros_core.progress import accept_any_text
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.summary import Summary
@@ -161,7 +162,9 @@ def write_gallery(folder: Path, *, live: bool = False) -> list[Path]:
         "README.md": README,
     }
     files |= {
-        f"{name}.html": _site_page(name, _element(name, element, view), _data(name), live=live)
+        f"{name}.html": _site_page(
+            name, _element(name, element, view), _data(name, live), live=live
+        )
         for name, (element, view) in PAGES.items()
     }
     files |= {f"runs/{name}.js": _run_script(name) for name in gallery.runs()}
@@ -193,13 +196,14 @@ def _run_script(name: str) -> str:
     return f'document.dispatchEvent(new CustomEvent("ouro:recorded", {{ detail: {detail} }}));\n'
 
 
-def _data(name: str) -> dict[str, Any]:
+def _data(name: str, live: bool) -> dict[str, Any]:
     """Return the facts of a page, without the runs."""
+    places = LIVE | LABELS if live else LABELS
     own: dict[str, Any] = {
         "index": {
             "chapters": lessons.chapters(),
             "questions": lessons.questions(),
-            "end": lessons.end(on_page=False),
+            "end": lessons.end(places, "" if live else say("learn.end.site")),
         },
         "traces": {"entries": gallery.entries()},
     }

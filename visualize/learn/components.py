@@ -13,6 +13,8 @@ from visualize.learn import lessons
 from visualize.run.view import legend
 
 LEARN_VIEW = markup("learn/learn_view")
+ONWARD = {"#watch": "Watch", "#compare": "Compare", "#play": "Play", "#lab": "Lab"}
+"""Places of the page to which the end leads."""
 
 
 def run(request: Any) -> str:
@@ -30,7 +32,7 @@ class LearnView(JsonHTML):
 
     def __init__(self, **options: Any) -> None:
         value: dict[str, Any] = {"chapters": lessons.chapters(), "questions": lessons.questions()}
-        value["end"] = lessons.end()
+        value["end"] = lessons.end(ONWARD)
         super().__init__(
             value,
             LEARN_VIEW,

@@ -13,6 +13,7 @@ export function mount(element, { value }) {
   const grid = make("div", "ouro-experts-grid"),
     said = make("p", "ouro-picture-said");
   said.setAttribute("role", "status");
+  grid.dataset.part = "woken";
   const steps = stepper("Rows in the pass", (at) => paint(at + 1), 1);
   const squares = Array.from({ length: experts }, () => make("i"));
   grid.append(...squares);

@@ -212,7 +212,11 @@ def position_figure(trace: Trace) -> dict[str, Any]:
     ]
     title = f"Of {len(trace.steps)} steps, those that tested or accepted a guess."
     columns = ["guess", *range(1, len(counts) + 1)]
-    return {"kind": "table", "columns": columns, "rows": rows, "title": title}
+    parts = {
+        "row_parts": ["rate", "rate"],
+        "column_parts": [*[""] * (len(columns) - 1), "fourth"],
+    }
+    return {"kind": "table", "columns": columns, "rows": rows, "title": title} | parts
 
 
 def models_figure(names: Sequence[str]) -> dict[str, Any]:
@@ -235,7 +239,7 @@ def models_figure(names: Sequence[str]) -> dict[str, Any]:
         "Each target with its draft below it: this chapter's, and the Java program's. In millions: "
         "the weights of the layers, and those of the output matrix."
     )
-    return {"kind": "table", "columns": columns, "rows": rows, "title": title}
+    return {"kind": "table", "quoted": True, "columns": columns, "rows": rows, "title": title}
 
 
 def numbers_figure(trace: Trace, step: Step) -> dict[str, Any]:
@@ -250,7 +254,7 @@ def numbers_figure(trace: Trace, step: Step) -> dict[str, Any]:
         f"The guesses of step {step.index + 1}. Only the numbers are passed on; on the right, the "
         "target's probability of each number."
     )
-    return {"kind": "table", "columns": columns, "rows": rows, "title": title}
+    return {"kind": "table", "quoted": True, "columns": columns, "rows": rows, "title": title}
 
 
 def pools_figure(runs: Mapping[str, Trace]) -> dict[str, Any]:
@@ -424,7 +428,8 @@ def sibling_draws() -> dict[str, Any]:
     columns = ["token", "target wants", "first kept"]
     columns += ["second guess", "second kept", "drawn anew", "in all"]
     title = f"{DRAWS} draws, with a second guess wherever the first is rejected"
-    return {"kind": "table", "columns": columns, "rows": rows, "title": title}
+    parts = {"column_parts": ["", "", "one two", "", "two", "", ""]}
+    return {"kind": "table", "columns": columns, "rows": rows, "title": title} | parts
 
 
 def rule_facts() -> dict[str, float]:

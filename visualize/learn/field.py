@@ -182,7 +182,7 @@ def batches() -> Chapter:
     trace, card = gallery.trace(BATCH_RUN), card_facts()
     one = first_step(trace, lambda s: bool(s.path))
     stops: list[Stop] = [
-        {"at": at(one, "commit"), "figure": "batch"},
+        {"at": at(one, "commit"), "figure": "batch", "sliders": {"batch": ANSWERS}},
         {"at": at(one, "commit"), "figure": "experts"},
         {"at": at(one, "commit"), "figure": "batch"},
     ]

@@ -2,7 +2,7 @@
 // The pictures of the lessons by name. Each is made of plain data, or of a text that the reader
 // types.
 import { mount as mountAutomaton } from "./automaton_picture.js";
-import { make } from "../kit/dom.js";
+import { foreign, make } from "../kit/dom.js";
 import { mount as mountExperts } from "./experts_picture.js";
 import { mount as mountArc } from "./copy_picture.js";
 import { mount as mountDraft } from "./draft_picture.js";
@@ -25,9 +25,10 @@ import { mount as mountWindow } from "./window_picture.js";
 function mountTable(element, { value }) {
   /**
    * @type {{ columns: string[], rows: (string | number)[][], title: string,
-   *   row_parts?: string[], column_parts?: string[] }}
+   *   row_parts?: string[], column_parts?: string[], quoted?: boolean }}  quoted: the first column has
+   *   tokens or names
    */
-  const { columns, rows, title, row_parts, column_parts } = JSON.parse(value),
+  const { columns, rows, title, row_parts, column_parts, quoted } = JSON.parse(value),
     table = make("table", "ouro-table"),
     head = make("tr");
   head.append(...columns.map((name) => make("th", "", name)));
@@ -37,6 +38,7 @@ function mountTable(element, { value }) {
     if (row_parts) line.dataset.part = row_parts[index];
     cells.forEach((text, n) => {
       const cell = make(n ? "td" : "th", "", String(text));
+      if (quoted && !n) foreign(cell);
       if (column_parts && n) cell.dataset.part = column_parts[n];
       line.append(cell);
     });
@@ -94,10 +96,13 @@ const KINDS = {
 
 /**
  * @param {string} name
- * @param {{ kind: string }} data
+ * @param {{ kind: string, first?: number, values?: Record<string, number> }} data
+ * @param {{ first?: number, sliders?: Record<string, number> }} begin  where a stop begins, if not
+ *   where the picture does
  */
-export function drawFigure(name, data) {
+export function drawFigure(name, data, { first = data.first, sliders } = {}) {
   const figure = make("figure", "ouro-picture ouro-" + name);
-  KINDS[data.kind](figure, { value: JSON.stringify(data) });
+  const value = JSON.stringify({ ...data, first, values: { ...data.values, ...sliders } });
+  KINDS[data.kind](figure, { value });
   return figure;
 }

@@ -13,17 +13,20 @@ const RUN = {
   length: ".ouro-tile:nth-child(3)",
   saved: ".ouro-tile:nth-child(4)",
   same: ".ouro-tile:nth-child(5)",
+  proposed: ".ouro-tree [data-node]",
   drafted: '.ouro-tree [data-look="draft"][data-node]',
   suffix: '.ouro-tree [data-look="suffix"][data-node]',
   rejected: '.ouro-tree .ouro-node[data-state="rejected"]',
   answers: ".ouro-tree .ouro-answer",
   equal: '.ouro-tree .ouro-answer[data-kind="equal"]',
   own: '.ouro-tree .ouro-answer:is([data-kind="bonus"], [data-kind="correction"])',
-  window: '.ouro-tree [data-look="window"]',
 };
 const TERM = String.raw`(?:min\([^)]*\)|γc|[αγcrpquWNE](?![\p{L}\p{N}])|\d+(?:[.,]\d+)*[×%]?)`;
 const FORMULA = String.raw`\(?${TERM}\)?(?:\s?[·−+=/]\s?\(?${TERM}\)?)*`;
-const MARKED = new RegExp(String.raw`\[([^\]]+)\]\((\w+)\)|(?<![\p{L}\p{N}])${FORMULA}`, "gu");
+const MARKED = new RegExp(
+  String.raw`\[([^\]]+)\]\((\w+)\)|(?<![\p{L}\p{N}])(?:\p{Lu}+\d+|${FORMULA})`,
+  "gu",
+);
 
 /**
  * Make the links of a text, and mark what is not to be translated.
@@ -58,9 +61,9 @@ export function linked(node) {
  * Light parts and words together.
  * @param {HTMLElement} root
  * @param {HTMLElement} words  the texts
- * @param {HTMLElement} stage  the pictures
+ * @param {HTMLElement[]} pictures  what holds pictures
  */
-export function lightTogether(root, words, stage) {
+export function lightTogether(root, words, pictures) {
   const links = () => /** @type {HTMLElement[]} */ ([...words.querySelectorAll(".ouro-link")]);
   const selector = (/** @type {HTMLElement} */ link) =>
     [`[data-part~="${link.dataset.part}"]`, RUN[link.dataset.part]].filter(Boolean).join(", ");
@@ -72,14 +75,17 @@ export function lightTogether(root, words, stage) {
   /** @param {Event} event */
   const fromWord = ({ target }) => {
     const link = /** @type {HTMLElement} */ (target).closest(".ouro-link");
-    light(link instanceof HTMLElement ? [link, ...stage.querySelectorAll(selector(link))] : []);
+    const parts = (/** @type {HTMLElement} */ box) => [...box.querySelectorAll(selector(link))];
+    light(link instanceof HTMLElement ? [link, ...pictures.flatMap(parts)] : []);
   };
   for (const name of ["pointerover", "focusin", "click"]) words.addEventListener(name, fromWord);
   words.addEventListener("focusout", () => light([]));
-  stage.addEventListener("pointerover", ({ target }) => {
+  /** @param {Event} event */
+  const fromPicture = ({ target }) => {
     const at = /** @type {Element} */ (target);
     const of = links().filter((link) => at.closest(selector(link)));
     light(of.flatMap((link) => [link, at.closest(selector(link))]));
-  });
-  for (const box of [words, stage]) box.addEventListener("pointerleave", () => light([]));
+  };
+  for (const box of pictures) box.addEventListener("pointerover", fromPicture);
+  for (const box of [words, ...pictures]) box.addEventListener("pointerleave", () => light([]));
 }

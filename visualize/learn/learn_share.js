@@ -6,9 +6,12 @@ import { make } from "../kit/dom.js";
 
 const HEIGHT = 820; // pixels that most stops need on a wide page
 const SITE = "https://ADDRESS-OF-THE-STATIC-SITE/index.html"; // "make static" writes it
-const WORDS =
+const ON_PAGE =
   'The frame is a page of the static site, which "make static" writes: put that on any web ' +
   "server. The frame tells its height; how to follow it is in the manual, For teachers.";
+const ON_SITE =
+  "The frame tells the page around it its height, by a message: data.ouroboros names the chapter, " +
+  "data.height is the height in pixels.";
 
 /** Return the query of this page without `embed`, as `?student=NAME`. */
 function whole() {
@@ -56,7 +59,7 @@ export class Share {
       box = make("div", "ouro-share-box");
     this.link = this.field(box, "Link to this chapter", "input");
     this.frame = this.field(box, "Frame for another page", "textarea");
-    box.append(make("p", "ouro-small", WORDS));
+    box.append(make("p", "ouro-small", this.place ? ON_PAGE : ON_SITE));
     fold.append(make("summary", "", "Link or embed this chapter"), box);
     this.full = make("button", "ouro-share-full", "Full screen");
     this.full.type = "button";

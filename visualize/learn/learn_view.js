@@ -17,6 +17,7 @@ import { mount as mountTheory } from "./theory_view.js";
 
 const QUIETLY = { preventScroll: true };
 const EDGE = 10; // pixels between what is marked and the edges of the window
+const SEEN = 40; // pixels of what is marked that show it
 const GAMES = ["theory", "dice"]; // figures that are views
 const FAILED = "The run of this chapter could not be fetched. Reload the page and try again.";
 const ANSWERS = "ouro-answers-"; // and the name of a student
@@ -34,8 +35,8 @@ const written = (box) =>
 /**
  * The moment that words are about: a step and stage of a run, a card, the elements to mark.
  * @typedef {{ run?: string, at?: { step: number, stage: string } | null, spot?: string,
- *   card?: { step: number, node: number }, figure?: string, aside?: string, curve?: string, windowed?: boolean,
- *   sliders?: Record<string, number> }} Focus
+ *   card?: { step: number, node: number }, figure?: string, aside?: string, curve?: string,
+ *   first?: number, sliders?: Record<string, number> }} Focus  first, sliders: with which a picture begins
  */
 /**
  * @typedef {{ id: string, title: string, run: string, stops: (Focus & { words: string[] })[],
@@ -50,7 +51,10 @@ export class LearnView {
    */
   constructor(root, props, fetchRun) {
     const { chapters, questions, end } = JSON.parse(props.value);
-    /** @type {{ title: string, lines: string[], next: string }} */
+    /**
+     * @type {{ title: string, lines: string[], next: string, places: { href: string, label: string,
+     *   words: string }[], more: string }}
+     */
     this.end = end;
     this.root = root;
     this.fetchRun = fetchRun;
@@ -71,6 +75,7 @@ export class LearnView {
     this.stage = root.querySelector(".ouro-learn-run");
     // as in learn.css: the words are a sheet at the lower edge
     this.narrow = matchMedia("(max-width: 900px)");
+    this.beside = matchMedia("(min-width: 1200px) and (pointer: fine)"); // where a card is
     this.mountViews(props);
     /** @type {Map<number, number>} the stop at which a chapter was left, by its number */
     this.left = new Map();
@@ -103,7 +108,8 @@ export class LearnView {
   }
 
   listen() {
-    lightTogether(this.root, this.part("words"), this.part("stage"));
+    const pictures = [this.part("stage"), this.part("residual")];
+    lightTogether(this.root, this.part("words"), pictures);
     this.part("fold").addEventListener("click", () =>
       this.fold(!this.root.hasAttribute("data-folded")),
     );
@@ -245,34 +251,51 @@ export class LearnView {
     return this.part("questions").scrollIntoView({ block: "start" });
   }
 
-  /** Show what to remember, the score of the questions, and where to go. */
+  /** Show what to remember, where to go, and the score of the questions. */
   finish() {
     this.ended = true;
-    const list = make("ol", "ouro-learn-lines"),
-      right = [...this.done.values()].filter(Boolean).length;
+    this.root.dataset.ended = "";
+    const list = make("ol", "ouro-learn-lines");
     list.append(...this.end.lines.map((text) => linked(make("li", "", text))));
+    this.part("title").textContent = this.end.title;
+    this.part("position").textContent = "The end";
+    this.part("words").replaceChildren(list);
+    for (const name of ["answer", "residual", "figure"]) this.part(name).replaceChildren();
+    for (const name of GAMES) this.part(name).hidden = true;
+    this.stage.hidden = true;
+    this.drawOnward();
+    this.part("next").textContent = "Review questions";
+    this.part("body").scrollTop = 0;
+    this.toTop();
+    this.reveal([]);
+  }
+
+  /** Show where to go and the score, to a student with the mark of each question, in place of a
+   * picture. */
+  drawOnward() {
+    const places = make("ul", "ouro-list");
+    for (const { href, label, words } of this.end.places) {
+      const item = make("li"),
+        link = make("a", "", label);
+      link.href = href;
+      item.append(link, paragraph(words));
+      places.append(item);
+    }
     const marks = make("ul", "ouro-learn-marks ouro-list");
     for (const { id, title } of this.student ? this.chapters : []) {
       const mark = this.done.has(id) ? (this.done.get(id) ? "✓" : "✗") : "–";
       marks.append(make("li", "", `${mark} ${title}`));
     }
+    const right = [...this.done.values()].filter(Boolean).length;
     const score =
       (this.student ? `${this.student}. ` : "") +
       `Questions at the ends of the chapters: ${this.done.size} of ${this.chapters.length} answered, ` +
       `${right} right at the first try.`;
-    this.part("title").textContent = this.end.title;
-    this.part("position").textContent = "The end";
-    this.part("words").replaceChildren(
-      list,
-      make("p", "ouro-learn-score", score),
-      marks,
-      paragraph(this.end.next),
-    );
-    this.part("answer").replaceChildren();
-    this.part("next").textContent = "Review questions";
-    this.part("body").scrollTop = 0;
-    this.toTop();
-    this.reveal([]);
+    const more = this.end.more ? [paragraph(this.end.more)] : [];
+    const onward = this.part("onward");
+    const last = [make("p", "ouro-learn-score", score), marks];
+    onward.replaceChildren(make("h3", "", this.end.next), places, ...more, ...last);
+    onward.hidden = false;
   }
 
   /** Begin with the page's menu in sight, however far the stop before was scrolled. */
@@ -316,6 +339,8 @@ export class LearnView {
     const { chapter } = this,
       stop = chapter.stops[this.stopNumber];
     this.requests += 1;
+    delete this.root.dataset.ended;
+    this.part("onward").hidden = true;
     this.part("status").textContent = "";
     this.fold(false);
     this.drawRail();
@@ -360,9 +385,9 @@ export class LearnView {
   drawFigures(focus) {
     for (const name of GAMES) this.part(name).hidden = focus.figure !== name;
     this.part("theory").dataset.curve = focus.curve || "";
-    if (focus.sliders) tell("ouro:theory", focus.sliders);
+    if (focus.sliders && focus.figure === "theory") tell("ouro:theory", focus.sliders);
     const data = (this.chapter.figures || {})[focus.figure];
-    this.part("figure").replaceChildren(...(data ? [drawFigure(focus.figure, data)] : []));
+    this.part("figure").replaceChildren(...(data ? [drawFigure(focus.figure, data, focus)] : []));
     this.stage.hidden = GAMES.includes(focus.figure) || Boolean(data);
     this.part("residual").replaceChildren(
       ...(focus.figure === "residual" ? [residual(this.chapter.residual)] : []),
@@ -391,7 +416,6 @@ export class LearnView {
     const shown = stage.ouroboros;
     shown.unseen(() => {
       this.showRun();
-      shown.windowed(Boolean(focus.windowed));
       shown.hideCard();
       if (focus.at) shown.moment(focus.at.step, focus.at.stage);
     });
@@ -400,7 +424,7 @@ export class LearnView {
     if (focus.card) {
       this.measure();
       shown.card(focus.card.step, focus.card.node);
-      height = stage.querySelector(".ouro-card").offsetHeight;
+      height = this.beside.matches ? 0 : stage.querySelector(".ouro-card").offsetHeight;
     }
     const spots = this.spotsOf(focus);
     for (const node of spots) {
@@ -487,7 +511,9 @@ export class LearnView {
     const covered =
       (this.narrow.matches ? words.offsetHeight : 0) + (sheet ? card.offsetHeight : 0);
     const bottom = lowest - EDGE - covered;
-    if (all) {
+    // on a wide page the menu stays in sight if what is marked begins in sight
+    const begun = all && all.first.top >= top && all.first.top + SEEN <= bottom;
+    if (all && (below || this.narrow.matches || !begun)) {
       const by = shift(all.top, all.bottom + (sheet ? 0 : below), top, bottom);
       scrollBy({ top: by, behavior: "instant" });
     }

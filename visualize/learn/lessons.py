@@ -8,6 +8,7 @@ moment, marks elements of the view beside it by a CSS selector, and may open a t
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -144,14 +145,26 @@ def questions() -> list[dict[str, Any]]:
     return found
 
 
-def end(on_page: bool = True) -> dict[str, Any]:
-    """The end, after the last question: {title, lines, next}. The static site lacks the tabs that
-    `next` names."""
+def end(places: Mapping[str, str], more: str = "") -> dict[str, Any]:
+    """The end, after the last question: {title, lines, next, places: [{href, label, words}], more}.
+
+    places  labels of places to go, by their addresses; those without words are left out
+    more    a further sentence
+    """
     lines = sorted(key for key in table() if re.fullmatch(r"learn\.end\.\d", key))
+    words = {
+        href: "learn.end." + re.split(r"[#.]", href)[-1 if "#" in href else 0] for href in places
+    }
     return {
         "title": say("learn.end.title"),
         "lines": [say(key) for key in lines],
-        "next": say("learn.end.next" if on_page else "learn.end.site"),
+        "next": say("learn.end.next"),
+        "places": [
+            {"href": href, "label": label, "words": say(words[href])}
+            for href, label in places.items()
+            if words[href] in table()
+        ],
+        "more": more,
     }
 
 
@@ -386,15 +399,8 @@ def _phrases() -> Chapter:
     paid = first_step(
         trace, lambda s: sum(s.tree.provenance[n].source is Source.PHRASE for n in s.path) >= 2
     )
-    widest = _widest(name)
-    early = first_step(trace, lambda s: len(s.window) == widest)
     facts: dict[str, Any] = gallery.facts(name) | step_facts(paid) | {"passes": len(trace.steps)}
-    facts |= {
-        "window": len(early.window),
-        "early": early.index + 1,
-        "early_width": early.width,
-        **pass_facts(trace, _baseline(name)),
-    }
+    facts |= {"window": _widest(name), **pass_facts(trace, _baseline(name))}
     facts |= sizes(trace) | {
         f"wide_{key}": size for key, size in sizes(gallery.trace(WIDE)).items()
     }
@@ -412,11 +418,11 @@ def _phrases() -> Chapter:
     facts["learned"] = (provenance.step or 0) + 1
     right = first_step(gallery.trace(JACOBI), lambda step: bool(step.path))
     stops: list[Stop] = [
-        {"at": at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
+        {"at": final(trace), "figure": "window", "first": 0},
         {"run": JACOBI, "at": at(right, "commit"), "spot": ".ouro-tree"},
-        {"at": at(early, "commit"), "figure": "window"},
-        {"at": at(early, "commit"), "figure": "window"},
-        {"at": at(early, "commit"), "windowed": True, "spot": ".ouro-tree"},
+        {"at": final(trace), "figure": "window"},
+        {"at": final(trace), "figure": "window"},
+        {"at": final(trace), "figure": "window", "first": wide["full"]},
         {"at": final(trace), "spot": ".ouro-numbers"},
         {
             "at": at(paid, "commit"),
@@ -477,7 +483,7 @@ def _suffixes() -> Chapter:
     stops: list[Stop] = [
         {"at": at(step, "draft"), "spot": ".ouro-tree [data-look='draft'][data-node]"},
         {"at": at(step, "draft"), "spot": ".ouro-tree [data-look='suffix'][data-node]"},
-        {"at": at(step, "draft"), "figure": "mask"},
+        {"run": DISCARDED, "at": final(gallery.trace(DISCARDED)), "figure": "mask"},
         {
             "at": at(step, "commit"),
             "spot": span(step, ' [data-source="suffix"]'),
@@ -493,7 +499,7 @@ def _suffixes() -> Chapter:
         {"at": final(trace), "figure": "race"},
         {"at": final(trace), "figure": "runs"},
     ]
-    figures = {"mask": mask_figure(trace), "runs": offered_runs(name, COMBINED)}
+    figures = {"mask": mask_figure(DISCARDED), "runs": offered_runs(name, COMBINED)}
     figures |= {"snake": snake_figure(gallery.trace(DISCARDED), late, fragment)}
     figures |= {"race": race_figure([plain_of(name), SISTERS, name], RACE)}
     return make_chapter("suffixes", name, stops, facts) | {"figures": figures}

@@ -1,13 +1,13 @@
 // @ts-check
 // Which rows a row sees: a proposal as a tree, and beside it the attention mask. A node under the
 // pointer lights up with its ancestors.
-import { draw, fill, make, visible } from "../kit/dom.js";
+import { draw, make, quote, visible } from "../kit/dom.js";
 /** @import { Mount } from "../kit/types" */
 
 /** @type {Mount} */
 export function mount(element, { value }) {
-  /** @type {{ step: number, tokens: string[], parents: number[], looks: string[] }} */
-  const { step, tokens, parents, looks } = JSON.parse(value);
+  /** @type {{ run: string, step: number, tokens: string[], parents: number[], looks: string[] }} */
+  const { run, step, tokens, parents, looks } = JSON.parse(value);
   const said = make("p", "ouro-picture-said"),
     box = make("div", "ouro-mask-box");
   const ancestors = parents.map((parent, n) => (parent < 0 ? [0] : [n]));
@@ -105,13 +105,15 @@ export function mount(element, { value }) {
       line.forEach((cell) => cell.toggleAttribute("data-lit", row === n)),
     );
     if (focus && document.activeElement !== items[n]) items[n].focus({ preventScroll: true });
-    const seen = [...ancestors[n]].reverse().map((m) => visible(tokens[m]));
-    const hidden = tokens.length - seen.length;
-    const words =
-      `Row ${n + 1}, “${visible(tokens[n])}”, sees the whole text before ` +
-      `it, and ${seen.length} of these rows: ${seen.join(" ")}. It does not see the other ` +
-      `${hidden}.`;
-    fill(said, words);
+    const seen = [...ancestors[n]].reverse().flatMap((m) => [" ", quote(visible(tokens[m]))]);
+    const count = ancestors[n].length;
+    said.replaceChildren(
+      `Row ${n + 1}, “`,
+      quote(visible(tokens[n])),
+      `”, sees the whole text before it, and ${count} of these rows:`,
+      ...seen,
+      `. It does not see the other ${tokens.length - count}.`,
+    );
   }
 
   box.append(tree, picture);
@@ -121,9 +123,9 @@ export function mount(element, { value }) {
     make(
       "figcaption",
       "",
-      `Left: the rows of the pass of step ${step + 1}, which has the most branches, each ` +
-        "indented below its parent. Right: the mask; filled where the row of this line sees the " +
-        "row of this column. +n: its position after the text.",
+      `Left: the rows of a pass, each indented below its parent; blue, the draft; green, the ` +
+        `suffixes. (${run}, step ${step + 1}.) Right: the mask; filled where the row of this ` +
+        "line sees the row of this column. +n: its position after the text.",
     ),
   );
   light(tokens.length - 1);

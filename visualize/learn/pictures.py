@@ -12,6 +12,7 @@ from typing import Any
 from ouroboros_core import methods
 from ouroboros_core.locations import assets
 from ouroboros_core.lookup.phrase_pool import PhrasePool
+from ouroboros_core.messages import say
 from ouroboros_core.sources import Source
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Step, Trace
@@ -91,16 +92,17 @@ def grams(trace: Trace) -> list[list[Gram]]:
 
 
 def window_figure(trace: Trace) -> dict[str, Any]:
-    """The first passes of a window: {columns, gram, passes: [{levels, said, whole}], first}.
+    """The first passes of a window: {columns, gram, passes: [{levels, said, whole}], full, first}.
 
     levels  texts by level, the root first of all; said  what the target answers below the last
     one, with whether it stands behind the token above it in the text that was written; whole
-    columns whose n-gram stands there as it is; first  the first pass that has one
+    columns whose n-gram stands there as it is; full  the first pass whose window is full;
+    first  the first pass that has such a column
     """
     columns, gram = (int(trace.hyperparameters[key]) for key in ("window_size", "ngram_size"))
     pairs = set(pairwise(trace.tokens))
     written = {trace.tokens[n : n + gram] for n in range(len(trace.tokens) - gram + 1)}
-    passes = []
+    passes: list[dict[str, Any]] = []
     for step, after, phrases in zip(trace.steps, trace.steps[1:], grams(trace), strict=False):
         levels = window_levels(step, gram)
         full = [[step.tree.tokens[0], *levels[0]], *levels[1:]]
@@ -116,7 +118,8 @@ def window_figure(trace: Trace) -> dict[str, Any]:
         )
     shown = passes[:PASSES]
     first = next(n for n, drawn_pass in enumerate(shown) if drawn_pass["whole"])
-    facts = {"columns": columns, "gram": gram, "passes": shown, "first": first}
+    filled = next(n for n, one in enumerate(shown) if len(one["levels"]) == gram - 1)
+    facts = {"columns": columns, "gram": gram, "passes": shown, "full": filled, "first": first}
     return {"kind": "window"} | facts
 
 
@@ -223,11 +226,20 @@ def temperature_figure(trace: Trace) -> dict[str, Any]:
     return {"kind": "temperature", "rows": sorted(rows, key=lambda row: -max(row[1:]))}
 
 
-def mask_figure(trace: Trace) -> dict[str, Any]:
-    """The proposal with the most branches: {step, tokens, parents, looks}, the root first."""
-    step = max(trace.steps, key=lambda s: len(set(range(len(s.tree))) - set(s.tree.parents)))
+def mask_figure(name: str) -> dict[str, Any]:
+    """The proposal with the most branches, and of those the one with the most words: {run, step,
+    tokens, parents, looks}, the root first."""
+    trace = gallery.trace(name)
+
+    def branches_and_words(step: Step) -> tuple[int, float]:
+        tokens = [trace.pieces[token] for token in step.tree.tokens]
+        leaves = set(range(len(tokens))) - set(step.tree.parents)
+        return len(leaves), sum(any(map(str.isalpha, text)) for text in tokens) / len(tokens)
+
+    step = max(trace.steps, key=branches_and_words)
     return {
         "kind": "mask",
+        "run": say(f"gallery.{name}.title"),
         "step": step.index,
         "tokens": [trace.pieces[token] for token in step.tree.tokens],
         "parents": list(step.tree.parents),

@@ -62,13 +62,16 @@ export function mount(element, { value }) {
     paint();
   }
 
-  /** @param {Lane} lane */
-  function row(lane) {
+  /**
+   * @param {Lane} lane
+   * @param {number} number
+   */
+  function row(lane, number) {
     const node = make("section", "ouro-race-lane"),
       head = make("p", "ouro-race-name", lane.label),
       track = make("div", "ouro-race-track"),
       run = make("span", "ouro-race-run");
-    node.dataset.part = lane === shown[0] ? "upper" : "lower";
+    node.dataset.part = ["upper", "lower second", "lower third"][number];
     PARTS.forEach((part, n) => {
       const piece = make("i");
       piece.dataset.part = part;

@@ -10,6 +10,7 @@ export function mount(element, { value }) {
   /** @type {{ passes: number, levels: string[][], more: boolean, layers: number, read: number[] }} */
   const { passes, levels, more, layers, read } = JSON.parse(value);
   const strip = make("div", "ouro-shape-layers");
+  strip.dataset.part = "layers";
   for (let layer = 1; read.length && layer <= layers; layer += 1) {
     const bar = make("i");
     bar.toggleAttribute("data-read", read.includes(layer));
@@ -17,6 +18,7 @@ export function mount(element, { value }) {
   }
   const line = make("ol", "ouro-shape-line ouro-list"),
     each = Math.ceil(levels.length / Math.max(1, passes));
+  line.dataset.part = "passes";
   for (let n = 0; n < levels.length; n += each) {
     const box = make("li", "ouro-shape-pass");
     box.dataset.look = passes ? "pass" : "lookup";

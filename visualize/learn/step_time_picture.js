@@ -43,6 +43,7 @@ export function mount(element, { value }) {
       input = make("input"),
       shown = make("output");
     Object.assign(input, { type: "range", min, max, step, name, value: values[name] });
+    label.dataset.part = name;
     const tell = () => (shown.textContent = String(values[name]));
     input.addEventListener("input", () => {
       values[name] = Number(input.value);

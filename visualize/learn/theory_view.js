@@ -32,7 +32,7 @@ export function mount(element, props) {
   }; // as fast as plain decoding
   /** @type {Record<string, number>} */
   const chosen = { alpha: 0.7, gamma: 4, cost: 0.15, row: 0 };
-  /** Tokens of a lookahead window of seven columns and n-grams of five tokens. */
+  /** Rows of a lookahead window of seven columns and n-grams of five tokens. */
   const WINDOW = 27;
   /** @param {string} name */
   const chart = (name) => new Plot(part(name), looks, props.plotly);
@@ -110,6 +110,7 @@ export function mount(element, props) {
       value = make("output", "");
     Object.assign(input, { type: "range", min: low, max: high, step, value: chosen[name] });
     input.name = name;
+    label.dataset.part = name;
     const shown = () => (value.textContent = input.value);
     input.addEventListener("input", () => {
       chosen[name] = Number(input.value);
@@ -216,14 +217,15 @@ export function mount(element, props) {
       `The ideal γ is ${best}, with ${most}×. ` +
       (gamma ? pays(gamma, even(gamma, cost)) : "") +
       (chosen.row
-        ? `A lookahead window adds ${WINDOW} tokens to a pass, and would make each ` +
+        ? `A lookahead window adds ${WINDOW} rows to a pass, and would make each ` +
           `pass ${(1 + WINDOW * chosen.row).toFixed(2)}× as long.`
-        : `More tokens in a pass cost nothing here: raise r to see what a lookahead window costs.`);
+        : `More rows in a pass cost nothing here: raise r to see what a lookahead window costs.`);
     part("runs").textContent = ownRuns().length
       ? `${ownRuns().length} of your own runs are points here, at the mean length of their proposals.`
       : "";
   }
 
+  part("said").dataset.part = "result";
   slider("alpha", 0, 0.99, 0.01);
   slider("gamma", 0, DEEPEST, 1);
   slider("cost", 0, 1, 0.01);

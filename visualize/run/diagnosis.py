@@ -53,7 +53,7 @@ def diagnosis(summary: Summary) -> list[str]:
     lines = [busy_warning(summary)] if summary.busy else []
     lines.append(
         f"A step costs {cost:.2f} plain steps: {drafting}{verify:.2f} for {writer} over "
-        f"{summary.rows_per_pass:.1f} tokens, {rest:.2f} for everything else. It yields "
+        f"{summary.rows_per_pass:.1f} rows, {rest:.2f} for everything else. It yields "
         f"{length:.2f} tokens, so that decoding alone is {shown_ratio(length, cost):.2f}× as fast."
     )
     lines += _draft_lines(summary, cost)
@@ -152,7 +152,7 @@ def alone(summary: Summary) -> str:
     )
     return (
         f"A step takes {total:.0f} ms: {draft:.0f} for the draft, {verify:.0f} for "
-        f"the target's pass over {summary.rows_per_pass:.1f} tokens, {rest:.0f} for everything "
+        f"the target's pass over {summary.rows_per_pass:.1f} rows, {rest:.0f} for everything "
         f"else. It yields {summary.tokens_per_pass:.2f} tokens."
     )
 

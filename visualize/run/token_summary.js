@@ -284,12 +284,12 @@ export function describeStep(step, judged = true) {
     kept = judged ? `kept ${accepted}` : "not verified yet",
     proposals = nodes ? `guessed ${nodes}, ${kept}` : "no guess";
   const own = step.tokens.find((token) => token.node === undefined);
-  const read = counted(step.width, "token"),
+  const rows = counted(step.width, "row"),
     passes = step.passes ? counted(step.passes, "draft pass", "draft passes") : "no draft pass";
   const saved = step.saved ? `, ${counted(step.saved, "token")} fewer to draft by merging` : "";
   const result = own && judged ? "; " + added(own) : "";
   return (
-    `Step ${step.index + 1}: ${proposals}${result}. The target's pass reads ${read}; ` +
+    `Step ${step.index + 1}: ${proposals}${result}. The target's pass has ${rows}; ` +
     `${passes}${saved}.`
   );
 }

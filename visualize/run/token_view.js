@@ -211,9 +211,6 @@ export function mount(element, props, watch, trigger) {
   element.ouroboros = {
     moment: (/** @type {number} */ step, /** @type {string} */ when) =>
       stage.timeline.goToMoment(step, when),
-    windowed(/** @type {boolean} */ on) {
-      if (String(on) !== part("windowed").getAttribute("aria-pressed")) part("windowed").click();
-    },
     card(/** @type {number} */ step, /** @type {number} */ node) {
       const span = stage.text.spans[step];
       const token =

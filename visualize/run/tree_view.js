@@ -212,6 +212,7 @@ export class TreeView {
       line.dataset.look = node.look;
       svg.append(line);
     });
+    if (answers.length) svg.append(this.answerLines(answers, layout));
     nodes.forEach((node, n) => {
       const group = draw("g", { class: "ouro-node", ...(n ? { "data-below": n } : {}) });
       const short = TreeView.shorten(visible(node.text), widths[cells[n].depth], size);
@@ -242,35 +243,53 @@ export class TreeView {
   }
 
   /**
+   * Return the lines from guesses to the answers below them. They come before the boxes, which cover
+   * them.
+   * @param {Answer[]} answers
+   * @param {ReturnType<typeof TreeView.layout>} layout
+   */
+  answerLines(answers, { cells, widths, starts, rows }) {
+    const lines = draw("g", { class: "ouro-answers" }),
+      top = 4 + (rows + 0.6) * HIGH;
+    /** @param {number} n */
+    const middle = (n) => 4 + cells[n].row * HIGH + HIGH / 2;
+    let above = 0;
+    for (const { node, kind, depth } of answers) {
+      const x = starts[depth],
+        centre = x + Math.min(widths[depth], 40) / 2,
+        from = node === undefined ? middle(above) : middle(node) + 11;
+      const d =
+        node === undefined
+          ? `M${starts[depth - 1] + widths[depth - 1]} ${from}C${x} ${from} ${x - 12} ${top + 15} ${x} ${top + 15}`
+          : `M${centre} ${from}V${top + 4}`;
+      const line = draw("path", { d, class: "ouro-answer-line" });
+      line.dataset.kind = node === undefined ? kind || "own" : "equal";
+      lines.append(line);
+      above = node ?? above;
+    }
+    return lines;
+  }
+
+  /**
    * Return the row of answers, each below the guess at its place: equal to it, or instead of it, or
    * behind the last one.
    * @param {Answer[]} answers
    * @param {ReturnType<typeof TreeView.layout>} layout
    * @param {typeof ROOMY} size
    */
-  answerRow(answers, { cells, widths, starts, rows }, size) {
+  answerRow(answers, { widths, starts, rows }, size) {
     const row = draw("g", { class: "ouro-answers" }),
       top = 4 + (rows + 0.6) * HIGH;
-    /** @param {number} n */
-    const middle = (n) => 4 + cells[n].row * HIGH + HIGH / 2;
     row.append(
       draw("text", { x: starts[0] + size.inset, y: top + 19, class: "ouro-answers-name" }, ANSWERS),
     );
-    let above = 0;
     for (const { text, node, kind, depth } of answers) {
       const group = draw("g", { class: "ouro-answer", role: "img" }),
         x = starts[depth],
         shown = visible(text);
       group.dataset.kind = node === undefined ? kind || "own" : "equal";
       group.setAttribute("aria-label", `target: ${shown}, ${group.dataset.kind}`);
-      const centre = x + Math.min(widths[depth], 40) / 2,
-        from = node === undefined ? middle(above) : middle(node) + 11;
       group.append(
-        node === undefined
-          ? draw("path", {
-              d: `M${starts[depth - 1] + widths[depth - 1]} ${from}C${x} ${from} ${x - 12} ${top + 15} ${x} ${top + 15}`,
-            })
-          : draw("path", { d: `M${centre} ${from}V${top + 4}` }),
         draw("rect", { x, y: top + 4, width: widths[depth], height: 22, rx: 6 }),
         draw(
           "text",
@@ -279,7 +298,6 @@ export class TreeView {
         ),
       );
       row.append(group);
-      above = node ?? above;
     }
     return row;
   }

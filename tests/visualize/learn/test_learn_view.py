@@ -56,6 +56,14 @@ def in_signs(text: str) -> str:
     return re.sub("^ | $", "␣", text)
 
 
+BARE = """n => {
+  const words = n.cloneNode(true);
+  for (const node of words.querySelectorAll('[translate=no]')) node.remove();
+  return words.textContent;
+}"""
+"""The text that a browser may translate."""
+
+
 def stop_with(chapter: str, part: str) -> int:
     """The first stop of a chapter whose marked element has something in its name."""
     stops = CHAPTERS[chapter]["stops"]
@@ -81,8 +89,57 @@ def test_the_targets_answers_are_drawn_below_the_guesses(reader: Any, site: str)
             answer = answers.nth(n).locator("rect").evaluate(BOX)
             assert (answer[0], answer[2]) == (guess[0], guess[2]) and answer[1] > guess[3]
         assert answers.first.is_visible()
+        note = reader.locator(".ouro-learn-run .ouro-tree-note").inner_text()
+        assert f"The target's pass has {step.width} rows;" in note, "the word of the lessons"
     read(reader, site, "guess", 1)
     assert not reader.locator(".ouro-answer").first.is_visible(), "nothing was checked yet"
+
+
+COVERED = """() => {
+  const lines = [...document.querySelectorAll('.ouro-learn-run .ouro-answer-line')];
+  const nodes = [...document.querySelectorAll('.ouro-learn-run .ouro-node')];
+  const after = Node.DOCUMENT_POSITION_FOLLOWING;
+  const under = lines.every((line) => nodes.every((n) => line.compareDocumentPosition(n) & after));
+  const box = (node) => node.getBoundingClientRect();
+  const crossed = nodes.filter((node) => lines.some((line) => {
+    const [a, b] = [box(node.querySelector('rect')), box(line)];
+    return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  }));
+  const fills = crossed.map((node) => getComputedStyle(node.querySelector('rect')).fill);
+  return [under, fills];
+}"""
+
+
+def test_the_lines_to_the_targets_answers_cross_no_letter(reader: Any, site: str) -> None:
+    """They come before the boxes that they cross, and those are opaque."""
+    stops = CHAPTERS["family"]["stops"]
+    trees = [n for n, stop in enumerate(stops, 1) if stop.get("spot") == ".ouro-tree"]
+    read(reader, site, "family", trees[-1])
+    under, fills = reader.evaluate(COVERED)
+    assert under and len(fills) > 1
+    assert not [fill for fill in fills if "/" in fill or "rgba" in fill or fill == "none"]
+
+
+def test_the_lookahead_window_is_one_picture(reader: Any, site: str) -> None:
+    """It begins where the words are: at the first pass, at the first n-gram of the text, at the
+    first full window."""
+    data = CHAPTERS["phrases"]["figures"]["window"]
+    full = [sum(map(len, one["levels"])) for one in data["passes"]].index(
+        data["columns"] * (data["gram"] - 1)
+    )
+    whole = [bool(one["whole"]) for one in data["passes"]].index(True)
+    for stop, at in ((1, 0), (3, whole), (4, whole), (5, full)):
+        assert read(reader, site, "phrases", stop)["figure"] == "window"
+        assert reader.inner_text(".ouro-picture-said").startswith(f"Pass {at + 1}:"), stop
+
+
+def test_a_batchs_slider_begins_at_the_answers_of_the_words(reader: Any, site: str) -> None:
+    words = " ".join(read(reader, site, "batches", 1)["words"])
+    slider = reader.locator('.ouro-batch input[name="batch"]')
+    assert f" {slider.input_value()} answers " in words
+    assert " 0." in reader.inner_text(".ouro-batch .ouro-picture-said"), (
+        "slower than plain decoding"
+    )
 
 
 def test_tokens_behind_each_other_have_one_ring(reader: Any, site: str) -> None:
@@ -235,26 +292,49 @@ def test_a_linked_word_lights_its_part_of_the_picture_and_the_reverse(
     reader: Any, site: str
 ) -> None:
     """By the pointer and by the keyboard; numbers are not to be translated."""
-    assert len(LINKS) > 15
+    linked = {chapter for chapter, _ in LINKS}
+    assert linked == set(CHAPTERS) and len(LINKS) > 40
     for chapter, stop in LINKS:
         read(reader, site, chapter, stop)
         links = reader.locator(".ouro-learn-words .ouro-link")
         for n in range(links.count()):
             links.nth(n).focus()
-            lit = reader.locator(".ouro-learn-stage [data-linked]").locator("visible=true")
+            lit = reader.locator(".ouro-learn [data-linked]:not(.ouro-link)").locator(
+                "visible=true"
+            )
             assert lit.count(), (chapter, stop, links.nth(n).inner_text())
-        bare = reader.evaluate(
-            """() => {
-              const words = document.querySelector('.ouro-learn-words').cloneNode(true);
-              for (const node of words.querySelectorAll('[translate=no]')) node.remove();
-              return words.textContent;
-            }"""
-        )
+        bare = reader.locator(".ouro-learn-words").evaluate(BARE)
         assert not re.search(r"\d", bare), (chapter, stop, bare)
     read(reader, site, "reject", 3)
     reader.locator('.ouro-answer[data-kind="correction"] text').hover()
     word = reader.locator(".ouro-link[data-linked]")
     assert word.inner_text() == "correction"
+
+
+QUOTED = {"mask": "tokens", "ids": "rows", "models": "rows"}
+"""Pictures with tokens or names in their words, and where their data have them."""
+
+
+@pytest.mark.slow
+def test_a_browser_translates_no_token_of_a_picture(reader: Any, site: str) -> None:
+    """In what is left without the marked parts stand no signs of blanks and line ends, and no token
+    that is made of letters."""
+    seen = set()
+    for chapter, told in CHAPTERS.items():
+        for number, stop in enumerate(told["stops"], 1):
+            data = told.get("figures", {}).get(stop.get("figure"))
+            if data is None:
+                continue
+            read(reader, site, chapter, number)
+            bare = reader.locator(".ouro-learn-figure").evaluate(BARE)
+            assert not re.search("[␣↵⇥]", bare), (chapter, number, bare)
+            texts = data.get(QUOTED.get(stop["figure"], ""), [])
+            texts = [text if isinstance(text, str) else text[0] for text in texts]
+            words = {text.strip(" ‘’␣") for text in texts if re.search(r"[^\W\d_]{2}", text)}
+            seen |= {stop["figure"]} if words else set()
+            left = [word for word in words if re.search(rf"\b{re.escape(word)}\b", bare)]
+            assert not left, (chapter, number, left)
+    assert seen == set(QUOTED)
 
 
 def test_no_picture_and_no_style_has_words_that_a_browser_cannot_translate() -> None:
@@ -271,7 +351,7 @@ def test_a_link_per_student_keeps_the_answers_in_the_browser_and_marks_them(
     browser: Any, site: str
 ) -> None:
     """After a reload the marks are there, and under another name there are none."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, reduced_motion="reduce")
     page = context.new_page()
     chapter = "reject"
     question = CHAPTERS[chapter]["question"]
@@ -281,7 +361,9 @@ def test_a_link_per_student_keeps_the_answers_in_the_browser_and_marks_them(
         page.goto(f"{site}?student={student}#{list(CHAPTERS)[-1]}/99")
         page.wait_for_selector(f'.ouro-learn[data-at^="{len(CHAPTERS) - 1}."]')
         page.locator(".ouro-learn-next").click()
-        return str(page.locator(".ouro-learn-words").inner_text())
+        onward = page.locator(".ouro-learn-onward")
+        assert onward.evaluate(BOX)[3] <= 768, "all marks are in sight"
+        return str(onward.inner_text())
 
     page.goto(f"{site}?student=Ada#{chapter}/{stop}")
     page.locator(".ouro-learn-option").nth(question["answer"]).click()

@@ -105,6 +105,17 @@ def test_a_window_is_drawn_as_it_was_recorded_and_as_wide_as_the_pass() -> None:
         assert drawn == [trace.pieces[token] for token, _ in step.window]
 
 
+def test_the_mask_is_of_words_that_a_draft_and_suffixes_wrote() -> None:
+    (figure,) = figures("mask")
+    step = gallery.trace(lessons.DISCARDED).steps[figure["step"]]
+    assert figure["looks"] == [one.source.value for one in step.tree.provenance]
+    assert {"draft", "suffix"} < set(figure["looks"])
+    words = [text for text in figure["tokens"] if re.search(r"[^\W\d_]", text)]
+    assert 2 * len(words) > len(figure["tokens"])
+    leaves = len(figure["tokens"]) - len(set(figure["parents"]) - {-1})
+    assert leaves >= 3, "several branches"
+
+
 def test_a_pool_rebuilt_from_windows_proposes_what_the_run_proposed() -> None:
     """Every phrase that a step proposed is one that the pool holds then."""
     trace = gallery.trace("java-lookahead")
@@ -347,7 +358,11 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     assert page.locator(said).inner_text().startswith(f"Pass {len(data['passes']) - 1}:")
 
     data = open_picture(page, "suffixes", "mask")
-    tree = gallery.trace("java-ouroboros").steps[data["step"]].tree
+    tree = gallery.trace(lessons.DISCARDED).steps[data["step"]].tree
+    page.keyboard.press("ArrowUp")
+    has(page.locator(".ouro-mask-node[data-lit]"), int(tree.ancestors[-2].sum()))
+    page.locator(".ouro-mask-cell").nth(2 * len(tree)).hover()
+    has(page.locator(".ouro-mask-node[data-lit]"), int(tree.ancestors[2].sum()))
     page.locator(".ouro-mask-node").nth(3).hover()
     has(page.locator(".ouro-mask-node[data-lit]"), int(tree.ancestors[3].sum()))
     page.locator(".ouro-mask-node").nth(3).click()
@@ -358,6 +373,9 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     has(page.locator(".ouro-mask-node[data-lit]"), 1)
 
     data = open_picture(page, "warm", "pool")
+    assert page.locator(".ouro-stepper output").inner_text() == "{0} of {0}".format(
+        len(data["sizes"])
+    ), "it begins with the whole run"
     page.locator(".ouro-stepper input").press("Home")
     history = [one for one in data["entries"] if one["learned"] == "history"]
     has(page.locator(".ouro-token-chip"), len(history))

@@ -47,6 +47,8 @@ def test_an_address_opens_its_chapter_and_follows_the_reader(browser: Any, site:
     page.wait_for_function(f"document.querySelector('{TITLE}').textContent === `{third['title']}`")
     page.click(".ouro-share summary")
     assert page.input_value(".ouro-share input").endswith(f"#{third['id']}")
+    help_text = page.inner_text(".ouro-share-box p")
+    assert "data.height" in help_text and "make static" not in help_text
     frame = page.input_value(".ouro-share textarea")
     assert f'?embed#{third["id"]}" title="Ouroboros: {third["title"]}"' in frame
     assert 'height="' in frame and 'allow="fullscreen"' in frame
@@ -172,4 +174,5 @@ def test_on_the_page_a_chapter_has_an_address_behind_that_of_learn(browser: Any,
     page.click(".ouro-learn-next")
     page.click(".ouro-share summary")
     assert page.input_value(".ouro-share input").endswith(f"/#learn/{fourth['id']}")
+    assert "make static" in page.inner_text(".ouro-share-box p"), "here there is no such page"
     page.close()

@@ -26,6 +26,8 @@ def test_the_diagnosis_is_true_of_the_trace() -> None:
     assert numbers_said == pytest.approx(
         [cost, 0.3 / 3 / 0.1, 0.4 / 3 / 0.1, 3.0, rest, 7 / 3, 7 / 3 / cost], abs=0.006
     )
+    told = " ".join([*lines, diagnosis.alone(Summary(trace))])
+    assert re.findall(r"pass over [\d.]+ (\w+)", told) == ["rows", "rows"], "as in the lessons"
     c, alpha = 0.3 / 5 / 0.1, 5 / 6
     proposed = 6  # 2 in each of three steps: the whole of them tested, the last path accepted
     gamma = 2.0
