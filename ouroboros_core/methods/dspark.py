@@ -80,5 +80,5 @@ class DSpark(HeadChain):
             return TreeBuilder(context.root).build()
         once = replace(context, budget=StepBudget())  # further tokens need no pass
         if size := self.settings.tree_size:
-            return drafted_tree(self.block, once, self.stop.longest, WIDTH, size)
+            return drafted_tree(self.resources, self.block, once, self.stop.longest, WIDTH, size)
         return drafted_chain(self.resources, self.block, once, self.stop)

@@ -26,7 +26,7 @@ from ouroboros_core.methods.parts.base import (
     Shape,
     TokenizedPrompt,
 )
-from ouroboros_core.methods.parts.best_first import best_first, grow, marginals
+from ouroboros_core.methods.parts.best_first import best_first, grow, likeliest
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
@@ -89,8 +89,8 @@ class Medusa(Method):
             scored = evaluation.scored(range(levels), 1 + max(max(path) for path in paths))
             ranked = [[(token, exp(score)) for token, score in row] for row in scored]
         else:
-            position = len(context.tokens) - 1
-            ranked = marginals(self.resources, evaluation, line, position, self.size)
+            places = range(len(context.tokens), len(context.tokens) + levels)
+            ranked = likeliest(self.resources, evaluation, range(levels), places, self.size)
             paths = best_first([[chance for _, chance in row] for row in ranked], self.size)
         grow(builder, ranked, paths, evaluation, context.step, self.resources.stop_tokens)
         return builder.build()

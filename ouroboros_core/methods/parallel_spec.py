@@ -25,7 +25,7 @@ from ouroboros_core.methods.parts.base import (
     Shape,
     TokenizedPrompt,
 )
-from ouroboros_core.methods.parts.best_first import best_first, grow, marginals
+from ouroboros_core.methods.parts.best_first import best_first, grow, likeliest
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.settings import AUTO, Auto, upto
 from ouroboros_core.sources import Source
@@ -78,7 +78,8 @@ class ParallelSpec(Method):
         evaluation = self.group.evaluate(context.tokens, line)
         position = len(context.tokens) - 1
         if size := self.settings.tree_size:
-            rows = marginals(self.resources, evaluation, line, position, size)
+            places = range(position + 1, position + 1 + length)
+            rows = likeliest(self.resources, evaluation, range(length), places, size)
             paths = best_first([[chance for _, chance in row] for row in rows], size)
             grow(builder, rows, paths, evaluation, context.step, self.resources.stop_tokens)
             return builder.build()

@@ -13,12 +13,18 @@ from math import exp
 
 from ouroboros_core.arrays import np
 from ouroboros_core.methods.parts.base import Resources
-from ouroboros_core.sampling import softmax
+from ouroboros_core.sampling import process, softmax
 from ouroboros_core.sources import Source
-from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
+from ouroboros_core.tree import Evaluation, Provenance, TreeBuilder
 
 Ranks = tuple[int, ...]
 """A path from the root: for each place the number of its token in the list, from 0."""
+
+LEAST = -700.0
+"""A logarithm whose exponential is not 0."""
+
+CANDIDATES = 64
+"""Tokens among which noise decides."""
 
 Marginals = list[list[tuple[int, float]]]
 """For each place, tokens and their chances, the likeliest first."""
@@ -52,31 +58,33 @@ def best_first(chances: Sequence[Sequence[float]], size: int) -> tuple[Ranks, ..
     return tuple(chosen)
 
 
-def marginals(
-    resources: Resources, evaluation: Evaluation, line: TokenTree, position: int, count: int
+def likeliest(
+    resources: Resources,
+    evaluation: Evaluation,
+    nodes: Sequence[int],
+    positions: Sequence[int],
+    count: int,
 ) -> Marginals:
-    """Return up to `count` tokens after each node of a chain, with their chances to be the
-    target's.
+    """Return up to `count` tokens after each of some nodes, with their chances to be the target's.
 
     Greedy, and for a rule that judges by probabilities, these are the drafter's probabilities. If
     sampling by `match`, the noise at a position has already decided which tokens are likely there:
-    the chances are a softmax of log-probabilities plus noise.
+    the chances are a softmax of scores plus noise, over the drafter's likeliest tokens.
 
-    position: text position of the chain's root
+    positions: text positions of the tokens
     """
     sampler = resources.sampler
     if sampler.sampling.temperature == 0 or sampler.rule.needs_probabilities:
-        scored = evaluation.scored(range(len(line)), count)
-        return [[(token, exp(score)) for token, score in row] for row in scored]
+        scored = evaluation.scored(nodes, count)
+        return [[(token, exp(score)) for token, score in row if score > LEAST] for row in scored]
     rows = []
-    for node in range(len(line)):
-        probabilities = np.asarray(sampler.probabilities(evaluation, node), np.float64)
-        with np.errstate(divide="ignore"):
-            scores = np.log(probabilities)
-        noise = sampler.noise(position + line.depths[node] + 1)[: len(scores)]
-        chances = softmax(scores + noise)
+    scored = evaluation.scored(nodes, max(count, CANDIDATES))
+    for row, position in zip(scored, positions, strict=True):
+        tokens = np.array([token for token, _ in row])
+        scores = process(np.array([score for _, score in row]), sampler.sampling)
+        chances = softmax(scores + sampler.noise(position)[tokens])
         best = np.argsort(-chances, kind="stable")[:count].tolist()
-        rows.append([(token, float(chances[token])) for token in best if chances[token] > 0])
+        rows.append([(int(tokens[n]), float(chances[n])) for n in best if chances[n] > 0])
     return rows
 
 

@@ -21,6 +21,7 @@ from ouroboros_core.methods.parts.base import (
     Shape,
     TokenizedPrompt,
 )
+from ouroboros_core.methods.parts.best_first import likeliest
 from ouroboros_core.settings import AUTO, Auto, fixed_values, upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Evaluation, Provenance, TokenTree, TreeBuilder
@@ -79,16 +80,21 @@ class HeadTree(Method):
         self.head.forget()
 
     def propose(self, context: Context) -> TokenTree:
-        return drafted_tree(self.head, context, self.depth, self.settings.tree_width, self.size)
+        width = self.settings.tree_width
+        return drafted_tree(self.resources, self.head, context, self.depth, width, self.size)
 
 
-def drafted_tree(head: Drafter, context: Context, depth: int, width: int, size: int) -> TokenTree:
+def drafted_tree(
+    resources: Resources, head: Drafter, context: Context, depth: int, width: int, size: int
+) -> TokenTree:
     """Return the tree of the `size` likeliest nodes that a head drafts, by one pass for each level.
+
+    If sampling by `match`, nodes are likely to be the target's with the noise at their positions.
 
     depth  levels at most; fewer if the text ends or another pass is not worth its time
     width  nodes that are expanded on each level
     """
-    nodes, evaluation = _drafted(head, context, min(depth, context.deepest), width)
+    nodes, evaluation = _drafted(resources, head, context, min(depth, context.deepest), width)
     # A child is never likelier than its parent, so the likeliest nodes are connected.
     order = sorted(range(1, len(nodes)), key=lambda index: (-nodes[index].score, index))
     builder, numbers = TreeBuilder(context.root), {0: 0}
@@ -107,7 +113,7 @@ def drafted_tree(head: Drafter, context: Context, depth: int, width: int, size: 
 
 
 def _drafted(
-    head: Drafter, context: Context, depth: int, width: int
+    resources: Resources, head: Drafter, context: Context, depth: int, width: int
 ) -> tuple[list[_Node], Evaluation | None]:
     """Return all drafted nodes, the root first, and the head's outputs after the nodes that it has
     read."""
@@ -120,13 +126,21 @@ def _drafted(
     frontier = [0]
     for level in range(1, depth + 1):
         first = len(nodes)
-        scored = evaluation.scored([nodes[index].read or 0 for index in frontier], width)
-        for index, likeliest in zip(frontier, scored, strict=True):
-            nodes += [_Node(token, index, nodes[index].score + score) for token, score in likeliest]
-        best = sorted(range(first, len(nodes)), key=lambda index: -nodes[index].score)[:width]
-        frontier = sorted(best)
+        read = [nodes[index].read or 0 for index in frontier]
+        places = [len(context.tokens) + level - 1] * len(read)
+        for index, row in zip(
+            frontier, likeliest(resources, evaluation, read, places, width), strict=True
+        ):
+            score = nodes[index].score
+            nodes += [_Node(token, index, score + math.log(chance)) for token, chance in row]
+        goes_on = [
+            index
+            for index in range(first, len(nodes))
+            if nodes[index].token not in resources.stop_tokens
+        ]
+        frontier = sorted(sorted(goes_on, key=lambda index: -nodes[index].score)[:width])
         reach = sum(math.exp(nodes[index].score) for index in frontier)
-        if level == depth or not context.budget.allows_pass(reach, len(frontier)):
+        if not frontier or level == depth or not context.budget.allows_pass(reach, len(frontier)):
             break
         for index in frontier:
             above = nodes[nodes[index].parent].read
