@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ouroboros_core.methods.parts.base import Context, StepBudget
-from ouroboros_core.sampling import Sampling, softmax
+from ouroboros_core.sampling import Sampler, Sampling, process, softmax
 from ouroboros_core.tree import TokenTree
 from tests.seeded_models import (
     REJECTING,
@@ -134,16 +134,22 @@ def test_drafted_corrected_and_bonus_tokens_follow_the_target(setting: dict[str,
     check_places(method(REJECTING, gamma=2, **setting), REJECTING, 12_000)
 
 
-def test_a_tree_holds_the_likeliest_paths_and_costs_one_pass() -> None:
-    """The oracle is the list of all paths by their product of probabilities."""
-    made = method(Sampling(), tree_size=12)
+@pytest.mark.parametrize("sampling", RULES)
+def test_a_tree_holds_the_likeliest_paths_and_costs_one_pass(sampling: Sampling) -> None:
+    """The oracle is the list of all paths by their product of chances; by `match` the noise of a
+    position counts. No path goes on after a stop token."""
+    made = method(sampling, frozenset({4}), tree_size=12)
     tree = made.propose(Context(TEXT, 50, 0))
+    noise, by_match = Sampler(sampling, 6).noise, sampling == RULES[1]
     chances: dict[tuple[int, ...], float] = {(): 1.0}
     for depth in range(3):
-        for path in [path for path in chances if len(path) == depth]:
-            before = path[-1] if path else TEXT[-1]
-            for token, p in enumerate(softmax(made.block.place(TEXT[-1], depth, before))):
+        for path in [path for path in chances if len(path) == depth and path[-1:] != (4,)]:
+            scores = made.block.place(TEXT[-1], depth, path[-1] if path else TEXT[-1])
+            if by_match:
+                scores = process(scores, sampling) + noise(len(TEXT) + depth)
+            for token, p in enumerate(softmax(scores)):
                 chances[*path, token] = chances[path] * p
     best = sorted(chances, key=lambda path: -chances[path])[1:13]
     assert {tuple(tree.tokens_to(node)) for node in range(1, 13)} == set(best)
+    assert any(4 in path for path in best) or by_match
     assert made.block.passes == 1
