@@ -96,11 +96,11 @@ def repeats(
 
     time  returns what counts of a run
     """
-    beside = {run.place: time(run) for run in reference}
+    reference_seconds = {run.place: time(run) for run in reference}
     return Repeats.of(
-        TimedRun(run.repeat, run.question, TimedRound(beside[run.place], time(run)))
+        TimedRun(run.repeat, run.question, TimedRound(reference_seconds[run.place], time(run)))
         for run in runs
-        if run.place in beside
+        if run.place in reference_seconds
     )
 
 

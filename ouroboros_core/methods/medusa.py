@@ -89,8 +89,8 @@ class Medusa(Method):
             scored = evaluation.scored(range(levels), 1 + max(max(path) for path in paths))
             ranked = [[(token, exp(score)) for token, score in row] for row in scored]
         else:
-            places = range(len(context.tokens), len(context.tokens) + levels)
-            ranked = likeliest(self.resources, evaluation, range(levels), places, self.size)
+            positions = range(len(context.tokens), len(context.tokens) + levels)
+            ranked = likeliest(self.resources, evaluation, range(levels), positions, self.size)
             paths = best_first([[chance for _, chance in row] for row in ranked], self.size)
         grow(builder, ranked, paths, evaluation, context.step, self.resources.stop_tokens)
         return builder.build()

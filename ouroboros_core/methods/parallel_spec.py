@@ -78,8 +78,8 @@ class ParallelSpec(Method):
         evaluation = self.group.evaluate(context.tokens, line)
         position = len(context.tokens) - 1
         if size := self.settings.tree_size:
-            places = range(position + 1, position + 1 + length)
-            rows = likeliest(self.resources, evaluation, range(length), places, size)
+            positions = range(position + 1, position + 1 + length)
+            rows = likeliest(self.resources, evaluation, range(length), positions, size)
             paths = best_first([[chance for _, chance in row] for row in rows], size)
             grow(builder, rows, paths, evaluation, context.step, self.resources.stop_tokens)
             return builder.build()

@@ -89,13 +89,13 @@ class Ideal:
     """The draft length that should be fastest (Leviathan et al., arXiv 2211.17192, theorem 3.8),
     and the numbers that it follows from.
 
-    others   the values on all axes but that of gamma
-    speedup  over plain decoding, as predicted; below 1 no draft length pays
-    alpha    accepted / tested, over all runs at these values
-    cost     c: seconds of a draft pass / seconds of a plain pass, over the same runs
+    other_values  the values on all axes but that of gamma
+    speedup       over plain decoding, as predicted; below 1 no draft length pays
+    alpha         accepted / tested, over all runs at these values
+    cost          c: seconds of a draft pass / seconds of a plain pass, over the same runs
     """
 
-    others: tuple[Value, ...]
+    other_values: tuple[Value, ...]
     gamma: int
     speedup: float
     alpha: float
@@ -108,15 +108,15 @@ def summary(points: Runs, grid: Grid) -> list[CellRow]:
     points  runs of cells and of plain decoding
     """
     runs = ((cell, *_runs(points, [cell])) for cell in grid.cells)
-    return [_row(cell, own, plain) for cell, own, plain in runs if own]
+    return [_row(cell, cell_runs, plain) for cell, cell_runs, plain in runs if cell_runs]
 
 
 def _runs(points: Runs, cells: Sequence[Cell]) -> tuple[Runs, Runs]:
     """Return the runs of cells that share plain decoding, and those of plain decoding beside."""
     names, (plain, *_) = {cell.spec.text for cell in cells}, [cell.spec.plain for cell in cells]
-    own = [run for run in points if run.method in names]
-    places = {run.place for run in own}
-    return own, [run for run in points if run.method == plain and run.place in places]
+    cell_runs = [run for run in points if run.method in names]
+    measured = {run.place for run in cell_runs}
+    return cell_runs, [run for run in points if run.method == plain and run.place in measured]
 
 
 def _row(cell: Cell, runs: Runs, plain: Runs) -> CellRow:
@@ -160,16 +160,18 @@ def ideal(points: Runs, grid: Grid) -> list[Ideal]:
     alike: dict[tuple[Value, ...], list[Cell]] = {}
     for cell in grid.cells:
         values = zip(grid.axes, cell.coordinates, strict=True)
-        others = tuple(value for axis, value in values if axis.name != GAMMA)
-        alike.setdefault(others, []).append(cell)
+        other_values = tuple(value for axis, value in values if axis.name != GAMMA)
+        alike.setdefault(other_values, []).append(cell)
     lengths = []
-    for others, cells in alike.items():
+    for other_values, cells in alike.items():
         runs, plain = _runs(points, cells)
         total, cost = Spent.total(runs), _draft_cost(runs, plain)
         if total.tested and cost is not None:
             alpha = total.accepted / total.tested
             lengths.append(
-                Ideal(others, *metrics.ideal_gamma(alpha, cost, int(setting.high)), alpha, cost)
+                Ideal(
+                    other_values, *metrics.ideal_gamma(alpha, cost, int(setting.high)), alpha, cost
+                )
             )
     return lengths
 
@@ -182,8 +184,8 @@ def by_theory(
     rest = [axis.name for axis in axes if axis.name != GAMMA]
     sentences = []
     for ideal_length in ideals:
-        others = zip(rest, ideal_length.others, strict=True)
-        at = "".join(f", at {named(name)} {show(value)}" for name, value in others)
+        other_values = zip(rest, ideal_length.other_values, strict=True)
+        at = "".join(f", at {named(name)} {show(value)}" for name, value in other_values)
         slow = "" if ideal_length.speedup > 1 else ", so that none pays"
         sentences.append(
             f"By theory{at}, with acceptance {ideal_length.alpha:.2f} and draft passes that cost "

@@ -198,12 +198,12 @@ def _run_script(name: str) -> str:
 
 def _data(name: str, live: bool) -> dict[str, Any]:
     """Return the facts of a page, without the runs."""
-    places = LIVE | LABELS if live else LABELS
+    pages = LIVE | LABELS if live else LABELS
     own: dict[str, Any] = {
         "index": {
             "chapters": lessons.chapters(),
             "questions": lessons.questions(),
-            "end": lessons.end(places, "" if live else say("learn.end.site")),
+            "end": lessons.end(pages, "" if live else say("learn.end.site")),
         },
         "traces": {"entries": gallery.entries()},
     }
@@ -219,12 +219,12 @@ def _element(name: str, element: str, view: str) -> str:
 def _site_page(
     name: str, content: str, facts: dict[str, Any], *, live: bool, script: str = "site.js"
 ) -> str:
-    places = LIVE | LABELS if live else LABELS
+    pages = LIVE | LABELS if live else LABELS
     foot = SITE_FOOT if script == "site.js" else LIVE_FOOT
-    title = next(label for place, label in places.items() if place.startswith(f"{name}.html"))
+    title = next(label for address, label in pages.items() if address.startswith(f"{name}.html"))
     links = "".join(
-        f'<a href="{place}"{" aria-current=page" if label == title else ""}>{label}</a>'
-        for place, label in places.items()
+        f'<a href="{address}"{" aria-current=page" if label == title else ""}>{label}</a>'
+        for address, label in pages.items()
     )
     body = (
         f'<main class="ouro-site">{template("kit/address")}<nav class="ouro-site-nav" aria-label="Pages">{links}</nav>'

@@ -145,15 +145,15 @@ def questions() -> list[dict[str, Any]]:
     return found
 
 
-def end(places: Mapping[str, str], more: str = "") -> dict[str, Any]:
+def end(labels: Mapping[str, str], more: str = "") -> dict[str, Any]:
     """The end, after the last question: {title, lines, next, places: [{href, label, words}], more}.
 
-    places  labels of places to go, by their addresses; those without words are left out
+    labels  labels of places to go, by their addresses; those without words are left out
     more    a further sentence
     """
     lines = sorted(key for key in table() if re.fullmatch(r"learn\.end\.\d", key))
     words = {
-        href: "learn.end." + re.split(r"[#.]", href)[-1 if "#" in href else 0] for href in places
+        href: "learn.end." + re.split(r"[#.]", href)[-1 if "#" in href else 0] for href in labels
     }
     return {
         "title": say("learn.end.title"),
@@ -161,7 +161,7 @@ def end(places: Mapping[str, str], more: str = "") -> dict[str, Any]:
         "next": say("learn.end.next"),
         "places": [
             {"href": href, "label": label, "words": say(words[href])}
-            for href, label in places.items()
+            for href, label in labels.items()
             if words[href] in table()
         ],
         "more": more,

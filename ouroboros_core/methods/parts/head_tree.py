@@ -127,9 +127,9 @@ def _drafted(
     for level in range(1, depth + 1):
         first = len(nodes)
         read = [nodes[index].read or 0 for index in frontier]
-        places = [len(context.tokens) + level - 1] * len(read)
+        positions = [len(context.tokens) + level - 1] * len(read)
         for index, row in zip(
-            frontier, likeliest(resources, evaluation, read, places, width), strict=True
+            frontier, likeliest(resources, evaluation, read, positions, width), strict=True
         ):
             score = nodes[index].score
             nodes += [_Node(token, index, score + math.log(chance)) for token, chance in row]

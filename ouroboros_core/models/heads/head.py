@@ -142,9 +142,9 @@ class Head(nn.Module):
         tokens that it does not draft stay as they are. Raises InvalidInput."""
         try:
             about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-            here, there = (list(depths) for depths in (self._depths, about.get("depths", ())))
-            if here != there:
-                raise ValueError(f"it reads states at depths {there}, not {here}")
+            depths, file_depths = list(self._depths), list(about.get("depths", ()))
+            if depths != file_depths:
+                raise ValueError(f"it reads states at depths {file_depths}, not {depths}")
             state = self.renamed(read_weights(folder / WEIGHTS))
             outputs = state.pop("outputs")
             for name in self.by_output & state.keys():
@@ -164,14 +164,14 @@ class Head(nn.Module):
         return depths
 
     def _moved(self, name: str, rows: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
-        """Return a weight with the rows of another head at their tokens' places."""
+        """Return a weight with the rows that another head has for the same tokens."""
         weight: torch.Tensor = self.state_dict()[name].clone()
-        own = self.outputs.cpu()
-        places = torch.searchsorted(outputs, own).clamp(max=len(outputs) - 1)
-        known = outputs[places] == own
+        own_outputs = self.outputs.cpu()
+        indices = torch.searchsorted(outputs, own_outputs).clamp(max=len(outputs) - 1)
+        trained = outputs[indices] == own_outputs
         if rows.shape[1:] != weight.shape[1:] or len(rows) != len(outputs):
             raise ValueError(f"{name} has shape {list(rows.shape)}, not {list(weight.shape)}")
-        weight[known.to(weight.device)] = rows[places[known]].to(weight)
+        weight[trained.to(weight.device)] = rows[indices[trained]].to(weight)
         return weight
 
     def renamed(self, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

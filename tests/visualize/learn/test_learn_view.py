@@ -264,15 +264,16 @@ def test_what_the_words_speak_of_is_above_their_sheet_on_a_phone(phone: Any, sit
         cell = phone.locator(".ouro-mask-cell").nth(n * count).evaluate(BOX)
         assert abs(node[1] + node[3] - cell[1] - cell[3]) < 4 and node[2] <= cell[0]
     below = [(".ouro-mask-matrix", "suffixes", "mask")]
-    below += [(f".ouro-theory-{part}", "pays", "theory") for part in ("sliders", "tokens")]
-    below += [(f".ouro-dice-{part}", "unchanged", "dice") for part in ("sliders", "bars")]
-    for part, chapter, figure in below:
+    below += [(f".ouro-theory-{selector}", "pays", "theory") for selector in ("sliders", "tokens")]
+    below += [(f".ouro-dice-{selector}", "unchanged", "dice") for selector in ("sliders", "bars")]
+    for selector, chapter, figure in below:
         read(phone, site, chapter, with_figure(chapter, figure))
-        bottom = phone.locator(f".ouro-learn {part}").first.evaluate(BOX)[3]
-        assert bottom <= phone.locator(".ouro-learn-text").evaluate(BOX)[1], (part, bottom)
+        bottom = phone.locator(f".ouro-learn {selector}").first.evaluate(BOX)[3]
+        assert bottom <= phone.locator(".ouro-learn-text").evaluate(BOX)[1], (selector, bottom)
     read(phone, site, "pays", with_figure("pays", "theory"))
     said, sheet = (
-        phone.locator(part).evaluate(BOX) for part in (".ouro-theory-said", ".ouro-learn-text")
+        phone.locator(selector).evaluate(BOX)
+        for selector in (".ouro-theory-said", ".ouro-learn-text")
     )
     assert said[1] + 90 <= sheet[1], "its first sentence"
     icon = phone.locator('link[rel="icon"]').get_attribute("href")

@@ -188,20 +188,20 @@ def test_training_that_goes_on_for_other_tokens_keeps_what_was_learned_of_each_t
     """The correction has a row for each output token; other texts have other frequent tokens."""
     head = tiny.head("llama", kind="dspark")
     head.save(tmp_path)
-    kept, new = head.outputs.tolist()[::2], 40
-    made = type(head)(head.config, [*kept, new])
-    made.start_from(tmp_path)
-    for token, row in zip(made.outputs.tolist(), made.correction.weight, strict=True):
+    common, new = head.outputs.tolist()[::2], 40
+    other_head = type(head)(head.config, [*common, new])
+    other_head.start_from(tmp_path)
+    for token, row in zip(other_head.outputs.tolist(), other_head.correction.weight, strict=True):
         learned = head.correction.weight[head.outputs == token][:1].bfloat16().float()
-        assert torch.equal(row[None], learned if token in kept else torch.zeros(1, len(row)))
+        assert torch.equal(row[None], learned if token in common else torch.zeros(1, len(row)))
 
 
 def test_a_head_that_reads_other_states_is_no_beginning(tmp_path: Path) -> None:
     head = tiny.head("llama", kind="dspark")
     head.save(tmp_path)
-    made = type(head)(replace(head.config, depths=(2,)), head.outputs.tolist())
+    other_head = type(head)(replace(head.config, depths=(2,)), head.outputs.tolist())
     with pytest.raises(InvalidInput, match=r"reads states at depths \[1\], not \[2\]"):
-        made.start_from(tmp_path)
+        other_head.start_from(tmp_path)
 
 
 @pytest.mark.parametrize("depth", [0, 2])
