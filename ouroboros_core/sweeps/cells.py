@@ -89,13 +89,13 @@ class Ideal:
     """The draft length that should be fastest (Leviathan et al., arXiv 2211.17192, theorem 3.8),
     and the numbers that it follows from.
 
-    other_values  the values on all axes but that of gamma
-    speedup       over plain decoding, as predicted; below 1 no draft length pays
-    alpha         accepted / tested, over all runs at these values
-    cost          c: seconds of a draft pass / seconds of a plain pass, over the same runs
+    others   the values on all axes but that of gamma
+    speedup  over plain decoding, as predicted; below 1 no draft length pays
+    alpha    accepted / tested, over all runs at these values
+    cost     c: seconds of a draft pass / seconds of a plain pass, over the same runs
     """
 
-    other_values: tuple[Value, ...]
+    others: tuple[Value, ...]
     gamma: int
     speedup: float
     alpha: float
@@ -184,7 +184,7 @@ def by_theory(
     rest = [axis.name for axis in axes if axis.name != GAMMA]
     sentences = []
     for ideal_length in ideals:
-        other_values = zip(rest, ideal_length.other_values, strict=True)
+        other_values = zip(rest, ideal_length.others, strict=True)
         at = "".join(f", at {named(name)} {show(value)}" for name, value in other_values)
         slow = "" if ideal_length.speedup > 1 else ", so that none pays"
         sentences.append(

@@ -116,9 +116,9 @@ def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ide
         )
     for ideal in ideals:
         if down.name == GAMMA:
-            spot = across.values.index(ideal.other_values[0]) + ASIDE, slot(down, ideal.gamma)
+            spot = across.values.index(ideal.others[0]) + ASIDE, slot(down, ideal.gamma)
         elif across.name == GAMMA:
-            spot = slot(across, ideal.gamma), down.values.index(ideal.other_values[0]) + ASIDE
+            spot = slot(across, ideal.gamma), down.values.index(ideal.others[0]) + ASIDE
         else:
             break
         _diamond(figure, *spot, ideal, first=ideal is ideals[0])
@@ -275,7 +275,7 @@ def _diamond(figure: go.Figure, x: float, y: float, ideal: Ideal, *, first: bool
         y=[y],
         mode="markers",
         name="best draft length by theory"
-        if ideal.other_values
+        if ideal.others
         else f"by theory: draft length {ideal.gamma}",
         marker={
             "symbol": "diamond",

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Sequence
 from math import exp
 
-from ouroboros_core.arrays import np
+from ouroboros_core.arrays import installed, np
 from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.sampling import process, softmax
 from ouroboros_core.sources import Source
@@ -69,12 +69,14 @@ def likeliest(
 
     Greedy, and for a rule that judges by probabilities, these are the drafter's probabilities. If
     sampling by `match`, the noise at a position has already decided which tokens are likely there:
-    the chances are a softmax of scores plus noise, over the drafter's likeliest tokens.
+    the chances are a softmax of scores plus noise, over the drafter's likeliest tokens. Without
+    numpy there is no noise, and they are the drafter's probabilities, too.
 
     positions: text positions of the tokens
     """
     sampler = resources.sampler
-    if sampler.sampling.temperature == 0 or sampler.rule.needs_probabilities:
+    greedy = sampler.sampling.temperature == 0
+    if greedy or sampler.rule.needs_probabilities or not installed():
         scored = evaluation.scored(nodes, count)
         return [[(token, exp(score)) for token, score in row if score > LEAST] for row in scored]
     rows = []

@@ -339,7 +339,7 @@ def test_theory_is_asked_for_every_value_of_the_other_axis() -> None:
     runs = [runs_of(grid, cell, 1, 1.0, 4.0, accepted=accepted) for cell, accepted in drawn]
     points = [*chain(*runs)]
     cold, hot = cells.ideal(points, grid)
-    assert (cold.other_values, hot.other_values) == ((0.0,), (1.0,))
+    assert (cold.others, hot.others) == ((0.0,), (1.0,))
     cost = (0.3 / 20) / (3.2 / 10)
     assert (cold.alpha, hot.alpha) == (10 / 16, 1.0)
     assert [cold.cost, hot.cost] == pytest.approx([cost, cost])

@@ -49,7 +49,7 @@ def test_the_charts_of_a_comparison_are_those_that_plotly_makes(
     rows, (axis,), ideals = recorded.rows, recorded.plan.grid.axes, recorded.ideals
     other = Axis("window", ("1", "2"))
     cells = [replace(row, coordinates=(*row.coordinates, "2")) for row in rows]
-    above = [replace(ideal, other_values=("1",)) for ideal in ideals]
+    above = [replace(ideal, others=("1",)) for ideal in ideals]
 
     def both() -> Any:
         lines = compare_figures.trade_off(rows, [axis], ideals)
