@@ -158,7 +158,7 @@ def end(labels: Mapping[str, str], more: str = "") -> dict[str, Any]:
     return {
         "title": say("learn.end.title"),
         "lines": [say(key) for key in lines],
-        "next": say("learn.end.next"),
+        "next": "Where to go",
         "places": [
             {"href": href, "label": label, "words": say(words[href])}
             for href, label in labels.items()
