@@ -43,7 +43,6 @@ from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.trace import Seconds, Step, Trace
 from ouroboros_core.what_if.beside import PassClock, Timed, between, costs_beside, proposing
 
-PLAIN = "autoregressive"
 WARM_UP_TOKENS = 8
 METHOD = 1
 """The lane of the method in a round; lane 0 is plain decoding."""
@@ -131,7 +130,7 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Trac
     probabilities; the costs of passes around it; and its seconds of proposing without draft passes.
     Raises RuntimeError if the machine stays busy or a run does not repeat.
     """
-    lanes = {"prompt": facts["prompt"], "method": PLAIN}, facts
+    lanes = {"prompt": facts["prompt"], "method": methods.PLAIN}, facts
     Generation(pair, _task(gallery, lanes[0], WARM_UP_TOKENS)).run()
     observed = record(pair, gallery, facts)
     sides: list[tuple[Timed, Timed]] = []
@@ -224,7 +223,7 @@ def _steady(rounds: Sequence[Round], sides: Sequence[tuple[Timed, Timed]]) -> li
 def stale(gallery: Facts, name: str) -> bool:
     """Return whether a run is missing or differs; a newer setting has its default."""
     file, facts = folder() / f"{name}.json", gallery["runs"][name]
-    if not file.exists() or (facts["method"] != PLAIN and name not in measured()):
+    if not file.exists() or (facts["method"] != methods.PLAIN and name not in measured()):
         return True
     trace, task = read_trace(file.read_bytes()), _task(gallery, facts)
     settings = {**type(task.hyperparameters)().model_dump(), **trace.hyperparameters}
@@ -272,7 +271,7 @@ def _write(name: str, trace: Trace) -> None:
 def make(pair: Pair, gallery: Facts, name: str) -> None:
     """Record one run, and the plain run of its prompt if it is missing."""
     facts = gallery["runs"][name]
-    if facts["method"] == PLAIN:
+    if facts["method"] == methods.PLAIN:
         Generation(pair, _task(gallery, facts, WARM_UP_TOKENS)).run()
         trace = timed_as(
             record(pair, gallery, facts), record(pair, gallery, facts, PassClock(pair))
@@ -287,7 +286,7 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
     plain = next(
         run
         for run, other in gallery["runs"].items()
-        if (other["prompt"], other["method"]) == (facts["prompt"], PLAIN)
+        if (other["prompt"], other["method"]) == (facts["prompt"], methods.PLAIN)
     )
     if stale(gallery, plain):
         _write(plain, timed_as(record(pair, gallery, gallery["runs"][plain]), middle.plain))

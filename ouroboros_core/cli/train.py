@@ -394,10 +394,11 @@ def speed(pair: Pair, texts: Sequence[Sequence[int]], count: int, skips: Skips |
     from ouroboros_core import methods
     from ouroboros_core.decoding.loop import decode
     from ouroboros_core.methods.parts.base import Resources
+    from ouroboros_core.methods.parts.needs import Need
     from ouroboros_core.models.self_draft import SelfDraft
     from ouroboros_core.sampling import Sampler, Sampling
 
-    kind = methods.get("autoregressive" if skips is None else "draft_verify")
+    kind = methods.get(methods.PLAIN if skips is None else methods.simplest_with(Need.SELF_DRAFT))
     draft = None if skips is None else SelfDraft(pair.target, skips)
     sampler = Sampler(Sampling(), pair.target.vocabulary)
     ends: dict[str, Any] = {"max_new_tokens": count, "stop_tokens": pair.stop_tokens}

@@ -34,8 +34,6 @@ DATE = (1980, 1, 1, 0, 0, 0)
 """Of every file in an archive, so that equal code makes equal bytes."""
 HAS = {Need.DRAFT_MODEL, Need.MEMORY, Need.PREDICTED_OUTPUT}
 """Resources of a browser besides the target."""
-NEEDS_MORE = ("superposed", "graph")
-"""Methods that read mixed embeddings or whole distributions, which the pass does not return."""
 LICENCES = (
     ("Pyodide, with CPython and Emscripten", "MPL-2.0, PSF-2.0, MIT", "https://pyodide.org"),
     ("pydantic, pydantic-core, annotated-types", "MIT", "https://pydantic.dev"),
@@ -50,9 +48,10 @@ LICENCES = (
 
 
 def runs_in_browser(kind: type[Method]) -> bool:
-    """Return whether the models of the page have all that a method needs."""
+    """Return whether the models of the page have all that a method needs; their passes return only
+    the likeliest tokens."""
     needed = methods.needed(kind, kind.Hyperparameters())
-    return needed <= HAS and kind.id not in NEEDS_MORE and kind.writer is Source.TARGET
+    return needed <= HAS and not kind.reads_distributions and kind.writer is Source.TARGET
 
 
 def pack(site: Path) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from ouroboros_core.locations import assets
 from ouroboros_core.methods.parts.base import Guesser
 from ouroboros_core.methods.parts.needs import HEAD_KINDS, Need
 
-UNION = "union"
 HEADS = HEAD_KINDS.keys()
 DRAFTS = {Need.DRAFT_MODEL, Need.HF_DRAFT, Need.TRANSLATED, Need.SHARED_TOKENS, Need.BLOCK_DRAFT}
 LONG = re.compile(r" (?:(?:speculative|assisted) )?(?:decoding|drafting)$| of all sources$")
@@ -175,7 +174,7 @@ def _setting_in_words(setting: str) -> str:
 def family(entrant: str) -> Family:
     """Return the family of an entrant, which follows from its needs."""
     name, _ = parts(entrant)
-    fixed = {BASELINE: Family.PLAIN, UNION: Family.UNION}
+    fixed = {BASELINE: Family.PLAIN, methods.DEFAULT: Family.UNION}
     if name.startswith(PEER) or name in fixed:
         return fixed.get(name, Family.PEER)
     if name in PEERS:
