@@ -16,13 +16,14 @@ import re
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import ouroboros_core
-from ouroboros_core import methods, rules
-from ouroboros_core.cli import build_parser
+from ouroboros_core import cli, methods, rules
 from ouroboros_core.cli.methods import describe
 from ouroboros_core.integrations.tree_svg import parse, picture
 from ouroboros_core.locations import assets
@@ -355,93 +356,37 @@ def lossless_modes() -> str:
 
 
 def commands() -> str:
-    """Return the command line, from its help. Arguments of several commands come once."""
-    parser = build_parser()
-    sections = [_listed(_rows(parser), "For every command")]
-    return "\n".join([*sections, *_below("", parser, 2, left_out=ON_OTHER_PAGES)])
-
-
-def _below(
-    name: str,
-    parser: argparse.ArgumentParser,
-    level: int,
-    known: Sequence[str] = (),
-    left_out: Container[str] = (),
-) -> list[str]:
-    """Return the sections of a parser's commands, after the arguments that several of them have.
-
-    known     arguments that the page has already explained
-    left_out  commands without a section
-    """
-    nested = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-    children = {
-        word: sub
-        for action in nested
-        for word, sub in action.choices.items()
-        if word not in left_out
+    """Return the help of the commands, in paragraphs. One that several commands have comes once;
+    settings of methods stand on the methods' pages."""
+    helps = {
+        name: _help(command)
+        for name, command in cli.commands().items()
+        if name not in ON_OTHER_PAGES
     }
-    helps = {c.dest: c.help or "" for action in nested for c in action._choices_actions}
-    counts = Counter(row for sub in children.values() for row in _rows(sub))
-    shared = [row for row, count in counts.items() if count > 2 and row not in known]
-    title = f"For several commands of `{name}`" if name else "For several commands"
-    sections = [_listed(shared, title)]
-    for word, sub in children.items():
-        full = f"{name} {word}".strip()
-        sections += _command(full, sub, level, helps.get(word, ""), known, shared)
-    return list(filter(None, sections))
+    counts = Counter(paragraph for paragraphs in helps.values() for paragraph in paragraphs)
+    shared = [paragraph for paragraph, count in counts.items() if count > 1]
+    sections = [_block("For several commands:", shared)]
+    for name, paragraphs in helps.items():
+        also = ", ".join(p.partition(":")[0] for p in paragraphs if p in shared)
+        text = cli.summary(cli.commands()[name]) + (f" Also: {also}." if also else "")
+        own = [paragraph for paragraph in paragraphs if paragraph not in shared]
+        sections.append(f"## {name}\n\n{_block(_filled(text), own)}")
+    return "\n".join(sections)
 
 
-def _command(
-    name: str,
-    parser: argparse.ArgumentParser,
-    level: int,
-    summary: str,
-    known: Sequence[str],
-    shared: Sequence[str],
-) -> list[str]:
-    """Return a command's section, and a subsection for each subcommand.
-
-    known, shared    arguments that were explained further up, and those of several commands here
-    """
-    rows = _rows(parser)
-    summary = _cell(parser.description or summary).removesuffix(".") + "."
-    missing = [row for row in shared if row not in rows]
-    repeated = [row for row in rows if row in known or row in shared]
-    if shared and len(missing) < 5:
-        but = f" but {', '.join(map(_flag, missing))}" if missing else ""
-        summary += f" It takes all arguments of several commands{but}."
-        repeated = [row for row in repeated if row not in shared]
-    if repeated:
-        summary += f" Also: {', '.join(map(_flag, repeated))}."
-    text = textwrap.fill(summary, 140, break_on_hyphens=False)
-    sections = [f"{'#' * level} {name}\n", f"{text[:1].upper()}{text[1:]}\n"]
-    explained = [*known, *shared]
-    sections.append(_listed([row for row in rows if row not in explained]))
-    return [*sections, *_below(name, parser, level + 1, explained)]
+def _help(command: ModuleType) -> list[str]:
+    """Return the paragraphs of a command's help."""
+    form = partial(argparse.HelpFormatter, width=110)
+    parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, add_help=False, formatter_class=form)
+    command.add(parser)
+    text = re.sub(r"(--[\w-]+) [A-Z]+, (?=--)", r"\1, ", parser.format_help())  # as from 3.13 on
+    text = re.sub(",\\s+".join(methods.available()), "the id of a method", text)
+    paragraphs = text.strip().split("\n\n")
+    return [p for p in paragraphs if not p.startswith("settings of the method")]
 
 
-def _flag(row: str) -> str:
-    return f"`{row.split('`')[1].partition(' ')[0]}`"
-
-
-def _rows(parser: argparse.ArgumentParser) -> list[str]:
-    """Return the lines of a list of a parser's arguments, without --help, commands, and settings
-    of methods, which stand on the methods' pages."""
-    kinds = (argparse._HelpAction, argparse._SubParsersAction)
-    known = (kind.Hyperparameters.settings() for kind in methods.available().values())
-    settings = {name for names in known for name in names}
-    return [
-        _item(f"`{_named(action)}`: {_explained(parser, action)}")
-        for action in parser._actions
-        if not isinstance(action, kinds)
-        and action.help != argparse.SUPPRESS
-        and action.dest not in settings
-    ]
-
-
-def _listed(rows: Sequence[str], title: str = "") -> str:
-    head = [f"{title}:\n"] if title else []
-    return "\n".join([*head, *rows, ""]) if rows else ""
+def _block(text: str, paragraphs: Sequence[str]) -> str:
+    return "\n".join([f"{text}\n", "```text", "\n\n".join(paragraphs), "```", ""])
 
 
 def _item(text: str) -> str:
@@ -453,23 +398,6 @@ def _filled(text: str, indent: str = "") -> str:
     return textwrap.fill(
         text, 140, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
     )
-
-
-def _named(action: argparse.Action) -> str:
-    name = " ".join(action.option_strings[:1]) or action.metavar or action.dest
-    if action.nargs == 0 or not action.option_strings:
-        return str(name)
-    value = action.metavar or "/".join(map(str, action.choices or ())) or action.dest.upper()
-    return f"{name} {' '.join(value) if isinstance(value, tuple) else value}".replace("|", "/")
-
-
-def _explained(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
-    values = {**vars(action), "prog": parser.prog}
-    if action.choices is not None:
-        values["choices"] = ", ".join(map(str, action.choices))
-    ids = ", ".join(methods.available())
-    text = _cell(((action.help or "") % values).replace(ids, "the id of a method"))
-    return text.replace("python -m ouroboros_core", "ouroboros")
 
 
 def _cell(text: str) -> str:

@@ -1,6 +1,7 @@
 """The documentation says what the program does: generated parts are fresh, commands are understood,
 links lead somewhere, and the site asks no other machine for anything."""
 
+import argparse
 import ast
 import functools
 import importlib.util
@@ -17,7 +18,7 @@ import pytest
 from markdown.extensions.toc import slugify
 
 import ouroboros_core
-from ouroboros_core import methods
+from ouroboros_core import cli, methods
 from ouroboros_core.benchmark import peers, prompts, report
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
@@ -230,6 +231,21 @@ def test_its_commands_are_understood(name: str) -> None:
             assert program in (*known, "cd", "rm"), words
     assert missing_targets(re.findall(r"`make ([\w-]+)", TEXTS[name])) == []
     assert sum(1 for text in TEXTS.values() for _ in commands(text)) > 40
+
+
+def test_the_page_of_the_command_line_describes_every_flag_of_a_command() -> None:
+    """The oracle: the usage line of a command's own --help."""
+    shared, *sections = TEXTS["docs/command-line.md"].split("\n## ")
+    assert len(sections) == len(cli.commands()) - len(documents.ON_OTHER_PAGES)
+    settings = {name for m in methods.available().values() for name in m.Hyperparameters.settings()}
+    for section in sections:
+        name = section.partition("\n")[0]
+        parser = argparse.ArgumentParser(add_help=False)
+        cli.commands()[name].add(parser)
+        flags = {*re.findall(r"--(?:no-)?([a-z][a-z-]+)", parser.format_usage())}
+        flags -= {setting.replace("_", "-") for setting in settings}
+        lines = re.findall(r"^  (--\S.*)", f"{shared}\n{section}", re.MULTILINE)
+        assert flags <= {*re.findall(r"--([a-z][a-z-]+)", "\n".join(lines))}, name
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", *TEXTS])
