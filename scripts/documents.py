@@ -246,9 +246,23 @@ def drafts_section() -> str:
         last = record["curve"][-1]
         size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
         agreement = ", ".join(f"{share:.0%}" for share in agreement_of(last))
+        shape = record["shape"].partition(";")[0]
         lines.append(
-            f"| [{name}](../assets/models/{name}/README.md) | {record['shape']} | "
+            f"| [{name}](../assets/models/{name}/README.md) | {shape} | "
             f"{last['tokens']:,} | {last['seconds'] / 60:.0f} | {agreement} | {size:.1f} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def shapes_table() -> str:
+    """Return the speeds of drafts of several shapes, the fastest first (docs/training.md)."""
+    file = assets() / "models" / "shapes.json"
+    drafts = json.loads(file.read_text(encoding="utf-8"))["drafts"]
+    lines = ["| draft | c | agreement | speedup |", "|---|---:|---:|---:|"]
+    for draft in sorted(drafts, key=lambda draft: -max(draft["speed"].values())):
+        lines.append(
+            f"| {draft['shape'].partition(';')[0]} | {draft['cost']:.3f} | "
+            f"{draft['agreement']:.1%} | {max(draft['speed'].values()):.2f} |"
         )
     return "\n".join([*lines, ""])
 
@@ -513,7 +527,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/methods/ouroboros.md": {"java": java_runs},
     "docs/field.md": {"unnamed": unnamed},
     "docs/transformers.md": {"lossless": lossless_modes},
-    "docs/training.md": {"drafts": drafts_section},
+    "docs/training.md": {"drafts": drafts_section, "shapes": shapes_table},
     "docs/command-line.md": {"commands": commands},
     "docs/python-api.md": {"names": names},
     "docs/teaching.md": {"questions": questions},

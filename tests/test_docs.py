@@ -27,7 +27,6 @@ from ouroboros_core.messages import say
 from scripts import documents, measured_tables, mkdocs_hooks
 from tests import ROOT
 from tests.commands import finished, missing_targets
-from visualize.drafts.tab import read_shapes
 from visualize.learn import lessons
 
 DOCS = ROOT / "docs"
@@ -327,8 +326,7 @@ def test_every_benchmark_is_a_column_and_a_file_with_all_its_rows(tmp_path: Path
     assert len(tables["benchmark-big.csv"].splitlines()) == 1 + len(part)
 
 
-def test_the_drafts_are_small_and_several_shapes_were_measured() -> None:
-    assert len(read_shapes(ROOT / "assets" / "models" / "shapes.json")) >= 5
+def test_the_drafts_are_small() -> None:
     files = [file for file in (ROOT / "assets" / "models").rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) < 55_000_000
 
