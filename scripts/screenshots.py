@@ -23,7 +23,7 @@ from PIL import Image
 from ouroboros_core.locations import assets
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Step
-from scripts.documents import HERO
+from scripts.documents.readme import HERO
 from tests.browser import chromium, server
 from tests.visitor import open_tab
 from visualize.drafts import figures as record_figures

@@ -25,6 +25,7 @@ from ouroboros_core.cli.methods import describe
 from ouroboros_core.integrations.tree_svg import parse, picture
 from ouroboros_core.messages import say
 from scripts import documents, measured_tables, mkdocs_hooks
+from scripts.documents.command_line import ON_OTHER_PAGES
 from tests import ROOT
 from tests.commands import finished, missing_targets
 from visualize.learn import lessons
@@ -235,7 +236,7 @@ def test_its_commands_are_understood(name: str) -> None:
 def test_the_page_of_the_command_line_describes_every_flag_of_a_command() -> None:
     """The oracle: the usage line of a command's own --help."""
     shared, *sections = TEXTS["docs/command-line.md"].split("\n## ")
-    assert len(sections) == len(cli.commands()) - len(documents.ON_OTHER_PAGES)
+    assert len(sections) == len(cli.commands()) - len(ON_OTHER_PAGES)
     settings = {name for m in methods.available().values() for name in m.Hyperparameters.settings()}
     for section in sections:
         name = section.partition("\n")[0]
