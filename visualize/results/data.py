@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -118,15 +120,8 @@ class Benchmark:
 
     def bars(self, over: Over, group: str = OVERALL) -> list[Bar]:
         """Return every lossless method on a group of prompts, the fastest first."""
-        bars = []
-        for row in self.rows:
-            if row.group != group or not row.tokens_per_pass or not row.lossless:
-                continue  # the draft model alone makes no pass of the target
-            low, high = self._interval(row, over)
-            bars.append(
-                Bar(row, *label(row.method), family(row.method), speedup(row, over), low, high)
-            )
-        return sorted(bars, key=lambda bar: -bar.speedup)
+        rows = [row for row in self.rows if row.group == group]
+        return bars(rows, over, lambda row: self._interval(row, over))
 
     def _interval(self, row: Row, over: Over) -> tuple[float, float]:
         if over is Over.PLAIN:
@@ -135,6 +130,21 @@ class Benchmark:
         method = [run for run in runs if (run.method, run.setting) == (row.method, row.setting)]
         reference = [run for run in runs if run.method == HF_GREEDY]
         return report.repeats(method, reference, report.whole).ci95
+
+
+def bars(
+    rows: Iterable[Row],
+    over: Over = Over.PLAIN,
+    interval: Callable[[Row], tuple[float, float]] = attrgetter("ci95"),
+) -> list[Bar]:
+    """Return the bars of lossless methods, the fastest first; the draft model alone makes no pass
+    of the target, and has none."""
+    found = [
+        Bar(row, *label(row.method), family(row.method), speedup(row, over), *interval(row))
+        for row in rows
+        if row.tokens_per_pass and row.lossless
+    ]
+    return sorted(found, key=lambda bar: -bar.speedup)
 
 
 def speedup(row: Row, over: Over) -> float:
