@@ -30,7 +30,8 @@ MAY_USE = {
     "sweeps": _DECODING | {"benchmark", "sweeps"},
     "what_if": _DECODING | {"what_if"},
     "training": GROUND | {"models", "loading", "training"},
-    "integrations": _DECODING | {"benchmark", "sweeps", "integrations"},
+    "integrations": _DECODING | {"integrations"},
+    "notebook": _DECODING | {"benchmark", "sweeps", "notebook"},
     "cli": _DECODING | {"benchmark", "sweeps", "what_if", "training", "cli"},
 }
 """Package of ouroboros_core -> what it may import of it; a package includes what is in it."""

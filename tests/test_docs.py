@@ -22,8 +22,8 @@ from ouroboros_core import cli, methods
 from ouroboros_core.benchmark import peers, prompts, report
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
-from ouroboros_core.integrations.tree_svg import parse, picture
 from ouroboros_core.messages import say
+from ouroboros_core.notebook.tree_svg import parse, picture
 from scripts import documents, measured_tables, mkdocs_hooks
 from scripts.documents.command_line import ON_OTHER_PAGES
 from tests import ROOT

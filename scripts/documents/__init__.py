@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ouroboros_core.cli.methods import describe
-from ouroboros_core.integrations.tree_svg import parse, picture
 from ouroboros_core.locations import assets
+from ouroboros_core.notebook.tree_svg import parse, picture
 from scripts import measured_tables
 from scripts.documents.command_line import commands
 from scripts.documents.methods import facts_of, methods_table, settings_of

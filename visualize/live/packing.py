@@ -28,7 +28,9 @@ PYODIDE = (
     *("pyodide-lock.json", "python_stdlib.zip"),
 )
 PLATFORM = ("--platform", "pyemscripten_2026_0_wasm32", "--python-version", "3.14")
-LEFT_OUT = ("ouroboros_core/training", "ouroboros_core/cli", "ouroboros_core/integrations")
+LEFT_OUT = tuple(
+    f"ouroboros_core/{room}" for room in ("training", "cli", "integrations", "notebook")
+)
 """Folders of code that no run reads."""
 DATE = (1980, 1, 1, 0, 0, 0)
 """Of every file in an archive, so that equal code makes equal bytes."""
