@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.locations import as_utf8
+from ouroboros_core.locations import as_utf8, read_utf8
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.settings import Hyperparameters, Setting
@@ -277,16 +277,6 @@ def text(value: str) -> str:
             "terminal to UTF-8 and write it again"
         )
     return decoded
-
-
-def read_utf8(path: Path) -> str:
-    """The text of a file; raises InvalidInput naming it where it is none."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InvalidInput(f"there is no file {path}") from None
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not UTF-8 text ({error}): convert it first") from None
 
 
 def notes(*, quiet: bool = False) -> Console:

@@ -153,13 +153,13 @@ def _core(file: Path) -> None:
 def _words(folder: Path) -> dict[str, Any]:
     """Write tokenizer.json; return control tokens, chat template and stop tokens."""
     from ouroboros_core.loading import embedded  # these load torch
-    from ouroboros_core.loading.chat_template import QUESTION, ChatTemplate
+    from ouroboros_core.loading.chat_template import ChatTemplate
     from ouroboros_core.loading.weights import load_tokenizer
 
     tokenizer: Any = load_tokenizer(str(embedded.target_folder()))
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     template = ChatTemplate(tokenizer)
-    before, after = template.render([QUESTION]).split(QUESTION)
+    before, after = template.around
     plain = {"add_special_tokens": False}
     return {
         "special": sorted(tokenizer.all_special_tokens),
