@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from ouroboros_core import methods
 from ouroboros_core.benchmark import report
-from ouroboros_core.benchmark.entrants import BASELINE, split
+from ouroboros_core.benchmark.entrants import BASELINE, read_spec, split
 from ouroboros_core.benchmark.report import HF_GREEDY, OVERALL, PEER, PEERS, WARM, Row
 from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.environment import Environment
@@ -24,6 +24,7 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from ouroboros_core.methods.parts.base import Guesser
 from ouroboros_core.methods.parts.needs import HEAD_KINDS, Need
+from ouroboros_core.sampling import Sampling
 
 HEADS = HEAD_KINDS.keys()
 DRAFTS = {Need.DRAFT_MODEL, Need.HF_DRAFT, Need.TRANSLATED, Need.SHARED_TOKENS, Need.BLOCK_DRAFT}
@@ -197,15 +198,13 @@ def family(entrant: str) -> Family:
 
 def _needs(entrant: str) -> frozenset[Need]:
     """Return the needs of an entrant; none if this version does not know it."""
-    name, settings = parts(entrant)
-    method_settings = [name for name in settings if not name.startswith((WARM, "acceptance="))]
     try:
-        kind = methods.get(name)
-        chosen = kind.Hyperparameters.parse(methods.read_settings(kind, ",".join(method_settings)))
+        spec = read_spec(entrant, Sampling())
     except InvalidInput:
         return frozenset()
+    kind = methods.get(spec.method)
     heads = {Need.EAGLE} if kind.on_map and kind.on_map[0] is Guesser.HEAD else set()
-    return methods.needed(kind, chosen) | heads
+    return methods.needed(kind, spec.hyperparameters) | heads
 
 
 def fastest(benchmark: Benchmark) -> Bar:
