@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 
 if "IPython" in sys.modules:
-    from ouroboros_core.integrations.formatters import register_in_ipython
+    from ouroboros_core.notebook.formatters import register_in_ipython
 
     register_in_ipython()
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from ouroboros_core.errors import InvalidInput
+
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -42,6 +44,18 @@ def write_atomically(path: Path, content: str | bytes | Callable[[BinaryIO], obj
         scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def read_utf8(path: Path) -> str:
+    """Return the text of a file; raise InvalidInput that names it if there is none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InvalidInput(f"there is no file {path}") from None
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not UTF-8 text ({error}): convert it first") from None
 
 
 def as_utf8(text: str) -> str:

@@ -20,7 +20,7 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cache
 from math import inf
 from pathlib import Path
@@ -43,7 +43,6 @@ from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.trace import Seconds, Step, Trace
 from ouroboros_core.what_if.beside import PassClock, Timed, between, costs_beside, proposing
 
-PLAIN = "autoregressive"
 WARM_UP_TOKENS = 8
 METHOD = 1
 """The lane of the method in a round; lane 0 is plain decoding."""
@@ -79,10 +78,12 @@ def sampling_of(gallery: Facts, facts: Facts) -> Sampling:
 
 def _task(gallery: Facts, facts: Facts, count: int | None = None, observed: bool = True) -> Task:
     prompt = gallery["prompts"][facts["prompt"]]
-    asked = (prompt["text"], facts["method"], settings_of(facts), sampling_of(gallery, facts))
     grammars = (Grammar(kind, json.dumps(text)) for kind, text in prompt.get("grammar", {}).items())
     return Task(
-        *asked,
+        prompt["text"],
+        facts["method"],
+        settings_of(facts),
+        sampling_of(gallery, facts),
         count or prompt["tokens"],
         prompt.get("chat", True),
         record=observed,
@@ -124,14 +125,30 @@ def kept_pace(round_: Round, before: Timed, after: Timed) -> bool:
     return all(max(times) <= SLOWER * min(times) for times in equal_times)
 
 
-def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Trace, Timed, float]:
-    """Measure an entry of the gallery.
+@dataclass(frozen=True)
+class Repeats:
+    """The repeats of an entry of the gallery.
 
-    Returns the rounds that count, by speedup; the method's run in the middle round with the models'
-    probabilities; the costs of passes around it; and its seconds of proposing without draft passes.
-    Raises RuntimeError if the machine stays busy or a run does not repeat.
+    rounds     those that count, by speedup
+    trace      the method's run in the middle round, with the models' probabilities
+    costs      of passes around the middle round
+    proposing  the method's seconds of proposing there, without draft passes
     """
-    lanes = {"prompt": facts["prompt"], "method": PLAIN}, facts
+
+    rounds: list[Round]
+    trace: Trace
+    costs: Timed
+    proposing: float
+
+    @property
+    def middle(self) -> Round:
+        return self.rounds[len(self.rounds) // 2]
+
+
+def repeats(pair: Pair, gallery: Facts, facts: Facts) -> Repeats:
+    """Measure an entry of the gallery; raises RuntimeError if the machine stays busy or a run does
+    not repeat."""
+    lanes = {"prompt": facts["prompt"], "method": methods.PLAIN}, facts
     Generation(pair, _task(gallery, lanes[0], WARM_UP_TOKENS)).run()
     observed = record(pair, gallery, facts)
     sides: list[tuple[Timed, Timed]] = []
@@ -181,7 +198,7 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> tuple[list[Round], Trac
     middle = rounds[len(rounds) // 2]
     number = next(n for n, round_ in enumerate(measurement.every) if round_ is middle)
     trace = timed_as(observed, middle.traces[METHOD])
-    return rounds, trace, between(*sides[number]), host_seconds[number]
+    return Repeats(rounds, trace, between(*sides[number]), host_seconds[number])
 
 
 def _done(step: Step) -> tuple[Any, ...]:
@@ -224,7 +241,7 @@ def _steady(rounds: Sequence[Round], sides: Sequence[tuple[Timed, Timed]]) -> li
 def stale(gallery: Facts, name: str) -> bool:
     """Return whether a run is missing or differs; a newer setting has its default."""
     file, facts = folder() / f"{name}.json", gallery["runs"][name]
-    if not file.exists() or (facts["method"] != PLAIN and name not in measured()):
+    if not file.exists() or (facts["method"] != methods.PLAIN and name not in measured()):
         return True
     trace, task = read_trace(file.read_bytes()), _task(gallery, facts)
     settings = {**type(task.hyperparameters)().model_dump(), **trace.hyperparameters}
@@ -272,7 +289,7 @@ def _write(name: str, trace: Trace) -> None:
 def make(pair: Pair, gallery: Facts, name: str) -> None:
     """Record one run, and the plain run of its prompt if it is missing."""
     facts = gallery["runs"][name]
-    if facts["method"] == PLAIN:
+    if facts["method"] == methods.PLAIN:
         Generation(pair, _task(gallery, facts, WARM_UP_TOKENS)).run()
         trace = timed_as(
             record(pair, gallery, facts), record(pair, gallery, facts, PassClock(pair))
@@ -282,12 +299,12 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
             f"{name}: {len(trace.tokens)} tokens, {metrics.tokens_per_second(trace):.1f} a second"
         )
         return
-    rounds, trace, costs, host_seconds = repeats(pair, gallery, facts)
-    middle = rounds[len(rounds) // 2]
+    measurement = repeats(pair, gallery, facts)
+    trace, middle = measurement.trace, measurement.middle
     plain = next(
         run
         for run, other in gallery["runs"].items()
-        if (other["prompt"], other["method"]) == (facts["prompt"], PLAIN)
+        if (other["prompt"], other["method"]) == (facts["prompt"], methods.PLAIN)
     )
     if stale(gallery, plain):
         _write(plain, timed_as(record(pair, gallery, gallery["runs"][plain]), middle.plain))
@@ -295,7 +312,7 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
         raise RuntimeError(f"the plain text is not that of {plain}: record that anew")
     seconds = [_micro(step.seconds) for step in middle.plain.steps]
     _write(name, trace)
-    speedups = Speedup(tuple(round_.speedup(METHOD) for round_ in rounds))
+    speedups = Speedup(tuple(round_.speedup(METHOD) for round_ in measurement.rounds))
     _keep(
         name,
         {
@@ -303,9 +320,9 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
             "plain": seconds,
             "costs": {
                 model: [cost.rows, cost.seconds, *([cost.behind] if model == "draft" else [])]
-                for model, cost in costs.items()
+                for model, cost in measurement.costs.items()
             },
-            "proposing": round(host_seconds, 6),
+            "proposing": round(measurement.proposing, 6),
         },
     )
     length = metrics.mean_acceptance_length(trace)

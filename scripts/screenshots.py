@@ -17,17 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from PIL import Image
 
 from ouroboros_core.locations import assets
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Step
-from scripts.documents import HERO
+from scripts.documents.readme import HERO
 from tests.browser import chromium, server
 from tests.visitor import open_tab
-from visualize.drafts import figures as record_figures
 from visualize.gallery import runs as gallery
+from visualize.kit.plots import write_page
 from visualize.results import figures as result_figures
 from visualize.results.data import Benchmark, Over
 from visualize.run.tour import longest_step
@@ -296,15 +295,11 @@ def _benchmark(browser: Any, folder: Path) -> None:
     """Draw the figure of docs/benchmarks.md."""
     benchmark = Benchmark.read(assets() / "benchmark.json")
     bars = result_figures.few(benchmark.bars(Over.PLAIN))
-    figure = go.Figure(result_figures.speedups(bars, Over.PLAIN))
     machine = f"{benchmark.target} on {benchmark.where}, {benchmark.questions} prompts"
-    title = {"text": machine, "font": {"size": 13}, "y": 0.98, "yanchor": "top"}
-    margin = {"l": 16, "r": 60, "t": 90, "b": 16}
-    figure.update_layout(template="plotly_white", title=title, margin=margin, height=560)
-    figure.update_xaxes(title="speedup over plain decoding")
+    figure = result_figures.page(bars, machine).update_layout(height=560)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "benchmark.html"
-        record_figures.write_page(figure, path)
+        write_page(figure, path)
         page = browser.new_page(viewport={"width": 1000, "height": 560})
         page.goto(path.as_uri())
         page.add_style_tag(content="body { margin: 0; background: white }")

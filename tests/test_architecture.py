@@ -30,7 +30,8 @@ MAY_USE = {
     "sweeps": _DECODING | {"benchmark", "sweeps"},
     "what_if": _DECODING | {"what_if"},
     "training": GROUND | {"models", "loading", "training"},
-    "integrations": _DECODING | {"benchmark", "sweeps", "integrations"},
+    "integrations": _DECODING | {"integrations"},
+    "notebook": _DECODING | {"benchmark", "sweeps", "notebook"},
     "cli": _DECODING | {"benchmark", "sweeps", "what_if", "training", "cli"},
 }
 """Package of ouroboros_core -> what it may import of it; a package includes what is in it."""
@@ -153,6 +154,52 @@ def test_the_server_knows_no_feature(path: Path) -> None:
     """Type annotations count, too."""
     code = path.read_text(encoding="utf-8")
     assert set(re.findall(r"\bvisualize\.(\w+)", code)) <= {"server"}
+
+
+COMPARES_IDS = re.compile(r"ouroboros_core/(methods/\w+\.py|integrations/|benchmark/)")
+"""Files that may: methods of each other, the interfaces of other projects, whose options have such
+names, and benchmarks, which name what they compare."""
+
+
+def questions_by_id(code: str, ids: set[str]) -> list[int]:
+    """Return the lines that compare something with an id of a method, or with a constant of the
+    same file that holds some: `==`, `in`, `endswith`."""
+    tree = ast.parse(code)
+    constants: dict[str, set[str]] = {}
+
+    def names(node: ast.expr) -> set[str]:
+        if isinstance(node, ast.Name):
+            return constants.get(node.id, set())
+        parts = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
+        return {str(part.value) for part in parts if isinstance(part, ast.Constant)} & ids
+
+    for line in tree.body:
+        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
+            constants[line.targets[0].id] = names(line.value)
+    lines = []
+    for node in ast.walk(tree):
+        asked: list[ast.expr] = []
+        if isinstance(node, ast.Compare):
+            asked = [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "").endswith("swith"):
+            asked = node.args
+        lines += [part.lineno for part in asked if names(part)]
+    return lines
+
+
+def test_general_code_asks_a_method_for_its_properties_and_not_for_its_id() -> None:
+    from ouroboros_core import methods
+
+    ids = methods.available().keys() - {"ouroboros"}  # which is the name of the program, too
+    asked = [
+        f"{name}:{line}"
+        for path in modules("ouroboros_core") + modules("visualize")
+        if not COMPARES_IDS.match(name := path.relative_to(ROOT).as_posix())
+        for line in questions_by_id(path.read_text(encoding="utf-8"), ids)
+    ]
+    assert asked == []
+    code = 'A = "sam", 1\nx == "sam"\nx.id in A\nx not in ["sam"]\nx.endswith(("sam",))\nx == y\n'
+    assert questions_by_id(code, ids) == [2, 3, 4, 5]
 
 
 HEAVY = ["torch", "transformers", "gradio"]

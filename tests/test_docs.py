@@ -1,6 +1,7 @@
 """The documentation says what the program does: generated parts are fresh, commands are understood,
 links lead somewhere, and the site asks no other machine for anything."""
 
+import argparse
 import ast
 import functools
 import importlib.util
@@ -17,16 +18,16 @@ import pytest
 from markdown.extensions.toc import slugify
 
 import ouroboros_core
-from ouroboros_core import methods
+from ouroboros_core import cli, methods
 from ouroboros_core.benchmark import peers, prompts, report
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
-from ouroboros_core.integrations.tree_svg import parse, picture
 from ouroboros_core.messages import say
+from ouroboros_core.notebook.tree_svg import parse, picture
 from scripts import documents, measured_tables, mkdocs_hooks
+from scripts.documents.command_line import ON_OTHER_PAGES
 from tests import ROOT
 from tests.commands import finished, missing_targets
-from visualize.drafts.tab import read_shapes
 from visualize.learn import lessons
 
 DOCS = ROOT / "docs"
@@ -232,6 +233,21 @@ def test_its_commands_are_understood(name: str) -> None:
     assert sum(1 for text in TEXTS.values() for _ in commands(text)) > 40
 
 
+def test_the_page_of_the_command_line_describes_every_flag_of_a_command() -> None:
+    """The oracle: the usage line of a command's own --help."""
+    shared, *sections = TEXTS["docs/command-line.md"].split("\n## ")
+    assert len(sections) == len(cli.commands()) - len(ON_OTHER_PAGES)
+    settings = {name for m in methods.available().values() for name in m.Hyperparameters.settings()}
+    for section in sections:
+        name = section.partition("\n")[0]
+        parser = argparse.ArgumentParser(add_help=False)
+        cli.commands()[name].add(parser)
+        flags = {*re.findall(r"--(?:no-)?([a-z][a-z-]+)", parser.format_usage())}
+        flags -= {setting.replace("_", "-") for setting in settings}
+        lines = re.findall(r"^  (--\S.*)", f"{shared}\n{section}", re.MULTILINE)
+        assert flags <= {*re.findall(r"--([a-z][a-z-]+)", "\n".join(lines))}, name
+
+
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", *TEXTS])
 def test_its_links_lead_somewhere(name: str) -> None:
     for link in re.findall(r"\]\(((?!http)[^)\s]+)\)", read(name)):
@@ -311,8 +327,7 @@ def test_every_benchmark_is_a_column_and_a_file_with_all_its_rows(tmp_path: Path
     assert len(tables["benchmark-big.csv"].splitlines()) == 1 + len(part)
 
 
-def test_the_drafts_are_small_and_several_shapes_were_measured() -> None:
-    assert len(read_shapes(ROOT / "assets" / "models" / "shapes.json")) >= 5
+def test_the_drafts_are_small() -> None:
     files = [file for file in (ROOT / "assets" / "models").rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) < 55_000_000
 

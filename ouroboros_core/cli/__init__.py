@@ -8,6 +8,7 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 import ouroboros_core
@@ -35,8 +36,23 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+def commands() -> dict[str, ModuleType]:
+    """Return the module of each command, which has `add(parser)` and `run(arguments)`: all modules
+    here but the HELPERS."""
+    return {
+        module.name.replace("_", "-"): importlib.import_module(f"{__name__}.{module.name}")
+        for module in pkgutil.iter_modules(__path__)
+        if module.name not in HELPERS
+    }
+
+
+def summary(command: ModuleType) -> str:
+    """Return what a command does: the first paragraph of its module's docstring."""
+    return " ".join((command.__doc__ or "").split("\n\n")[0].split())
+
+
 def build_parser() -> argparse.ArgumentParser:
-    """All commands; each module here but the HELPERS has `add(parser)` and `run(arguments)`."""
+    """Return the parser of all commands."""
     parser = _Parser(
         prog="ouroboros" if Path(sys.argv[0]).stem == "ouroboros" else "python -m ouroboros_core",
         description="Exact speculative decoding, seen token by token.",
@@ -52,16 +68,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--debug", action="store_true", help="show where an unexpected error comes from"
     )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in pkgutil.iter_modules(__path__):
-        if module.name not in HELPERS:
-            command = importlib.import_module(f"{__name__}.{module.name}")
-            summary = " ".join((command.__doc__ or "").split("\n\n")[0].split())
-            sub = commands.add_parser(
-                module.name.replace("_", "-"), help=summary, description=summary, allow_abbrev=False
-            )
-            command.add(sub)
-            sub.set_defaults(run=command.run)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, command in commands().items():
+        text = summary(command)
+        sub = subparsers.add_parser(name, help=text, description=text, allow_abbrev=False)
+        command.add(sub)
+        sub.set_defaults(run=command.run)
     return parser
 
 

@@ -142,11 +142,11 @@ def _finish(
     if arguments.csv:
         arguments.csv.write_text(report.to_csv(table), encoding="utf-8")
     if arguments.figure:
-        from visualize.drafts import figures as record_figures
+        from visualize.kit.plots import write_page
+        from visualize.results import data, figures
 
-        record_figures.write_page(
-            record_figures.speedups_by_group(table, measuring.machine(header)), arguments.figure
-        )
+        bars = data.bars([row for row in table if row.group == report.OVERALL])
+        write_page(figures.page(bars, measuring.machine(header)), arguments.figure)
     for limit, rows in sorted({**tables, store.settings.max_new_tokens: table}.items()):
         _print(rows, limit)
     for line in (*header.get("remarks", ()), *report.explanations(runs), *store.lines):

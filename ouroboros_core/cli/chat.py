@@ -37,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help=(
             "which methods answer, in turn, with settings in brackets: speculative[gamma=4],sam "
-            f"(default: {methods.DEFAULT}; {options.FOREIGN} with a draft of another tokenizer)"
+            f"({options.default_method()})"
         ),
     )
     options.add_sampling(parser)

@@ -16,12 +16,12 @@ from ouroboros_core.cli import options
 from ouroboros_core.decoding.generation import Task, lacking
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.sources import Source
 from ouroboros_core.trace.trace import Trace
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
 
-DRAFT_ALONE = "draft_only"
 FALLBACK = "prompt_lookup"
 """The method that answers if no other one can."""
 PROCESSORS = {
@@ -87,8 +87,9 @@ class Session:
         """Return the tasks of a line of text, in order."""
         specs = [(spec, True) for spec in self.specs]
         names = {spec.method for spec in self.specs}
-        if self.draft and DRAFT_ALONE not in names:
-            specs.append((read_spec(DRAFT_ALONE, self.sampling), True))
+        alone = next(m.id for m in methods.available().values() if m.writer is Source.DRAFT)
+        if self.draft and alone not in names:
+            specs.append((read_spec(alone, self.sampling), True))
         if (self.target or self.compare) and BASELINE not in names:
             specs.append((read_spec(BASELINE, self.sampling), self.target))
         history = tuple(self.history) if self.chat else ()

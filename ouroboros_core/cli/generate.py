@@ -18,6 +18,7 @@ from ouroboros_core.benchmark.protocol import ROUNDS, Measured
 from ouroboros_core.cli import options
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import read_utf8
 from ouroboros_core.lookup.memory import Memory, load_memory
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.trace.summary import Summary
@@ -110,7 +111,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise InvalidInput(
             f"{arguments.method} has no use for a prediction; leave --prediction out, or choose sam"
         )
-    prediction = options.read_utf8(arguments.prediction) if arguments.prediction else ""
+    prediction = read_utf8(arguments.prediction) if arguments.prediction else ""
     if arguments.prediction and not prediction:
         raise InvalidInput(
             f"{arguments.prediction} is empty: there is nothing to expect; leave --prediction out"

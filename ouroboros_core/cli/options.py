@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.locations import as_utf8
+from ouroboros_core.locations import as_utf8, read_utf8
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.settings import Hyperparameters, Setting
 
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 
     from ouroboros_core.loading.pairs import Pair
     from ouroboros_core.models.grammar import Grammar
-
-
-FOREIGN, BLOCK = "hf_universal", "hf_dflash"
-"""The default with a draft model that has another tokenizer than the target."""
 
 
 def add_pair(parser: argparse.ArgumentParser) -> None:
@@ -126,10 +123,18 @@ def announce(arguments: argparse.Namespace) -> None:
 def needed_method(pair: Pair) -> tuple[str, str] | None:
     """Return the method that the pair's draft needs, and the reason; None if no draft needs one."""
     if pair.foreign_draft is not None:
-        return FOREIGN, f"{pair.foreign}: {FOREIGN} translates"
+        method = methods.simplest_with(Need.TRANSLATED)
+        return method, f"{pair.foreign}: {method} translates"
     if pair.block_draft is not None:
-        return BLOCK, f"{pair.block_draft.name} drafts blocks: {BLOCK} uses it"
+        method = methods.simplest_with(Need.BLOCK_DRAFT)
+        return method, f"{pair.block_draft.name} drafts blocks: {method} uses it"
     return None
+
+
+def default_method() -> str:
+    """Return the default of the options that choose a method, in words."""
+    foreign = methods.simplest_with(Need.TRANSLATED)
+    return f"default: {methods.DEFAULT}; {foreign} with a draft of another tokenizer"
 
 
 def add_setting(group: Any, setting: Setting, owners: Sequence[str] = ()) -> None:
@@ -172,7 +177,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--method",
         metavar="ID",
-        help=f"{ids} (default: {methods.DEFAULT}; {FOREIGN} with a draft of another tokenizer)",
+        help=f"{ids} ({default_method()})",
     )
     parser.add_argument(
         "--preset",
@@ -272,16 +277,6 @@ def text(value: str) -> str:
             "terminal to UTF-8 and write it again"
         )
     return decoded
-
-
-def read_utf8(path: Path) -> str:
-    """The text of a file; raises InvalidInput naming it where it is none."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InvalidInput(f"there is no file {path}") from None
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not UTF-8 text ({error}): convert it first") from None
 
 
 def notes(*, quiet: bool = False) -> Console:

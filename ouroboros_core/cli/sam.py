@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import read_utf8
 from ouroboros_core.lookup.corpus import Corpus
 
 if TYPE_CHECKING:
@@ -142,14 +143,14 @@ def _read(path: Path, field: str | None, words: ChatTemplate) -> Iterator[list[i
                 conversations.offsets[index] + start : conversations.offsets[index + 1]
             ].tolist()
         return
-    for text in _lines(path, field) if ".jsonl" in path.suffixes else [options.read_utf8(path)]:
+    for text in _lines(path, field) if ".jsonl" in path.suffixes else [read_utf8(path)]:
         yield words.as_text(text)
 
 
 def _lines(path: Path, field: str | None) -> Iterator[str]:
     """Yield the texts of JSON lines: the named field, or all strings of a line."""
     packed = path.suffix == ".gz"
-    content = gzip.decompress(path.read_bytes()).decode() if packed else options.read_utf8(path)
+    content = gzip.decompress(path.read_bytes()).decode() if packed else read_utf8(path)
     for number, line in enumerate(content.split("\n"), 1):
         if not line.strip():
             continue

@@ -123,8 +123,8 @@ def _finish(
         arguments.csv.write_text(cells.to_csv(rows, grid.axes), encoding="utf-8")
     if arguments.figure:
         from visualize.compare import figures
-        from visualize.drafts import figures as record_figures
+        from visualize.kit.plots import write_page
 
         page = figures.page(rows, grid.axes, ideals, f"{grid.label}: {measuring.machine(header)}")
-        record_figures.write_page(page, arguments.figure)
+        write_page(page, arguments.figure)
     print(result.text)

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.locations import as_utf8
+from ouroboros_core.locations import as_utf8, read_utf8
 from ouroboros_core.models.heads.recipes import RECIPES, HeadRecipe, Recipe
 from ouroboros_core.settings import Hyperparameters
 
@@ -201,7 +201,7 @@ def _train(arguments: argparse.Namespace) -> None:
     from accelerate import Accelerator
 
     from ouroboros_core.loading import pairs
-    from ouroboros_core.training.corpus import Conversations, files, join, read_text
+    from ouroboros_core.training.corpus import Conversations, files, join
     from ouroboros_core.training.folder import save
     from ouroboros_core.training.loop import Trainer
     from ouroboros_core.training.session import make_student, watch
@@ -212,7 +212,7 @@ def _train(arguments: argparse.Namespace) -> None:
             "there is nothing to train on: name conversations with --data; `train data` makes some"
         )
     sources = [Conversations.load([path]) for path in files(arguments.data)]
-    texts = [read_text(path) for path in arguments.texts]
+    texts = [read_utf8(path) for path in arguments.texts]
     if (
         not arguments.resume
         and arguments.out.exists()
@@ -394,10 +394,11 @@ def speed(pair: Pair, texts: Sequence[Sequence[int]], count: int, skips: Skips |
     from ouroboros_core import methods
     from ouroboros_core.decoding.loop import decode
     from ouroboros_core.methods.parts.base import Resources
+    from ouroboros_core.methods.parts.needs import Need
     from ouroboros_core.models.self_draft import SelfDraft
     from ouroboros_core.sampling import Sampler, Sampling
 
-    kind = methods.get("autoregressive" if skips is None else "draft_verify")
+    kind = methods.get(methods.PLAIN if skips is None else methods.simplest_with(Need.SELF_DRAFT))
     draft = None if skips is None else SelfDraft(pair.target, skips)
     sampler = Sampler(Sampling(), pair.target.vocabulary)
     ends: dict[str, Any] = {"max_new_tokens": count, "stop_tokens": pair.stop_tokens}

@@ -58,7 +58,7 @@ class Task:
 
     def plain(self) -> Task:
         """Return the task for the same text by plain decoding, the baseline."""
-        plain = methods.get("autoregressive")
+        plain = methods.get(methods.PLAIN)
         task = replace(self, method=plain.id, hyperparameters=plain.Hyperparameters())
         return replace(task, sampling=self.sampling.plain(), prediction="", record=False)
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.integrations.common import EndTokens, settings_of, steps_of, stops_of
 from ouroboros_core.sampling import Sampling, process, softmax
@@ -110,10 +111,10 @@ def autoregressive_generate(
     that torch.manual_seed makes it repeat.
     """
     stops = stops_of(eos_tokens_id if end_tokens_id is UNSET else end_tokens_id)
-    settings, sampling = settings_of("autoregressive", {}), _sampling(logits_processor)
+    settings, sampling = settings_of(methods.PLAIN, {}), _sampling(logits_processor)
     models = (model, None)
     new: list[int] = []
-    for step in steps_of("autoregressive", settings, *models, inputs, max_gen_len, sampling, stops):
+    for step in steps_of(methods.PLAIN, settings, *models, inputs, max_gen_len, sampling, stops):
         new += step.tokens
         if debug:
             print(f"step {step.index}: {step.tokens[0]}")

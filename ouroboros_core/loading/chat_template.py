@@ -41,6 +41,12 @@ class ChatTemplate:
         )
         return str(rendered)
 
+    @property
+    def around(self) -> tuple[str, str]:
+        """Return the template's text before and after a question."""
+        before, after = self.render([QUESTION]).split(QUESTION)
+        return before, after
+
     def ids(self, contents: Sequence[str]) -> list[int]:
         """Return the token ids of a conversation that waits for an answer; contents are text."""
         rendered = self.render(contents)

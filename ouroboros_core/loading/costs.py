@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -85,13 +84,6 @@ def _is_busy(file: Path, earlier: Costs, timed: Callable[..., Costs]) -> bool:
 
 def _read_file(file: Path) -> Costs | None:
     try:
-        return read_costs(read(file))
+        return COSTS.validate_python(read(file))
     except ValueError:
         return None
-
-
-def read_costs(data: Any) -> Costs:
-    """Return costs from JSON, also of older files with `head`. Raises ValueError."""
-    if isinstance(data, dict) and data.get("head"):
-        data = {**data, "heads": {"eagle": data["head"], **data.get("heads", {})}}
-    return COSTS.validate_python(data)

@@ -16,6 +16,8 @@ from ouroboros_core.methods.parts.needs import REMEDIES, SHARING, Need
 from ouroboros_core.settings import read_settings as parse_settings
 
 DEFAULT = "union"
+PLAIN = "autoregressive"
+"""Plain decoding, with which all others are compared."""
 
 
 @cache
@@ -46,6 +48,11 @@ EXTENDED = "extended"
 def able(need: Need) -> str:
     """Return the ids of the methods that need or use something, as a list in words."""
     return ", ".join(m.id for m in available().values() if need in m.uses | m.needs)
+
+
+def simplest_with(need: Need) -> str:
+    """Return the id of the simplest method that needs something."""
+    return next(m.id for m in available().values() if need in m.needs)
 
 
 PRESETS = ("auto", "published")

@@ -136,6 +136,7 @@ class Graph(Method):
     order = 24
     on_map = (Guesser.DRAFT_MODEL, Shape.GRAPH)
     needs = frozenset({Need.DRAFT_MODEL})
+    reads_distributions = True
 
     published = fixed_values(
         tree_depth=12,

@@ -39,6 +39,7 @@ class Speculative(Method):
     order = 10
     on_map = (Guesser.DRAFT_MODEL, Shape.CHAIN)
     needs = frozenset({Need.DRAFT_MODEL})
+    chain_of_passes = True
 
     published = fixed_values(gamma=4)
     """K of Chen et al. (arXiv 2302.01318)."""

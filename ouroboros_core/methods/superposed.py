@@ -82,6 +82,7 @@ class Superposed(Method):
     on_map = (Guesser.DRAFT_MODEL, Shape.CHAINS)
     needs = frozenset({Need.DRAFT_MODEL})
     uses = frozenset({Need.CORPUS})
+    reads_distributions = True
 
     published = fixed_values(gamma=10, drafts=3, alpha=0.54, draft_temperature=0.06)
     """Settings of the authors' code (github.com/RAIVNLab/SuperposedDecoding) for three drafts of 10

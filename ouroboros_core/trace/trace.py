@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import MaxLen
 
-from ouroboros_core import bounds, rules
+from ouroboros_core import bounds, methods, rules
 from ouroboros_core.bounds import AddedText, Count, LongText, Name, Noise, Piece, Share, TokenId
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput
@@ -235,6 +235,11 @@ class Trace:
     generation_config: dict[str, bool | int | float | str] = field(default_factory=dict)
     grammar: dict[Name, LongText] = field(default_factory=dict)
     version: int = VERSION
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a run of plain decoding."""
+        return self.method == methods.PLAIN
 
     @property
     def tokens(self) -> tuple[int, ...]:

@@ -187,13 +187,3 @@ def plain_texts(texts: Sequence[Sequence[int]], length: int = 512) -> Conversati
         offsets,
         np.ones(len(pieces), dtype=np.int64),
     )
-
-
-def read_text(path: Path) -> str:
-    """Return the content of a text file. Raises InvalidInput if it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{path} is not UTF-8 text") from None

@@ -18,7 +18,8 @@ import numpy as np
 import torch
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.training.corpus import Conversations, read_text
+from ouroboros_core.locations import read_utf8
+from ouroboros_core.training.corpus import Conversations
 from ouroboros_core.training.writer import ANSWERING, ASKING, GREEDY, Writer
 
 LONG = 60
@@ -105,7 +106,7 @@ class Library:
 
 def _paragraphs(path: Path) -> tuple[str, ...]:
     """Return the paragraphs of a file, which blank lines separate."""
-    paragraphs = tuple(text.strip() for text in read_text(path).split("\n\n") if text.strip())
+    paragraphs = tuple(text.strip() for text in read_utf8(path).split("\n\n") if text.strip())
     if not paragraphs:
         raise InvalidInput(f"{path} is empty")
     return paragraphs

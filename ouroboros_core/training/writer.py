@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from transformers import AttentionInterface, PreTrainedModel, PreTrainedTokenizerBase
 
 from ouroboros_core.errors import InvalidInput
+from ouroboros_core.loading.chat_template import ChatTemplate
 from ouroboros_core.loading.weights import stop_tokens
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.tree import until_stop
@@ -72,10 +73,7 @@ class Writer:
         self.model, self.tokenizer = model.eval(), tokenizer
         model.set_attn_implementation("grouped")
         self.stop = stop_tokens(model, tokenizer)
-        marked = tokenizer.apply_chat_template(
-            [{"role": "user", "content": "\x00"}], tokenize=False, add_generation_prompt=True
-        )
-        self.before, self.after = str(marked).split("\x00")
+        self.before, self.after = ChatTemplate(tokenizer).around
 
     def ids(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False).input_ids

@@ -12,12 +12,9 @@ from math import ceil, inf
 from statistics import mean, median
 from typing import Any
 
-from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.adaptive.profiler import in_turn, level_of, pass_of
 from ouroboros_core.loading.pairs import Pair
-from ouroboros_core.methods.parts.needs import HEAD_KINDS
-from ouroboros_core.models.heads.recipes import EAGLE, EAGLE3, MTP
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.what_if.estimate import by_head, skipping, work_of
 
@@ -140,9 +137,7 @@ def _draft_pass_of(pair: Pair, trace: Trace) -> Callable[[int, int], TimePass]:
     if not by_head(trace):
         assert pair.draft is not None
         return partial(pass_of, pair.draft)
-    needs = methods.get(trace.method).needs
-    kinds = [HEAD_KINDS[need] for need in needs if need in HEAD_KINDS] or [EAGLE3, EAGLE, MTP]
-    return partial(level_of, next(pair.heads[kind] for kind in kinds if kind in pair.heads))
+    return partial(level_of, next(h for h in pair.heads.values() if h.name == trace.draft))
 
 
 def between(before: Timed, after: Timed) -> Timed:

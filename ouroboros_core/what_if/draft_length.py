@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import mean, median_low
 
+from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
@@ -56,7 +57,8 @@ class Predicted:
 def applies(trace: Trace) -> bool:
     """Whether a run is one of chains of draft tokens whose text any draft length repeats."""
     sampling = Sampling.model_validate(trace.sampling)
-    chains = trace.method == "speculative" and bool(trace.steps) and not trace.grammar
+    kind = methods.available().get(trace.method)
+    chains = kind is not None and kind.chain_of_passes and bool(trace.steps) and not trace.grammar
     return chains and sampling.repeats_plain_text
 
 

@@ -1,13 +1,10 @@
 """Measurements that are repeated: python -m scripts.measure NAME
 
-steps         the milliseconds of a step in passes of target and draft, and beside them
-passes        the milliseconds of a forward pass of the embedded pair by rows
-ablation      what each piece of the adaptive policy earns
-draft_length  predicted speedups of draft lengths beside measured ones
-grammar       speedups where the text follows a JSON schema
-browser       passes and speedups of the live static site in Chromium
-marginals     how well a second token can be guessed without the first
-lossless_modes which modes of transformers keep the distribution when sampling
+steps           the milliseconds of a step in passes of target and draft, and beside them
+passes          the milliseconds of a forward pass of the embedded pair by rows
+draft_length    predicted speedups of draft lengths beside measured ones
+browser         passes and speedups of the live static site in Chromium
+lossless_modes  which modes of transformers keep the distribution when sampling
 """
 
 from __future__ import annotations
@@ -15,16 +12,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-NAMES = (
-    "steps",
-    "passes",
-    "ablation",
-    "draft_length",
-    "grammar",
-    "browser",
-    "marginals",
-    "lossless_modes",
-)
+NAMES = "steps", "passes", "draft_length", "browser", "lossless_modes"
 
 
 def main() -> None:

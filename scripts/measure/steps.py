@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--passes", choices=("auto", "transformers"), default="auto")
     options = parser.parse_args()
     pair = load_pair(passes=options.passes)
-    able = [m for m in methods.available().values() if m.proposes or m.id == "autoregressive"]
+    able = [m for m in methods.available().values() if m.proposes or m.id == methods.PLAIN]
     able = [m for m in able if lacking(pair, m, m.Hyperparameters()) is None]
     for method in able:  # warm up
         Generation(pair, Task("Hello", method.id, method.Hyperparameters(), max_new_tokens=8)).run()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ouroboros_core.integrations.notebook import safe, trace_html
+from ouroboros_core.notebook.runs import safe, trace_html
 from ouroboros_core.sources import Source
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Judged, Prompt, Seconds, Step, Trace

@@ -292,6 +292,3 @@ def test_the_tab_drafts_tells_how_they_were_made(page: Any) -> None:
         for figure, lines in (("agreement", len(agreement_of(record["curve"][-1]))), ("loss", 1)):
             page.locator(f"#{figure}-{name}").scroll_into_view_if_needed()
             has(page.locator(f"#{figure}-{name} .scatterlayer .trace"), lines)
-    rows = page.locator("#shapes tbody tr")
-    assert rows.count() >= 5
-    assert "c" in page.locator("#shapes thead").inner_text()

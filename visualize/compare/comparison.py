@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ouroboros_core import methods
 from ouroboros_core.benchmark.protocol import ROUNDS
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.messages import counted
@@ -57,7 +58,6 @@ class Plan:
 
         asked  {prompts, method, axes, others, tokens}, see compare_form.js
         """
-        from ouroboros_core import methods
         from ouroboros_core.sweeps.grid import Axis, Grid
 
         prompts = [str(text).strip() for text in asked.get("prompts", ())]
@@ -89,11 +89,10 @@ class Plan:
     def names(self) -> list[str]:
         """Return the names of the lanes; the first is plain decoding."""
         cells = [_cell_name(self.grid, cell.coordinates) for cell in self.grid.cells]
-        return [labels.method("autoregressive"), *cells, *map(labels.method, self.others)]
+        return [labels.method(methods.PLAIN), *cells, *map(labels.method, self.others)]
 
     def task(self, lane: int, prompt: str) -> Task:
         """Return a run of a lane."""
-        from ouroboros_core import methods
         from ouroboros_core.decoding.generation import Task
 
         cells = self.grid.cells

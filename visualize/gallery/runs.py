@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from ouroboros_core.messages import say, table
@@ -20,7 +21,7 @@ from ouroboros_core.trace.trace import Seconds, Trace
 from visualize.run import view as views
 from visualize.run.strip import strip
 
-PLAIN = "autoregressive"
+PLAIN = methods.PLAIN
 EMBEDDED = "embedded"
 
 

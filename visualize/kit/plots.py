@@ -4,6 +4,7 @@ background."""
 from __future__ import annotations
 
 import html
+from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
@@ -71,3 +72,8 @@ def plain(figure: go.Figure) -> Figure:
     """Data and layout as plain lists and dictionaries."""
     content = figure.to_dict()
     return {"data": list(content["data"]), "layout": content["layout"]}
+
+
+def write_page(figure: go.Figure, path: Path) -> None:
+    """Write a figure as a page that needs nothing else."""
+    figure.write_html(path, include_plotlyjs=True)

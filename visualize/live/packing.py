@@ -28,14 +28,14 @@ PYODIDE = (
     *("pyodide-lock.json", "python_stdlib.zip"),
 )
 PLATFORM = ("--platform", "pyemscripten_2026_0_wasm32", "--python-version", "3.14")
-LEFT_OUT = ("ouroboros_core/training", "ouroboros_core/cli", "ouroboros_core/integrations")
+LEFT_OUT = tuple(
+    f"ouroboros_core/{room}" for room in ("training", "cli", "integrations", "notebook")
+)
 """Folders of code that no run reads."""
 DATE = (1980, 1, 1, 0, 0, 0)
 """Of every file in an archive, so that equal code makes equal bytes."""
 HAS = {Need.DRAFT_MODEL, Need.MEMORY, Need.PREDICTED_OUTPUT}
 """Resources of a browser besides the target."""
-NEEDS_MORE = ("superposed", "graph")
-"""Methods that read mixed embeddings or whole distributions, which the pass does not return."""
 LICENCES = (
     ("Pyodide, with CPython and Emscripten", "MPL-2.0, PSF-2.0, MIT", "https://pyodide.org"),
     ("pydantic, pydantic-core, annotated-types", "MIT", "https://pydantic.dev"),
@@ -50,9 +50,10 @@ LICENCES = (
 
 
 def runs_in_browser(kind: type[Method]) -> bool:
-    """Return whether the models of the page have all that a method needs."""
+    """Return whether the models of the page have all that a method needs; their passes return only
+    the likeliest tokens."""
     needed = methods.needed(kind, kind.Hyperparameters())
-    return needed <= HAS and kind.id not in NEEDS_MORE and kind.writer is Source.TARGET
+    return needed <= HAS and not kind.reads_distributions and kind.writer is Source.TARGET
 
 
 def pack(site: Path) -> dict[str, Any]:
@@ -152,13 +153,13 @@ def _core(file: Path) -> None:
 def _words(folder: Path) -> dict[str, Any]:
     """Write tokenizer.json; return control tokens, chat template and stop tokens."""
     from ouroboros_core.loading import embedded  # these load torch
-    from ouroboros_core.loading.chat_template import QUESTION, ChatTemplate
+    from ouroboros_core.loading.chat_template import ChatTemplate
     from ouroboros_core.loading.weights import load_tokenizer
 
     tokenizer: Any = load_tokenizer(str(embedded.target_folder()))
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     template = ChatTemplate(tokenizer)
-    before, after = template.render([QUESTION]).split(QUESTION)
+    before, after = template.around
     plain = {"add_special_tokens": False}
     return {
         "special": sorted(tokenizer.all_special_tokens),

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from pydantic import TypeAdapter
 
 from ouroboros_core import methods
 from ouroboros_core.benchmark import report
-from ouroboros_core.benchmark.entrants import BASELINE, split
+from ouroboros_core.benchmark.entrants import BASELINE, read_spec, split
 from ouroboros_core.benchmark.repeats import repeats, whole
 from ouroboros_core.benchmark.report import HF_GREEDY, OVERALL, PEER, PEERS, WARM, Row
 from ouroboros_core.benchmark.store import Measurement
@@ -23,8 +25,8 @@ from ouroboros_core.errors import InvalidInput
 from ouroboros_core.locations import assets
 from ouroboros_core.methods.parts.base import Guesser
 from ouroboros_core.methods.parts.needs import HEAD_KINDS, Need
+from ouroboros_core.sampling import Sampling
 
-UNION = "union"
 HEADS = HEAD_KINDS.keys()
 DRAFTS = {Need.DRAFT_MODEL, Need.HF_DRAFT, Need.TRANSLATED, Need.SHARED_TOKENS, Need.BLOCK_DRAFT}
 LONG = re.compile(r" (?:(?:speculative|assisted) )?(?:decoding|drafting)$| of all sources$")
@@ -120,15 +122,8 @@ class Benchmark:
 
     def bars(self, over: Over, group: str = OVERALL) -> list[Bar]:
         """Return every lossless method on a group of prompts, the fastest first."""
-        bars = []
-        for row in self.rows:
-            if row.group != group or not row.tokens_per_pass or not row.lossless:
-                continue  # the draft model alone makes no pass of the target
-            low, high = self._interval(row, over)
-            bars.append(
-                Bar(row, *label(row.method), family(row.method), speedup(row, over), low, high)
-            )
-        return sorted(bars, key=lambda bar: -bar.speedup)
+        rows = [row for row in self.rows if row.group == group]
+        return bars(rows, over, lambda row: self._interval(row, over))
 
     def _interval(self, row: Row, over: Over) -> tuple[float, float]:
         if over is Over.PLAIN:
@@ -137,6 +132,21 @@ class Benchmark:
         method = [run for run in runs if (run.method, run.setting) == (row.method, row.setting)]
         reference = [run for run in runs if run.method == HF_GREEDY]
         return repeats(method, reference, whole).ci95
+
+
+def bars(
+    rows: Iterable[Row],
+    over: Over = Over.PLAIN,
+    interval: Callable[[Row], tuple[float, float]] = attrgetter("ci95"),
+) -> list[Bar]:
+    """Return the bars of lossless methods, the fastest first; the draft model alone makes no pass
+    of the target, and has none."""
+    found = [
+        Bar(row, *label(row.method), family(row.method), speedup(row, over), *interval(row))
+        for row in rows
+        if row.tokens_per_pass and row.lossless
+    ]
+    return sorted(found, key=lambda bar: -bar.speedup)
 
 
 def speedup(row: Row, over: Over) -> float:
@@ -176,7 +186,7 @@ def _setting_in_words(setting: str) -> str:
 def family(entrant: str) -> Family:
     """Return the family of an entrant, which follows from its needs."""
     name, _ = parts(entrant)
-    fixed = {BASELINE: Family.PLAIN, UNION: Family.UNION}
+    fixed = {BASELINE: Family.PLAIN, methods.DEFAULT: Family.UNION}
     if name.startswith(PEER) or name in fixed:
         return fixed.get(name, Family.PEER)
     if name in PEERS:
@@ -189,15 +199,13 @@ def family(entrant: str) -> Family:
 
 def _needs(entrant: str) -> frozenset[Need]:
     """Return the needs of an entrant; none if this version does not know it."""
-    name, settings = parts(entrant)
-    method_settings = [name for name in settings if not name.startswith((WARM, "acceptance="))]
     try:
-        kind = methods.get(name)
-        chosen = kind.Hyperparameters.parse(methods.read_settings(kind, ",".join(method_settings)))
+        spec = read_spec(entrant, Sampling())
     except InvalidInput:
         return frozenset()
+    kind = methods.get(spec.method)
     heads = {Need.EAGLE} if kind.on_map and kind.on_map[0] is Guesser.HEAD else set()
-    return methods.needed(kind, chosen) | heads
+    return methods.needed(kind, spec.hyperparameters) | heads
 
 
 def fastest(benchmark: Benchmark) -> Bar:

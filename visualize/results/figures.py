@@ -100,6 +100,18 @@ def speedups(bars: Sequence[Bar], over: Over) -> dict[str, Any]:
     return plain(figure)
 
 
+def page(bars: Sequence[Bar], note: str) -> go.Figure:
+    """Draw speedups over plain decoding as a picture that stands alone."""
+    figure = go.Figure(speedups(bars, Over.PLAIN))
+    title = {"text": note, "font": {"size": 13}, "y": 0.98, "yanchor": "top"}
+    margin = {"l": 16, "r": 60, "t": 90, "b": 16}
+    figure.update_layout(
+        template="plotly_white", title=title, margin=margin, height=height(bars) + 90
+    )
+    figure.update_xaxes(title="speedup over plain decoding")
+    return figure
+
+
 def _methods_down(figure: go.Figure, bars: Sequence[Bar]) -> None:
     figure.update_yaxes(
         tickvals=list(range(len(bars))),

@@ -154,7 +154,7 @@ def sentence(summary: Summary) -> str:
         unchecked = f"{counted(tokens, 'token')} by the draft model alone, which nobody checks"
         return f"{unchecked}{_faster(summary)}."
     passes = f"{steps} forward pass{'' if steps == 1 else 'es'}"
-    if summary.trace.method == "autoregressive":
+    if summary.trace.is_plain:
         return f"{passes} for {counted(tokens, 'token')}: plain decoding."
     plain = tokens if summary.plain is None else summary.plain.steps
     drafted = summary.draft_passes
@@ -309,7 +309,7 @@ def caption(trace: Trace) -> View:
 
 
 def _title_of_curves(trace: Trace, sampling: Sampling) -> str:
-    if trace.method == "autoregressive":
+    if trace.is_plain:
         return "Tokens against time"
     over = "plain decoding" if sampling.temperature else "greedy"
     return f"Speedup over {over}: tokens against time"

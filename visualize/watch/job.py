@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from ouroboros_core import methods
 from ouroboros_core.benchmark.protocol import ROUNDS, Measured, RunLane, measure
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.lookup.memory import Memory
@@ -153,7 +154,7 @@ class RunJob(live.TimedJob):
         yield from updates.progress()
         took = time.monotonic() - began
         counts = not self.charts or turn.seconds < UNHURRIED * took
-        is_plain = self.task.method == "autoregressive"
+        is_plain = self.task.method == methods.PLAIN
         if not rounds or (is_plain and counts):
             yield updates.finished(None, memory)
             return
@@ -238,8 +239,7 @@ class Live:
         trace = self.generation.trace()
         summary = Summary(trace)
         view = self._view(summary, start=self._sent)
-        compared = trace.method != "autoregressive"
-        doing = "Timing it against plain decoding" if compared else "Timing it"
+        doing = "Timing it" if trace.is_plain else "Timing it against plain decoding"
         view |= {"status": f"{view['status']}. {doing} …", "timing": True}
         charts = figures.more_charts(summary) if self._charts else {}
         tokens, steps = len(trace.tokens), len(trace.steps)

@@ -152,10 +152,11 @@ def _chosen(
     if generator is None:
         draft = helpers["assistant_model"]
         if draft is not None and is_block_drafter(draft.config):
-            return method or "hf_dflash"
+            return method or methods.simplest_with(Need.BLOCK_DRAFT)
         foreign = helpers["assistant_tokenizer"] is not None
-        return method or ("hf_universal" if foreign else methods.DEFAULT)
-    kind = methods.get((method or "hf_candidates").partition("[")[0])
+        return method or (methods.simplest_with(Need.TRANSLATED) if foreign else methods.DEFAULT)
+    method = method or methods.simplest_with(Need.CANDIDATES)
+    kind = methods.get(method.partition("[")[0])
     if Need.CANDIDATES not in kind.needs:
         raise InvalidInput(
             f"{kind.id} asks no candidate generator: leave candidate_generator out, or choose "
@@ -171,7 +172,7 @@ def _chosen(
             f"{type(generator).__name__} needs the outputs of transformers' own passes, which this "
             "loop does not make: give one whose requires_model_outputs is False"
         )
-    return method or "hf_candidates"
+    return method
 
 
 def _by_generate(

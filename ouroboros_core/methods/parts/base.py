@@ -415,6 +415,12 @@ class Method(ABC):
     """Optional resources, used if present."""
     proposes: ClassVar[bool] = True
     """False for plain decoding, which proposes nothing."""
+    chain_of_passes: ClassVar[bool] = False
+    """Whether each draft pass adds one token to a chain, so that a run with one length of the chain
+    predicts other lengths."""
+    reads_distributions: ClassVar[bool] = False
+    """Whether it reads whole distributions or mixes embeddings, also without sampling; a pass that
+    returns only the likeliest tokens does not serve it."""
     writer: ClassVar[Source] = Source.TARGET
     """The model that writes the text: the target, or for comparison the draft model."""
     Hyperparameters: ClassVar[type[settings.Hyperparameters]]

@@ -16,6 +16,7 @@ from ouroboros_core.methods.parts.base import (
     TokenizedPrompt,
     VerificationResult,
 )
+from ouroboros_core.methods.parts.needs import HEAD_KINDS
 from ouroboros_core.tree import TokenTree, TreeBuilder
 
 
@@ -48,7 +49,7 @@ class Combination(Method):
 
     @classmethod
     def drafts_by_head(cls, draft: str | None) -> bool:
-        return (draft or "").endswith(("eagle", "eagle3", "mtp"))
+        return (draft or "").endswith(tuple(HEAD_KINDS.values()))
 
     @property
     def notes(self) -> StepNotes:

@@ -631,19 +631,6 @@ def test_the_widest_tie_and_every_difference_are_said_in_words() -> None:
     assert report.explanations(runs) == ["fast, question 7: differs"]
 
 
-def test_the_figure_has_a_bar_for_every_group_and_leaves_out_what_makes_no_target_pass() -> None:
-    from visualize.drafts import figures as record_figures
-
-    runs = [
-        run_of(method, 1, 2.0, passes=0 if method == "draft_only" else 5)
-        for method in ("autoregressive", "fast", "draft_only")
-    ]
-    figure = record_figures.speedups_by_group(report.rows(runs), "here")
-    assert [bar.name for bar in figure.data] == ["autoregressive", "fast"]
-    assert [tuple(bar.x) for bar in figure.data] == [("qa", "overall")] * 2
-    assert figure.data[1].y == (1.0, 1.0)
-
-
 def test_csv_has_a_column_for_every_number() -> None:
     table = report.rows([run_of("autoregressive", 1, 2.0)])
     lines = list(csv.DictReader(io.StringIO(report.to_csv(table))))

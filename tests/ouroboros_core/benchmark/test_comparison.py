@@ -14,14 +14,14 @@ from ouroboros_core.benchmark import entrants
 from ouroboros_core.benchmark.comparison import Comparison
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.integrations import notebook_tables
-from ouroboros_core.integrations.notebook import safe
 from ouroboros_core.loading.pairs import Pair, load_pair
 from ouroboros_core.methods import get
+from ouroboros_core.notebook import tables
+from ouroboros_core.notebook.runs import safe
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from tests.folders import save
-from tests.ouroboros_core.integrations.test_notebook import Read
+from tests.ouroboros_core.notebook.test_runs import Read
 
 PROMPT = "the cat sat on the mat"
 METHODS = ("speculative[gamma=2]", "prompt_lookup")
@@ -103,7 +103,7 @@ def test_a_text_that_is_another_one_is_told(pair: Pair) -> None:
     told = compare(PROMPT, "draft_only", pair=pair, max_new_tokens=12, rounds=1)
     assert told["draft_only"].identical is None
     wrong = replace(told["draft_only"], identical=False, difference="token 3 <differs>")
-    page = notebook_tables.comparison_html(replace(told, lanes=(told.baseline, wrong)))
+    page = tables.comparison_html(replace(told, lanes=(told.baseline, wrong)))
     assert "DIFFERS" in page and "token 3 &lt;differs&gt;" in page
 
 
@@ -127,7 +127,7 @@ def test_what_cannot_be_compared_is_refused(
 
 
 def test_the_race_shows_every_lane_its_numbers_and_its_tokens_in_time(found: Comparison) -> None:
-    page = notebook_tables.comparison_html(found)
+    page = tables.comparison_html(found)
     shown = Read(page)
     assert [name for name in LANES if f"<strong>{name}</strong>" not in page] == []
     assert "script" not in {tag for tag, _ in shown.found}
@@ -141,7 +141,7 @@ def test_the_race_shows_every_lane_its_numbers_and_its_tokens_in_time(found: Com
 
 
 def test_in_letters_a_comparison_is_a_table(found: Comparison) -> None:
-    lines = notebook_tables.comparison_text(found).splitlines()
+    lines = tables.comparison_text(found).splitlines()
     assert lines[0].startswith("medians of 3 rounds in turn; ")
     assert [line.split()[0] for line in lines[1:5]] == ["method", *LANES]
     assert "identical" in lines[3]
@@ -154,9 +154,9 @@ def test_a_sweep_by_one_call_has_a_row_for_each_value(pair: Pair) -> None:
     assert [row.coordinates for row in told.rows] == [(1,), (3,)]
     assert [(row.runs, row.equal) for row in told.rows] == [(6, 6), (6, 6)]
     assert told.best is not None and told.best.speedup == max(row.speedup for row in told.rows)
-    page = notebook_tables.sweep_html(told)
+    page = tables.sweep_html(told)
     assert "Measured best" in page and Read(page) and 'scope="row">3</th>' in page
-    assert "gamma=3" in notebook_tables.sweep_text(told)
+    assert "gamma=3" in tables.sweep_text(told)
 
 
 def test_two_settings_are_a_grid_and_the_others_stay(pair: Pair) -> None:
@@ -164,7 +164,7 @@ def test_two_settings_are_a_grid_and_the_others_stay(pair: Pair) -> None:
     told = sweep("speculative", varied, prompts=[PROMPT], pair=pair, max_new_tokens=4)
     single = sweep("speculative", {"gamma": [1]}, prompts=PROMPT, pair=pair, max_new_tokens=4)
     assert [row.runs for row in single.rows] == [3], "a text is one prompt, not one a letter"
-    page = notebook_tables.sweep_html(told)
+    page = tables.sweep_html(told)
     assert page.count("<td>") == 4 and page.count("★") >= 1
     wrong: dict[str, dict[str, Any]] = {
         "gamma is varied and has a fixed value": {"settings": {"gamma": 2}},

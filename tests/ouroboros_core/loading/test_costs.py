@@ -11,7 +11,7 @@ import pytest
 from ouroboros_core.adaptive.cost_model import Costs
 from ouroboros_core.environment import Environment
 from ouroboros_core.loading import measured
-from ouroboros_core.loading.costs import costs_of, read_costs
+from ouroboros_core.loading.costs import costs_of
 from tests.clocked import Clock, Follower
 
 ENVIRONMENT = Environment("cpu", "bfloat16", 2, "a processor", "3", "2", "5", "0")
@@ -45,15 +45,6 @@ def test_costs_are_measured_once_and_a_damaged_file_anew(
     monkeypatch.setattr(measured, "write_atomically", full)
     assert costs_of(ENVIRONMENT, model, None, {}, "y").target.rows == first.target.rows
     assert "no room" in caplog.text
-
-
-def test_a_costs_file_of_an_older_version_has_the_eagle_head_apart_and_is_read() -> None:
-    """The oracle is the file itself, with the EAGLE head's costs beside those of other heads."""
-    costs = {"rows": [1, 4], "seconds": [0.1, 0.2]}
-    older = {"target": costs, "draft": None, "head": costs, "heads": {"medusa": costs}}
-    newer = {"target": costs, "draft": None, "heads": {"eagle": costs, "medusa": costs}}
-    assert read_costs(older) == read_costs(newer)
-    assert not read_costs({**older, "head": None, "heads": {}}).heads
 
 
 @pytest.mark.parametrize("kind", ["target", "draft", "eagle", "medusa"])

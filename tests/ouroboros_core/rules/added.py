@@ -16,7 +16,8 @@ from ouroboros_core import rules
 def options() -> dict[str, Any]:
     """Return the rule that the command line reads, and the table of its options."""
     from ouroboros_core.cli import build_parser
-    from scripts.documents import commands, rules_table
+    from scripts.documents.command_line import commands
+    from scripts.documents.pages import rules_table
 
     arguments = ["generate", "--acceptance", "lenient", "--prompt", "a"]
     chosen = build_parser().parse_args(arguments).acceptance

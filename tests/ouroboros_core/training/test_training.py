@@ -351,7 +351,7 @@ def test_a_head_refuses_another_target(target: str, written: Path, tmp_path: Pat
         ("draft --data DATA --layers 0,7", "layers must be how many there are to be, 1 to 2, or"),
         ("draft --data DATA --layers 0,l5", "layers must be how many there are to be, 1 to 2, or"),
         ("draft --data assets", "there are no conversations in the folder assets"),
-        ("draft --texts nowhere.txt", "nowhere.txt cannot be read"),
+        ("draft --texts nowhere.txt", "there is no file nowhere.txt"),
         ("draft --texts assets/screenshots/benchmark.png", "benchmark.png is not UTF-8 text"),
         ("draft --data DATA --hidden 5", "hidden must be a multiple of the target's head width 8"),
         ("data --kinds poem", "kinds must be some of free, writing"),

@@ -219,17 +219,18 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(record, "_calm", lambda *_: None)
     paces[:] = [1.0, 1.3, 1.05, 1.0, 1.08]
     facts = gallery.runs()[name]
-    found, seen, costs, beside = record.repeats(pair, gallery.plan(), facts)
-    timed = found[1].traces[record.METHOD]
+    repeats = record.repeats(pair, gallery.plan(), facts)
+    rounds, seen = repeats.rounds, repeats.trace
+    timed = rounds[1].traces[record.METHOD]
     assert [step.seconds for step in seen.steps] == [step.seconds for step in timed.steps]
     assert [step.judged for step in seen.steps] == [step.judged for step in run.steps]
     with pytest.raises(RuntimeError, match="the steps of equal runs differ"):
         record.timed_as(seen, replace(timed, steps=timed.steps[:-1]))
-    assert beside == proposing(found[1].traces[record.METHOD], 0.25)
-    assert costs["target"].of(1) == pytest.approx(1.05 * row, rel=1e-3)
-    paces_of = [record.plain_pass(one) / row for one in found]
+    assert repeats.proposing == proposing(timed, 0.25)
+    assert repeats.costs["target"].of(1) == pytest.approx(1.05 * row, rel=1e-3)
+    paces_of = [record.plain_pass(turn) / row for turn in rounds]
     assert paces_of == pytest.approx([1.0, 1.05, 1.08])
-    speedups = [one.speedup(record.METHOD) for one in found]
+    speedups = [turn.speedup(record.METHOD) for turn in rounds]
     assert speedups == sorted(speedups)
     paces[:] = [1.0, *[1.3] * record.ROUNDS]
     around = iter([{"target": PassesBeside((1,), (row,))}] * 2 * record.ROUNDS)

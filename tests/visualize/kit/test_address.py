@@ -282,24 +282,3 @@ def test_nothing_that_the_page_is_made_of_names_a_place_on_the_servers_disk(url:
     assert answer.status_code == 200
     assert "immutable" in answer.headers["cache-control"]
     assert re.search(r"\d+\.\d+\.\d+", library), "another version has another address"
-
-
-@pytest.mark.parametrize("width", [1440, 390])
-def test_in_the_table_of_shapes_numbers_and_words_stay_whole(opened: Any, width: int) -> None:
-    visitor = opened("/#drafts", width)
-    visitor.wait_for_selector("#shapes td")
-    broken = """() => {
-      const found = [], range = document.createRange();
-      for (const cell of document.querySelectorAll('#shapes :is(th, td)')) {
-        const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
-        for (let text = walk.nextNode(); text; text = walk.nextNode())
-          for (const word of text.data.matchAll(/\\S+/g)) {
-            range.setStart(text, word.index);
-            range.setEnd(text, word.index + word[0].length);
-            if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1) found.push(word[0]);
-          }
-      }
-      return found;
-    }"""
-    assert visitor.evaluate(broken) == []
-    assert visitor.evaluate("document.documentElement.scrollWidth") <= width

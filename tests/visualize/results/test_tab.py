@@ -119,6 +119,17 @@ def test_bars_are_sorted_and_have_the_reports_speedup_and_interval(
         assert bar.low <= bar.speedup <= bar.high
 
 
+def test_the_figure_of_a_benchmark_has_the_bars_of_the_page(
+    measured: tuple[Benchmark, tuple[Row, ...]],
+) -> None:
+    benchmark, rows = measured
+    bars = results.bars([row for row in rows if row.group == "overall"])
+    assert bars == benchmark.bars(Over.PLAIN)
+    page = result_figures.page(bars, "here").to_dict()
+    assert drawn(page) == drawn(result_figures.speedups(bars, Over.PLAIN))
+    assert page["layout"]["title"]["text"] == "here"
+
+
 def interval(bar: Bar, over: Over) -> tuple[float, float]:
     method, reference = (
         [run for run in measurements(*SPEEDS) if run.method == name]

@@ -16,9 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from ouroboros_core import methods
-from ouroboros_core.integrations import tree_svg
-from ouroboros_core.integrations.tree_svg import ROOT, Node
 from ouroboros_core.messages import counted, isolated
+from ouroboros_core.notebook import tree_svg
+from ouroboros_core.notebook.tree_svg import ROOT, Node
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import LOOKS, key_of
 from ouroboros_core.trace.reasons import Reasons, origin, share

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from ouroboros_core.benchmark.comparison import Comparison, Lane
 from ouroboros_core.benchmark.report import NOT_LOSSLESS, equality
-from ouroboros_core.integrations.notebook import block, legend, safe
 from ouroboros_core.messages import aligned
+from ouroboros_core.notebook.runs import block, legend, safe
 from ouroboros_core.sweeps.call import SweepResult
 from ouroboros_core.sweeps.cells import CellRow
 from ouroboros_core.sweeps.grid import show

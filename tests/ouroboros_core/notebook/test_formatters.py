@@ -6,9 +6,9 @@ from typing import Any
 
 from IPython.core.formatters import DisplayFormatter
 
-from ouroboros_core.integrations import notebook
-from ouroboros_core.integrations.formatters import DRAWN_BY, register
 from ouroboros_core.locations import assets
+from ouroboros_core.notebook import runs
+from ouroboros_core.notebook.formatters import DRAWN_BY, register
 from tests.commands import finished
 from tests.traces import typed_trace
 
@@ -19,8 +19,8 @@ def test_ipython_shows_a_run_and_a_tree_as_pictures_and_as_text() -> None:
     assert "text/html" not in display.format(trace)[0]
     register(display)
     for result, page, text in (
-        (trace, notebook.trace_html(trace), notebook.trace_text(trace)),
-        (trace.tree(1), notebook.tree_html(trace.tree(1)), notebook.tree_text(trace.tree(1))),
+        (trace, runs.trace_html(trace), runs.trace_text(trace)),
+        (trace.tree(1), runs.tree_html(trace.tree(1)), runs.tree_text(trace.tree(1))),
     ):
         assert display.format(result)[0] == {"text/html": page, "text/plain": text}
 
@@ -29,7 +29,7 @@ def test_every_registered_class_and_every_function_that_draws_one_exists() -> No
     for (module, kind), (drawing, name) in DRAWN_BY.items():
         home = importlib.import_module(f"ouroboros_core.{module}")
         assert getattr(home, kind).__module__ == home.__name__, "IPython asks for this name"
-        draws = importlib.import_module(f"ouroboros_core.integrations.{drawing}")
+        draws = importlib.import_module(f"ouroboros_core.notebook.{drawing}")
         assert callable(getattr(draws, f"{name}_html")) and callable(getattr(draws, f"{name}_text"))
 
 

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.integrations import notebook
+from ouroboros_core.notebook import runs
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.trace import Step, Trace
 from tests.traces import make_trace, real_trace, typed_trace
@@ -59,7 +59,7 @@ def test_the_text_is_that_of_the_run_and_every_token_has_its_look_and_its_card(
     make: Callable[[], Trace],
 ) -> None:
     trace = make()
-    read = Read(notebook.trace_html(trace))
+    read = Read(runs.trace_html(trace))
     assert trace.text in "".join(read.told)
     looks = [at["data-look"] or "" for at in read.tokens]
     assert tuple(looks) == trace.looks
@@ -69,7 +69,7 @@ def test_the_text_is_that_of_the_run_and_every_token_has_its_look_and_its_card(
 
 def test_a_card_says_the_step_the_reason_and_the_probabilities() -> None:
     """By hand: the draft's second guess, 11, was refused, and 12 stands for it."""
-    read = Read(notebook.trace_html(typed_trace()))
+    read = Read(runs.trace_html(typed_trace()))
     first, correction, *_ = (at["data-card"] or "" for at in read.tokens)
     assert "step 1" in first and "Accepted: the draft proposed it" in first
     assert "Corrected, the likeliest tokens differ: target wanted ‘#12’" in correction
@@ -78,7 +78,7 @@ def test_a_card_says_the_step_the_reason_and_the_probabilities() -> None:
 
 
 def test_what_models_wrote_is_never_markup_nor_a_formula_and_nothing_is_fetched() -> None:
-    page = notebook.trace_html(hostile()) + notebook.tree_html(hostile().tree(1))
+    page = runs.trace_html(hostile()) + runs.tree_html(hostile().tree(1))
     read = Read(page)
     assert {tag for tag, _ in read.found}.isdisjoint({"script", "link", "img", "iframe", "object"})
     assert not [at for _, at in read.found for name in at if name.startswith("on")]
@@ -93,19 +93,19 @@ def test_what_models_wrote_is_never_markup_nor_a_formula_and_nothing_is_fetched(
 def test_a_long_run_has_its_whole_text_and_says_what_was_left_out() -> None:
     steps: list[Step] = [replace(typed_trace().steps[1], index=n) for n in range(200)]
     trace = make_trace(steps)
-    page = notebook.trace_html(trace)
+    page = runs.trace_html(trace)
     read = Read(page)
     assert trace.text in "".join(read.told)
     cards = sum("data-card" in at for at in read.tokens)
-    assert notebook.CARDS <= cards <= notebook.CARDS + 3 and len(read.tokens) == 600
-    assert f"cards are those of the first {notebook.CARDS} of 600 tokens" in page
-    assert f"the first {notebook.TREES} of 200" in page
+    assert runs.CARDS <= cards <= runs.CARDS + 3 and len(read.tokens) == 600
+    assert f"cards are those of the first {runs.CARDS} of 600 tokens" in page
+    assert f"the first {runs.TREES} of 200" in page
     assert len(page) < 600_000
 
 
 def test_the_tree_of_a_step_has_every_proposed_token_and_the_targets_own() -> None:
     """By hand: the root, an accepted guess, a rejected one, and the correction."""
-    picture = notebook.tree_picture(typed_trace().tree(1))
+    picture = runs.tree_picture(typed_trace().tree(1))
     assert picture.title == "Step 1: 2 proposed, 1 accepted, then a correction"
     assert picture.svg.count("<rect") == 4 and len(re.findall("<rect.*dasharray", picture.svg)) == 1
     lines = [line.strip() for line in picture.text.splitlines()[1:]]
@@ -120,13 +120,13 @@ def test_a_step_that_there_is_not_is_refused(number: int) -> None:
 
 
 def test_a_run_without_steps_can_be_shown() -> None:
-    Read(notebook.trace_html(make_trace([])))
+    Read(runs.trace_html(make_trace([])))
     with pytest.raises(InvalidInput, match="there is no step"):
         make_trace([]).tree(1)
 
 
 def test_in_letters_the_sign_of_who_wrote_it_stands_before_each_stretch() -> None:
-    lines = notebook.trace_text(typed_trace()).splitlines()
+    lines = runs.trace_text(typed_trace()).splitlines()
     head = "ouroboros: 7 tokens in 3 forward passes, 2.33 tokens per pass; 1.30 s"
     assert lines[0].startswith(head)
     assert lines[1] == "●t10 ▲t12 ●t20 ◆t21 ★t22 ●t30 t31 "

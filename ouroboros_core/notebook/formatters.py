@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 DRAWN_BY = {
-    ("trace.trace", "Trace"): ("notebook", "trace"),
-    ("trace.trace", "StepTree"): ("notebook", "tree"),
-    ("benchmark.comparison", "Comparison"): ("notebook_tables", "comparison"),
-    ("sweeps.call", "SweepResult"): ("notebook_tables", "sweep"),
+    ("trace.trace", "Trace"): ("runs", "trace"),
+    ("trace.trace", "StepTree"): ("runs", "tree"),
+    ("benchmark.comparison", "Comparison"): ("tables", "comparison"),
+    ("sweeps.call", "SweepResult"): ("tables", "sweep"),
 }
 """Module and class -> the module with the functions `NAME_html` and `NAME_text`."""
 
@@ -41,7 +41,7 @@ def _drawing(module: str, function: str) -> Callable[[Any], str]:
     """Return the function, imported at its first call."""
 
     def draw(result: Any) -> str:
-        home = importlib.import_module(f"ouroboros_core.integrations.{module}")
+        home = importlib.import_module(f"ouroboros_core.notebook.{module}")
         return str(getattr(home, function)(result))
 
     return draw

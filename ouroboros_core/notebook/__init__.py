@@ -1,0 +1,1 @@
+"""Pictures and texts of results for notebooks."""

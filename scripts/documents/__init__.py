@@ -1,0 +1,151 @@
+"""Generate parts of README.md and docs/: tables of methods and settings, pictures of token trees,
+commands, names, the trace's schema, measured tables.
+
+    python -m scripts.documents            writes them
+    python -m scripts.documents --check    names stale files; the exit status is 1 if there is one
+
+A generated part is between `<!-- NAME: begin ... -->` and `<!-- NAME: end -->`. A method without a
+page gets a first one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ouroboros_core.cli.methods import describe
+from ouroboros_core.locations import assets
+from ouroboros_core.notebook.tree_svg import parse, picture
+from scripts import measured_tables
+from scripts.documents.command_line import commands
+from scripts.documents.methods import facts_of, methods_table, settings_of
+from scripts.documents.pages import (
+    charts,
+    java_runs,
+    legend,
+    lossless_modes,
+    names,
+    nav,
+    questions,
+    rules_table,
+    sampled_answer,
+    unnamed,
+)
+from scripts.documents.readme import live_methods, method_count, opening
+from scripts.documents.trace_format import schema, schema_tables
+from scripts.documents.training import drafts_section, shapes_table
+from scripts.documents.what_if import machines_table, models_table
+
+ROOT = assets().parent
+COMMAND = "python -m scripts.documents"
+STUB = """\
+# {name}
+
+{summary}
+
+<!-- facts: begin ({command}) -->
+<!-- facts: end -->
+
+## Settings
+
+<!-- settings: begin ({command}) -->
+<!-- settings: end -->
+"""
+"""The first page of a method."""
+
+
+def _part(name: str) -> re.Pattern[str]:
+    """Match a generated part with its markers, in Markdown or in YAML."""
+    return re.compile(
+        rf"(?P<begin>^[ ]*(?:<!--|#) {name}: begin[^\n]*\n)(?P<content>.*?)"
+        rf"(?P<end>^[ ]*(?:<!--|#) {name}: end)",
+        re.DOTALL | re.MULTILINE,
+    )
+
+
+def section(text: str, name: str) -> str:
+    """Return the content of a generated part; raises ValueError if there is no such part."""
+    match = _part(name).search(text)
+    if not match:
+        raise ValueError(f"there is no part <!-- {name}: begin --> ... <!-- {name}: end -->")
+    return match["content"]
+
+
+def filled(text: str, name: str, content: str) -> str:
+    """Return the text with other content in a generated part."""
+    section(text, name)
+    return _part(name).sub(lambda match: match["begin"] + content + match["end"], text, count=1)
+
+
+PARTS: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {
+        "opening": opening,
+        "methods": method_count,
+        "live": live_methods,
+        "result": measured_tables.result,
+    },
+    "mkdocs.yml": {"methods": nav},
+    "docs/methods/index.md": {"methods": methods_table, "tasks": measured_tables.tasks_section},
+    "docs/losslessness.md": {"rules": rules_table},
+    "docs/page.md": {"legend": legend, "charts": charts},
+    "docs/benchmarks.md": {
+        "bench": measured_tables.bench_section,
+        "pairs": measured_tables.pairs_section,
+        "warm": measured_tables.warm_section,
+    },
+    "docs/faq.md": {"sampled": sampled_answer},
+    "docs/limits.md": {"worst": measured_tables.worst},
+    "docs/methods/ouroboros.md": {"java": java_runs},
+    "docs/field.md": {"unnamed": unnamed},
+    "docs/transformers.md": {"lossless": lossless_modes},
+    "docs/training.md": {"drafts": drafts_section, "shapes": shapes_table},
+    "docs/command-line.md": {"commands": commands},
+    "docs/python-api.md": {"names": names},
+    "docs/teaching.md": {"questions": questions},
+    "docs/trace-format.md": {"schema": schema_tables},
+    "docs/what-if.md": {"machines": machines_table, "models": models_table},
+}
+"""File -> its generated parts, without the pages of the methods."""
+
+
+def documents(root: Path = ROOT) -> dict[str, str]:
+    """Return the right text of every file that has generated parts."""
+    texts: dict[str, str] = {"docs/trace.schema.json": json.dumps(schema(), indent=1) + "\n"}
+    for name, text in measured_tables.csv_files(root / "assets").items():
+        texts[f"assets/{name}"] = text
+    for name, parts in PARTS.items():
+        text = (root / name).read_text(encoding="utf-8")
+        for part, make in parts.items():
+            text = filled(text, part, make())
+        texts[name] = text
+    for method in describe():
+        name = f"docs/methods/{method['id']}.md"
+        page = root / name
+        if name not in texts:
+            first = STUB.format(**method, command=COMMAND)
+            texts[name] = page.read_text(encoding="utf-8") if page.exists() else first
+        texts |= _page(name, texts[name], method)
+    return texts
+
+
+def _page(name: str, text: str, method: dict[str, Any]) -> dict[str, str]:
+    """Return a method's page, and the picture of the tree that its text has a notation of."""
+    text = filled(text, "facts", facts_of(method))
+    text = filled(text, "settings", settings_of(method))
+    files = {name: text}
+    tree = re.search(r"^<!-- tree: (.+?) -->$", text, re.MULTILINE)
+    if tree:
+        title = f"A proposal of {method['name']}"
+        files[f"docs/methods/{method['id']}.svg"] = picture(parse(tree[1]), title)
+    return files
+
+
+def stale(root: Path = ROOT) -> list[str]:
+    return [
+        name
+        for name, text in documents(root).items()
+        if not (root / name).exists() or (root / name).read_text(encoding="utf-8") != text
+    ]

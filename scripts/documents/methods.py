@@ -1,0 +1,61 @@
+"""The table of the methods, and the generated parts of a method's page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ouroboros_core.cli.methods import describe
+from scripts.documents.markdown import wrapped
+
+
+def methods_table() -> str:
+    lines = ["| method | needs | what it does |", "|---|---|---|"]
+    for method in describe():
+        mark = " (default)" if method["default"] else ""
+        paper = f" ([source]({method['paper']}))" if method["paper"] else ""
+        lines.append(
+            f"| [`{method['id']}`]({method['id']}.md){mark}: {method['name']}{paper} | "
+            f"{', '.join(method['needs'])} | {method['summary']} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def facts_of(method: dict[str, Any]) -> str:
+    source = f"[{method['paper'].removeprefix('https://')}]({method['paper']})"
+    needs = ", ".join(method["needs"]) or "nothing but the target model"
+    name = f"`{method['id']}`" + (" (the default method)" if method["default"] else "")
+    source = source if method["paper"] else "this project"
+    return wrapped(f"{name}. Needs: {needs}. Source: {source}.") + "\n"
+
+
+def settings_of(method: dict[str, Any]) -> str:
+    """Return the settings of a method, and the values of its paper."""
+    if not method["knobs"]:
+        return "This method has no settings.\n"
+    lines = ["| setting | default | allowed | what it is |", "|---|---|---|---|"]
+    lines += [
+        f"| `{name}` | `{default_of(setting)}` | {allowed_of(setting)} | {setting['help']} |"
+        for name, setting in method["knobs"].items()
+    ]
+    if method["published"]:
+        values = (
+            f"`{name}={str(value).lower() if isinstance(value, bool) else value}`"
+            for name, value in method["published"].items()
+        )
+        lines += ["", f"Preset `published`: {', '.join(values)}."]
+    return "\n".join(lines) + "\n"
+
+
+def default_of(setting: dict[str, Any]) -> str:
+    value = setting["default"]
+    return str(value).lower() if setting["type"] == "bool" else str(value)
+
+
+def allowed_of(setting: dict[str, Any]) -> str:
+    bounds = f"{setting['min']} to {setting['max']}" if setting["min"] is not None else ""
+    if setting["type"] == "bool":
+        bounds = "true or false"
+    if setting["type"] == "str" and setting["auto"]:
+        bounds = f"such as `{setting['fixed']}`"
+    bounds = ", ".join(f"`{choice}`" for choice in setting["choices"]) or bounds
+    return f"{bounds}, or `auto`" if setting["auto"] else bounds
