@@ -7,7 +7,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check
 export HF_HUB_DISABLE_TELEMETRY = 1
 export GRADIO_ANALYTICS_ENABLED = False
 
-.PHONY: run setup weights test lint types unit check exact browser traces static space hub wheel fresh soak fuzz bench bench-pair screenshots docs documents clean
+.PHONY: run setup weights test lint types unit check exact browser traces static space hub wheel release fresh soak fuzz bench bench-pair screenshots docs documents clean
 
 run: setup
 	$(PYTHON) app.py $(if $(ADDRESS),--host $(ADDRESS))
@@ -106,6 +106,12 @@ hub: setup
 # What `pip install` takes, in dist: equal sources make equal bytes, whenever and wherever they are built.
 wheel: .venv/ready-dev
 	$(PYTHON) -m build --no-isolation
+
+# A release: all tests, the wheel, and a tag with the version. It needs a checkout without changes, and pushes nothing.
+release:
+	@git diff --quiet HEAD || { echo 'commit first: a release is of a commit' >&2; exit 2; }
+	$(MAKE) test check exact wheel
+	git tag "v$$($(PYTHON) -c 'from ouroboros_core.version import VERSION; print(VERSION)')"
 
 # A new environment from requirements.txt alone serves the page, on Python 3.11 and 3.12: make fresh PYTHONS=python3.12 for one.
 # From a wheel and what it needs, out of an empty folder: make fresh WHEEL=dist/NAME.whl

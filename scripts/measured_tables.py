@@ -49,10 +49,11 @@ TARGETS = {
 
 def result() -> str:
     """Return the README's table, for every benchmark in bfloat16: speedup of the default method,
-    and tokens per second of it, of our plain decoding and of transformers."""
+    and tokens per second of it and of plain decoding: ours, transformers', llama.cpp's."""
     lines = [
-        f"| target, processor | speedup [95%] | `{methods.DEFAULT}` | ours, plain | transformers |",
-        "|---|---:|---:|---:|---:|",
+        f"| target, processor | speedup [95%] | `{methods.DEFAULT}` | plain, ours | plain, "
+        "transformers | plain, llama.cpp |",
+        "|---|---:|---:|---:|---:|---:|",
         *map(_speeds, _in_bfloat16()),
     ]
     return "\n".join([_above(), "", *lines, "", *(f"* {text}" for text in _below()), ""])
@@ -67,29 +68,12 @@ def _above() -> str:
     greedy, sampled = (
         f"{min(speedups[kind]):.1f} to {max(speedups[kind]):.1f} times" for kind in (False, True)
     )
-    wide, blocks = _by_weights()
-    single = _overall(_benchmarks()["benchmark-float32"])[methods.DEFAULT].speedup
     return (
-        f"Tokens per second on two CPU cores. In bfloat16 `{methods.DEFAULT}`, the default, makes "
-        f"greedy text {greedy} as fast as our plain decoding, and sampled text {sampled}: `match` "
-        "keeps the text of plain sampling, `rejection` its distribution. In float32 it gains "
-        f"{single:.2f} times. `--weights auto` makes plain decoding faster, so the gain in "
-        f"decoding [falls](docs/performance.md) from {wide} to {blocks}. **No speedup of a whole "
-        "run was measured on a GPU**; an [H200](docs/gpu.md) timed single passes, with random "
-        "weights."
+        f"On two CPU cores the default, `{methods.DEFAULT}`, writes greedy text {greedy} as fast "
+        f"as plain decoding in bfloat16, and sampled text {sampled}. [Same text](docs/losslessness"
+        ".md): in sampling by `match`; by `rejection` the same distribution. **No whole run was "
+        "timed on a GPU.** Tokens per second:"
     )
-
-
-def _by_weights() -> list[str]:
-    """Return the speedups of the default method in bfloat16 and with `--weights auto`, from
-    docs/performance.md."""
-    text = (assets().parent / "docs" / "performance.md").read_text(encoding="utf-8")
-    lines = text.splitlines()
-    column = f"`{methods.DEFAULT}` over plain decoding"
-    (head,) = (line.split(" | ") for line in lines if column in line)
-    names = ("| `--weights bf16` |", "| `--weights auto` |")
-    rows = (next(line for line in lines if line.startswith(name)) for name in names)
-    return [row.split(" | ")[head.index(column)] for row in rows]
 
 
 def _speeds(data: dict[str, Any]) -> str:
@@ -104,6 +88,7 @@ def _speeds(data: dict[str, Any]) -> str:
         f"{target}{sampled}, {processor}",
         f"**{ours.speedup:.2f}×** [{low:.2f},&nbsp;{high:.2f}]",
         *(f"{row.tokens_per_second:.1f}" for row in (ours, plain, rows[report.HF_GREEDY])),
+        next((f"{row.tokens_per_second:.1f}" for row in _by_llama_cpp(rows)), "–"),
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -126,9 +111,10 @@ def _below() -> list[str]:
     return [
         f"**Conditions**: {environment['threads']} threads, with the time to read the prompt, "
         f"{settings['max_new_tokens']} new tokens at most; {prompts}; sampled at temperature 0.8. "
-        "Each row is a run of its own: compare within a row.",
-        f"**Same text**: {equal:,} of {texts:,} texts, greedy and by `match`, equal plain "
-        "decoding's: these prompts, in all files and settings, by the native CPU pass.",
+        "Each row is a run of its own: compare within a row. [Benchmarks](docs/benchmarks.md"
+        "#on-other-processors-and-models) has commits and commands.",
+        f"**Same text**: {equal:,} of {texts:,} texts (these prompts under every method and "
+        "setting, greedy and by `match`) equal plain decoding's, by the native CPU pass.",
         *_llama_cpp(),
     ]
 
@@ -148,25 +134,27 @@ def _equal_texts() -> tuple[int, int]:
 def _llama_cpp() -> Iterator[str]:
     for data in _in_bfloat16():
         rows = _overall(data)
-        for name, row in rows.items():
-            if name.startswith(llama_cpp.NAME):
-                yield (
-                    f"**{name}**, same file, {processor_name(data['environment']['processor'])}, "
-                    "[AVX2 wheel](docs/benchmarks.md#llamacpp-beside-them): "
-                    f"{row.tokens_per_second:.1f} (decoding only "
-                    f"{row.decode_tokens_per_second:.1f}; ours, plain, "
-                    f"{rows['autoregressive'].decode_tokens_per_second:.1f})."
-                )
+        for row in _by_llama_cpp(rows):
+            yield (
+                "**llama.cpp** reads the same file, in an [AVX2 wheel](docs/benchmarks.md"
+                "#llamacpp-beside-them) that takes long to read a prompt: decoding only, it writes "
+                f"{row.decode_tokens_per_second:.1f}, ours "
+                f"{rows['autoregressive'].decode_tokens_per_second:.1f}."
+            )
 
 
-def measured(target: str, method: str) -> tuple[int, float]:
-    """Return the number of prompts and a method's speedup in the greedy benchmark of a target."""
+def _by_llama_cpp(rows: dict[str, report.Row]) -> list[report.Row]:
+    return [row for name, row in rows.items() if name.startswith(llama_cpp.NAME)]
+
+
+def measured(target: str, method: str) -> tuple[dict[str, Any], float]:
+    """Return the settings of the greedy benchmark of a target, and a method's speedup in it."""
     (data,) = (
         data
         for data in _in_bfloat16()
         if data["settings"]["target"] == target and sampling_of(data) == "greedy"
     )
-    return data["settings"]["questions"], _overall(data)[method].speedup
+    return data["settings"], _overall(data)[method].speedup
 
 
 def _overall(data: dict[str, Any]) -> dict[str, report.Row]:
@@ -248,18 +236,18 @@ def warm_section() -> str:
 
 def worst() -> str:
     """Return the lowest speedup of a lossless method on a group of prompts, of all benchmarks."""
-    speed, method, dtype, count = min(
-        (row.speedup, row.method, data["environment"]["dtype"], row.questions)
+    speed, method, count, dtype, sampling = min(
+        (row.speedup, row.method, row.questions, data["environment"]["dtype"], sampling_of(data))
         for data in _benchmarks().values()
         for row in report.read_rows(data["rows"])
         if row.lossless and "[" not in row.method and not row.method.startswith(report.PEERS)
     )
     return (
         textwrap.fill(
-            "* **Drafts can cost more than they save.** In the worst group of all benchmarks, at "
-            f"default settings, `{method}` reaches {speed:.2f} times the speed of plain decoding "
-            f"({dtype}, {counted(count, 'prompt')}, [Benchmarks](benchmarks.md)). Part of this is "
-            "chance.",
+            "* **Drafts can cost more than they save.** In the worst group of all benchmarks, "
+            f"`{method}` reaches {speed:.2f} times the speed of plain decoding ({sampling}, "
+            f"{dtype}, automatic settings, [Benchmarks](benchmarks.md)). With "
+            f"{counted(count, 'prompt')}, part of it is chance.",
             140,
             subsequent_indent="  ",
         )
@@ -296,7 +284,9 @@ def pairs_section(folder: Path | None = None) -> str:
     lines.append("|---" + "|---:" * len(benchmarks) + "|")
     for method in (*RESULT, report.HF_GREEDY, *MODES):
         cells = (rows.get(method, "–") for rows in speedups.values())
-        lines.append(f"| `{method}` | {' | '.join(cells)} |")
+        plain = method == report.HF_GREEDY  # which draws where the others do
+        named = "transformers, plain" if plain else f"`{method}`"
+        lines.append(f"| {named} | {' | '.join(cells)} |")
     lines.append("")
     for name, data in benchmarks.items():
         link = f"* [{name}.csv](../assets/{name}.csv): {conditions(data)}."

@@ -21,7 +21,7 @@ from PIL import Image
 
 from ouroboros_core.locations import assets
 from ouroboros_core.trace import metrics
-from ouroboros_core.trace.trace import Step
+from ouroboros_core.trace.trace import Step, Trace
 from scripts.documents.readme import HERO
 from tests.browser import chromium, server
 from tests.visitor import open_tab
@@ -40,7 +40,7 @@ WHOLE = ("watch", "compare", "results", "runs", "learn")
 """Pictures of the whole page, in light."""
 FRAME, FRAMES, COLOURS, LAST_MS = (1120, 566), 32, 256, 4000
 """The animation: size of a frame, number of frames and colours, milliseconds of the last frame."""
-NARROW_FRAME = 390, 470
+NARROW_FRAME = 316, 541
 """Size of a frame for phones, in CSS pixels."""
 MARGIN = 40
 """Pixels beside the card of a run."""
@@ -64,7 +64,7 @@ SUBJECTS = {
 WIDE = ("learn",)
 """Those that are cut from the page of a desk; the others are cut from a phone's."""
 SMALL, SHARP = (340, 300), 2
-"""Width and height of a small picture, and its dots per pixel."""
+"""Width and greatest height of a small picture, and its dots per pixel."""
 CUT = 1.5
 """From this multiple of the height of a small picture, a part is cut rather than made smaller."""
 STYLES = {
@@ -74,6 +74,8 @@ STYLES = {
 """Rules that make elements smaller for a small picture."""
 LARGE = 900, 1000
 """Width and height of the page that the README's large picture of Compare is cut from."""
+RIVAL = ".ouro-rival-text { display: block !important; height: 4.5em !important }"
+"""Three lines of plain decoding's text, which the page leaves out on a phone."""
 BARE = """(subject) => {
   for (const node of document.querySelectorAll('*')) {
     const apart = !node.contains(subject) && !subject.contains(node);
@@ -152,13 +154,13 @@ def _cut(page: Any, first: str, last: str) -> Any:
 
 
 def _fit(image: Any, path: Path) -> None:
-    """Put a picture into the middle of a small one in the colour of its corner, made smaller where
-    it is too large, and cut where it is much too high."""
-    canvas = Image.new("RGB", (SMALL[0] * SHARP, SMALL[1] * SHARP), image.getpixel((0, 0)))
-    most = canvas.height if image.height < CUT * canvas.height else image.height
-    image.thumbnail((canvas.width, most), Image.Resampling.LANCZOS)
-    top = max(0, canvas.height - image.height) // 2
-    canvas.paste(image, ((canvas.width - image.width) // 2, top))
+    """Put a picture on a small one in the colour of its corner, made smaller where it is too large,
+    and cut where it is much too high."""
+    width, height = SMALL[0] * SHARP, SMALL[1] * SHARP
+    most = height if image.height < CUT * height else image.height
+    image.thumbnail((width, most), Image.Resampling.LANCZOS)
+    canvas = Image.new("RGB", (width, min(height, image.height)), image.getpixel((0, 0)))
+    canvas.paste(image, ((width - image.width) // 2, 0))
     canvas.quantize(COLOURS).save(path, optimize=True)
 
 
@@ -167,7 +169,7 @@ def _watch(page: Any, shoot: Callable[..., None]) -> None:
     trace = gallery.trace(RECORDED)
     reached = [0, *itertools.accumulate(len(step.tokens) for step in trace.steps)]
     corrections = [step for step in trace.steps if step.kind == "correction"]
-    disputed = max(corrections, key=_disagreement)
+    disputed = max(corrections, key=disagreement)
     arrived = metrics.seconds_to_token(trace)
     page.evaluate(SEEK, [RECORDED, arrived[reached[longest_step(trace)]] + 1e-3])
     shoot("watch")
@@ -178,7 +180,7 @@ def _watch(page: Any, shoot: Callable[..., None]) -> None:
     page.keyboard.press("Escape")
 
 
-def _disagreement(step: Step) -> float:
+def disagreement(step: Step) -> float:
     """Return how far the models differ where a step was corrected, 0 without a draft's."""
     judged = step.judged[-1]
     return sum(
@@ -207,9 +209,11 @@ def _animate(browser: Any, url: str, narrow: bool, path: Path) -> None:
     page.get_by_role("radio", name="Ouroboros").click()
     page.locator(".ouro-title", has_text="Ouroboros").wait_for()
     page.locator("#token-view").evaluate(BARE)
+    if narrow:
+        page.add_style_tag(content=RIVAL)
     _in_its_typeface(page)
     trace = gallery.trace(HERO)
-    first, last = metrics.seconds_to_token(trace)[0], metrics.total_seconds(trace)
+    first, last = metrics.seconds_to_token(trace)[0], rest(trace)
     pause = (last - first) / (FRAMES - 1)
     moments = [first + pause * n for n in range(FRAMES)]
     drawn = [_frame(page, moment, narrow) for moment in moments]
@@ -223,6 +227,13 @@ def _animate(browser: Any, url: str, narrow: bool, path: Path) -> None:
             f"{path} has {path.stat().st_size} bytes, at most {MOST_BYTES} are allowed: lower "
             "FRAMES, FRAME or COLOURS"
         )
+
+
+def rest(trace: Trace) -> float:
+    """Return the second at which the last step that accepts a guess is over: the last frame."""
+    accepting = max(step.index for step in trace.steps if step.path)
+    tokens = sum(len(step.tokens) for step in trace.steps[: accepting + 1])
+    return metrics.seconds_to_token(trace)[tokens - 1]
 
 
 def _palette(frames: Sequence[Any]) -> Any:
@@ -256,7 +267,7 @@ def _frame(page: Any, moment: float, narrow: bool) -> Any:
     page.evaluate(SEEK, [HERO, moment])
     page.wait_for_timeout(150)
     box = page.locator("#token-view .ouro-sentence").bounding_box()
-    x, (width, height) = (0, NARROW_FRAME) if narrow else (MARGIN, FRAME)
+    x, (width, height) = (box["x"] - 8, NARROW_FRAME) if narrow else (MARGIN, FRAME)
     clip = {"x": x, "y": box["y"] - 4, "width": width, "height": height}
     return Image.open(io.BytesIO(page.screenshot(clip=clip, full_page=narrow))).convert("RGB")
 

@@ -142,7 +142,7 @@ def test_the_method_is_listed_with_its_setting(copy: Copy) -> None:
     listed = {m["id"]: m for m in json.loads(answer.stdout)}
     assert listed.keys() == {*methods.available(), METHOD}
     same = {"type": "int", "choices": [], "auto": False, "fixed": None}
-    assert listed[METHOD]["knobs"] == {"num_tokens": same | SETTING}
+    assert listed[METHOD]["settings"] == {"num_tokens": same | SETTING}
     assert f"{METHOD}: {NAME}" in copy.answer("ouroboros_core methods").stdout
 
 

@@ -74,8 +74,8 @@ def test_it_names_the_version_and_so_do_the_other_files() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == ouroboros_core.__version__
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    (newest, *_) = re.findall(r"^## (\S+)", changes, re.MULTILINE)
-    assert newest == ouroboros_core.__version__
+    (newest, *_) = re.findall(r"^## (.+)", changes, re.MULTILINE)
+    assert newest == f"{ouroboros_core.__version__} - {citation['date-released']}"
 
 
 def test_continuous_integration_runs_what_the_script_for_it_runs() -> None:

@@ -24,7 +24,7 @@ def describe() -> list[dict[str, Any]]:
             "needs": sorted(methods.needed(method, method.Hyperparameters())),
             "default": method.id == methods.DEFAULT,
             "published": dict(method.published),
-            "knobs": {
+            "settings": {
                 setting.name: {
                     "type": setting.kind.__name__,
                     "default": setting.default,
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
         head = f"[bold]{method['id']}[/]: {method['name']}{mark}{needs}  [dim]{method['paper']}[/]"
         console.print(head.removesuffix("  [dim][/]"), soft_wrap=True)
         console.print(f"  {method['summary']}")
-        for name, setting in method["knobs"].items():
+        for name, setting in method["settings"].items():
             bounds = f" {setting['min']}-{setting['max']}" if setting["min"] is not None else ""
             if setting["type"] == "str" and setting["auto"]:
                 bounds = f" {setting['fixed']}"

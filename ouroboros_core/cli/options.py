@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
     option(
         "--quantize",
         choices=("8bit", "4bit"),
-        help="the target in 8 or 4 bits (bitsandbytes, on a GPU)",
+        help="the target in 8 or 4 bits (bitsandbytes, on a GPU; never run)",
     )
 
 
@@ -137,14 +137,9 @@ def default_method() -> str:
     return f"default: {methods.DEFAULT}; {foreign} with a draft of another tokenizer"
 
 
-def add_setting(group: Any, setting: Setting, owners: Sequence[str] = ()) -> None:
-    """Add the flag of a setting; its help names the methods that have it, or its default."""
+def _add_setting(group: Any, setting: Setting, text: str) -> None:
+    """Add the flag of a setting, with a text for its help."""
     flag = "--" + setting.name.replace("_", "-")
-    text = setting.help.removesuffix(".")
-    if owners:
-        text += f" [{', '.join(owners)}]"
-    elif _can_be_given(setting.default, setting.low):
-        text += f" (default: {setting.default})"
     if setting.kind is bool:
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
     else:
@@ -162,7 +157,10 @@ def _can_be_given(default: Any, low: float | None) -> bool:
 
 def add_settings(group: Any, kind: type[Hyperparameters]) -> None:
     for setting in kind.settings().values():
-        add_setting(group, setting)
+        text = setting.help.removesuffix(".")
+        if _can_be_given(setting.default, setting.low):
+            text += f" (default: {setting.default})"
+        _add_setting(group, setting, text)
 
 
 def flag_values(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
@@ -172,7 +170,8 @@ def flag_values(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
-    """Add --method and all methods' settings; `read_method` checks which belong to it."""
+    """Add --method and all methods' settings, each with the texts of all methods that
+    have it; `read_method` checks which belong to the method."""
     ids = ", ".join(methods.available())
     parser.add_argument(
         "--method",
@@ -189,14 +188,16 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         ),
     )
     group = parser.add_argument_group("settings of the method (defaults: see the command methods)")
-    owners: dict[str, list[str]] = {}
+    owners: dict[str, dict[str, list[str]]] = {}
     settings: dict[str, Setting] = {}
     for method in methods.available().values():
         for name, setting in method.Hyperparameters.settings().items():
-            owners.setdefault(name, []).append(method.id)
+            text = setting.help.removesuffix(".")
+            owners.setdefault(name, {}).setdefault(text, []).append(method.id)
             settings.setdefault(name, setting)
     for name, setting in settings.items():
-        add_setting(group, setting, owners[name])
+        texts = (f"{text} [{', '.join(ids)}]" for text, ids in owners[name].items())
+        _add_setting(group, setting, "; ".join(texts))
 
 
 def read_method(arguments: argparse.Namespace) -> Hyperparameters:

@@ -1,4 +1,4 @@
-"""Vary one or two hyperparameters of a method, the sampling or the draft model, and find the
+"""Vary one or two settings of a method, the sampling or the draft model, and find the
 fastest setting.
 
 Every setting runs on the same prompts as plain decoding does, alternately. With --cluster the GPUs
@@ -45,11 +45,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         ),
     )
     parser.add_argument(
-        "--knobs",
+        "--settings",
         default="",
         metavar="LIST",
         help="settings that are not varied: top_k_suffixes=3,ngram_size=4",
     )
+    earlier = argparse.SUPPRESS  # the flag's name in 0.2.0
+    parser.add_argument("--knobs", dest="settings", default=earlier, help=earlier)
     own_prompts = f"{QUESTIONS} of the project's own"
     chart = "charts of all settings"
     measuring.add(
@@ -64,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ouroboros_core.sweeps.sweep import seconds_left
 
     axes = tuple(read_axis(text) for text in arguments.grid)
-    grid = Grid.read(arguments.method, axes, arguments.knobs, options.read_sampling(arguments))
+    grid = Grid.read(arguments.method, axes, arguments.settings, options.read_sampling(arguments))
     questions, count, repeats = measuring.read(arguments, QUESTIONS)
     notes = options.notes()
     build = partial(_build, arguments, grid, questions, count, repeats)

@@ -150,8 +150,7 @@ class Grid:
     def _check(self, names: list[str]) -> None:
         if len(names) not in (1, 2):
             raise InvalidInput(
-                f"a sweep varies one or two hyperparameters, got {len(names)}: name them as "
-                "gamma=2,4,6"
+                f"a sweep varies one or two settings, got {len(names)}: name them as gamma=2,4,6"
             )
         varied_names = self.names
         for name in names:

@@ -32,7 +32,6 @@ from scripts.documents.pages import (
     questions,
     rules_table,
     sampled_answer,
-    unnamed,
 )
 from scripts.documents.readme import live_methods, method_count, opening
 from scripts.documents.trace_format import schema, schema_tables
@@ -99,7 +98,6 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/faq.md": {"sampled": sampled_answer},
     "docs/limits.md": {"worst": measured_tables.worst},
     "docs/methods/ouroboros.md": {"java": java_runs},
-    "docs/field.md": {"unnamed": unnamed},
     "docs/transformers.md": {"lossless": lossless_modes},
     "docs/training.md": {"drafts": drafts_section, "shapes": shapes_table},
     "docs/command-line.md": {"commands": commands},

@@ -30,12 +30,12 @@ def facts_of(method: dict[str, Any]) -> str:
 
 def settings_of(method: dict[str, Any]) -> str:
     """Return the settings of a method, and the values of its paper."""
-    if not method["knobs"]:
+    if not method["settings"]:
         return "This method has no settings.\n"
     lines = ["| setting | default | allowed | what it is |", "|---|---|---|---|"]
     lines += [
         f"| `{name}` | `{default_of(setting)}` | {allowed_of(setting)} | {setting['help']} |"
-        for name, setting in method["knobs"].items()
+        for name, setting in method["settings"].items()
     ]
     if method["published"]:
         values = (

@@ -19,10 +19,9 @@ def method_count() -> str:
     programs = [kind for kind in written if kind.paper.startswith("https://github.com/")]
     papers = len(written) - len(ours) - len(programs)
     return (
-        f"{len(kinds)} methods share one decoding loop, so their numbers can be compared: {papers} "
-        f"are written anew after their papers and {len(programs)} after other programs, "
-        f"{', '.join(ours)} is our own, {len(borrowed)} run transformers' own generators, "
-        f"{len(others)} are there to compare with.\n"
+        f"{len(kinds)} methods in one decoding loop: {papers} after papers, {len(programs)} after "
+        f"other programs, {len(borrowed)} of transformers, our own {', '.join(ours)}, and "
+        f"{len(others)} to compare with.\n"
     )
 
 
@@ -46,11 +45,13 @@ def opening() -> str:
     if speedup is None or summary.first_difference is not None:
         raise ValueError(f"the caption of README.md does not fit the run {HERO}")
     target, draft = (str(name).rpartition("/")[2] for name in (run.target, run.draft))
-    prompts, usual = measured_tables.measured(target, run.method)
+    settings, usual = measured_tables.measured(target, run.method)
     return (
         f"*A recorded run of the method Ouroboros on two CPU cores: {target} writes "
         f"{summary.tokens} tokens in {summary.steps} passes, {speedup.median:.2f} times as fast as "
         f"plain decoding, with the same text. Blue tokens are guesses of {draft}, green ones "
-        f"phrases appended to its drafts. The prompt was chosen; over {prompts} prompts this "
-        f"method reaches {usual:.2f} times ([How fast](#how-fast)).*\n"
+        "phrases appended to its drafts, orange ones the target's corrections, pink ones its bonus "
+        "tokens. Prompt and settings were chosen; with automatic settings, over "
+        f"{settings['questions']} prompts and {settings['max_new_tokens']} tokens, this method "
+        f"reaches {usual:.2f} times ([How fast](#how-fast)).*\n"
     )

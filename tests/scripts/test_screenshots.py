@@ -6,7 +6,7 @@ from PIL import Image
 
 from ouroboros_core.locations import assets
 from scripts.documents.readme import HERO
-from scripts.screenshots import FRAME, MOST_BYTES
+from scripts.screenshots import FRAME, MOST_BYTES, rest
 from visualize.gallery import runs as gallery
 
 PICTURE = assets() / "screenshots" / "watch.gif"
@@ -26,6 +26,16 @@ def test_the_animated_picture_is_small_and_plays_at_the_speed_of_the_run() -> No
     steps = gallery.trace(HERO).steps
     played = sum(sum(step.seconds.phases) for step in steps[1:])
     assert abs(sum(shown) - played) < 0.25 * played
+
+
+def test_it_rests_on_the_last_step_that_accepts_a_guess() -> None:
+    """The oracle: the seconds that the trace's steps take, up to that one."""
+    steps = gallery.trace(HERO).steps
+    accepting = [bool(step.path) for step in steps]
+    assert True in accepting and not accepting[-1], "the run ends on a plain step"
+    after = accepting[::-1].index(True)
+    played = sum(sum(step.seconds.phases) for step in steps[: len(steps) - after])
+    assert abs(rest(gallery.trace(HERO)) - played) < 0.25 * sum(steps[-1].seconds.phases)
 
 
 def test_its_first_frame_is_of_the_page_with_text() -> None:

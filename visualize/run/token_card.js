@@ -3,7 +3,7 @@
 import { fill, make, percent, quote, visible } from "../kit/dom.js";
 /** @import { Looks, Odds, Facts } from "../kit/types" */
 
-/** Lessons do not show smaller probabilities. */
+/** The card counts smaller probabilities instead of listing them. */
 const FAINT = 0.001;
 
 export class TokenCard {
@@ -192,7 +192,10 @@ export class TokenCard {
     /** @param {Odds} row */
     const named = (row) => row[0] === facts.id || row[0] === facts.chosen;
     const best = new Set([...facts.odds].sort((a, b) => b[3] - a[3]).slice(0, drafted ? 10 : 0));
-    const rows = facts.odds.filter((row, index) => index < 10 || named(row) || best.has(row));
+    const likeliest = facts.odds.filter((row, index) => index < 10 || named(row) || best.has(row));
+    /** @param {Odds} row */
+    const seen = (row) => named(row) || row[2] >= FAINT || row[3] >= FAINT;
+    const rows = likeliest.filter(seen);
     for (const row of rows) {
       const line = make(
         "tr",
@@ -216,11 +219,9 @@ export class TokenCard {
       line.append(token, bar(row[2], "target"));
       if (noisy) line.append(make("td", "ouro-number", row[4].toFixed(2)));
       if (left) line.append(bar(row[5], "left"));
-      const faint = !named(row) && row[2] < FAINT && !(row[3] >= FAINT);
-      if (faint) line.classList.add("ouro-faint");
       table.append(line);
     }
-    const faint = table.querySelectorAll(".ouro-faint").length;
+    const faint = likeliest.length - rows.length;
     if (faint) {
       const told = make("td", "", `${faint} more below ${100 * FAINT}%`),
         rest = make("tr", "ouro-rest");

@@ -19,7 +19,7 @@ import pytest
 from rich.console import Console
 
 from ouroboros_core import methods
-from ouroboros_core.cli import build_parser, generate, main, serve
+from ouroboros_core.cli import build_parser, generate, main, options, serve
 from ouroboros_core.loading import pairs
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.lookup.corpus import Corpus
@@ -59,6 +59,18 @@ def test_the_help_of_a_command_is_a_whole_sentence() -> None:
         assert summary.endswith("."), f"{name}: {summary}"
 
 
+def test_a_setting_of_several_methods_is_explained_as_each_of_them_has_it() -> None:
+    """The oracle: each method's own text, and its id in the bracket after it."""
+    parser = argparse.ArgumentParser()
+    options.add_method(parser)
+    helps = {action.dest: str(action.help) for action in parser._actions}
+    for method in methods.available().values():
+        for name, setting in method.Hyperparameters.settings().items():
+            _, _, after = helps[name].partition(setting.help.removesuffix(".") + " [")
+            assert method.id in after.partition("]")[0].split(", "), (method.id, name)
+    assert sum("]; " in text for text in helps.values()) > 3, "several methods, several texts"
+
+
 def process(*arguments: str) -> Answer:
     return finished([sys.executable, "-m", "ouroboros_core", *arguments])
 
@@ -70,7 +82,7 @@ def test_methods_are_listed_with_their_settings_and_the_default() -> None:
     gamma = {"type": "int", "default": "auto", "min": 1, "max": 32, "choices": []}
     gamma |= {"help": "Draft tokens per step.", "auto": True, "fixed": 4}
     (ouroboros,) = [m for m in listed if m["id"] == "ouroboros"]
-    assert ouroboros["knobs"]["gamma"] == gamma
+    assert ouroboros["settings"]["gamma"] == gamma
     text = process("methods").stdout
     assert all(m["id"] in text for m in listed)
 

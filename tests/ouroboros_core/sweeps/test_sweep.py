@@ -86,8 +86,8 @@ def test_an_axis_has_the_values_that_are_written_and_reads_itself_again(
 @pytest.mark.parametrize(
     ("axes", "more", "message"),
     [
-        ("", {}, "varies one or two hyperparameters, got 0"),
-        ("gamma=1 seed=1 top_k=1", {}, "varies one or two hyperparameters, got 3"),
+        ("", {}, "varies one or two settings, got 0"),
+        ("gamma=1 seed=1 top_k=1", {}, "varies one or two settings, got 3"),
         ("gamma=1 gamma=2", {}, "gamma is on both axes"),
         ("gamma=2,4,02", {}, "gamma=2,4,02 has a value twice"),
         ("temperature=0.5,0.50", {}, "has a value twice"),
@@ -546,7 +546,7 @@ def test_without_prompts_six_of_the_own_are_read(
 ) -> None:
     own = "ouroboros_core.benchmark.prompts.own_prompts"
     monkeypatch.setattr(own, lambda limit: read(write_prompts(tmp_path / "p", limit)))
-    settings = "--knobs top_k_suffixes=0,window_size=3"
+    settings = "--settings top_k_suffixes=0,window_size=3"
     said = ouroboros(*command(folders, f"--method ouroboros --grid gamma=2 {settings}"))
     assert said.returncode == 0 and "6 of 6 questions" in said.stderr
     assert "6 equal" in said.stdout and "By theory, with acceptance" in said.stdout
@@ -555,7 +555,7 @@ def test_without_prompts_six_of_the_own_are_read(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "varies one or two hyperparameters, got 0"),
+        ("", "varies one or two settings, got 0"),
         ("--grid gamma=2 --knobs gamma", "expected setting=value, got gamma"),
         ("--grid gamma=2 --repeats 0", "repeats must be a whole number of at least 1, got 0"),
         ("--grid draft=nowhere", "nowhere"),
