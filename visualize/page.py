@@ -153,10 +153,18 @@ def address_tabs(
         event(js=ADDRESSES.named(), outputs=list(tabs), **here)
 
 
+MARGINS = (
+    "<style>@media (max-width: 640px) { "
+    ".gradio-container > .main.app { padding: 8px 16px } }</style>"
+)
+"""Narrow margins on a phone. Gradio limits a rule of `css` to what is inside its container; this
+one is about the container."""
+
+
 def head() -> str:
     """Return HTML for the page's head: fonts and modules that are fetched at once. With SSR, a
     server of Gradio writes the HTML and adds the same later."""
-    return f"{faces()}\n{preloaded(*FIRST)}\n"
+    return f"{faces()}\n{preloaded(*FIRST)}\n{MARGINS}\n"
 
 
 def opening() -> str:

@@ -140,6 +140,8 @@ def test_an_empty_answer_says_why_and_one_click_mends_it(page: Any) -> None:
     assert status(page).startswith("1 token in 1 step; the last one, <|im_end|>, is")
     why = "The answer is empty. The model got the prompt as it stands"
     assert notice(page).inner_text().startswith(why)
+    text = page.locator("#token-view .ouro-text").bounding_box()
+    assert notice(page).bounding_box()["y"] < text["y"], "where the result is"
     notice(page).get_by_role("button", name="Run it with the chat template").click()
     wait_for_tokens(page, "> 1")
     page.wait_for_selector(DONE, timeout=LONG)

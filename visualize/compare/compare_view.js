@@ -1,7 +1,7 @@
 // @ts-check
 // A comparison: rows on one axis of time that sort themselves, their trade-off, and the texts of
 // two of them. The chips of the form show and hide rows that were measured.
-import { counted, make, quote } from "../kit/dom.js";
+import { counted, make, quote, refuse } from "../kit/dom.js";
 import { forget, handOver } from "../kit/files.js";
 import { originStrip, tokensOf } from "../kit/origin_strip.js";
 import { Plot } from "../kit/plot.js";
@@ -52,6 +52,8 @@ export function mount(element, props, watch, trigger) {
     done: true,
     /** @type {any} */
     figure: null,
+    /** @type {HTMLElement} the line of the run that was to be opened */
+    opened: null,
   };
   const plot = new Plot(root.querySelector(".ouro-plot"), looks, props.plotly, "", (point) => {
     if (Number.isInteger(point.customdata)) select(point.customdata + 1);
@@ -308,7 +310,10 @@ export function mount(element, props, watch, trigger) {
       const line = make("p", "ouro-row"),
         open = make("button", "ouro-toggle", "Open in Watch");
       open.type = "button";
-      open.addEventListener("click", () => trigger("open_run", { lane, prompt: state.prompt }));
+      open.addEventListener("click", () => {
+        state.opened = line;
+        trigger("open_run", { lane, prompt: state.prompt });
+      });
       const { factor } = speed(state.rows.get(lane));
       line.append(make("b", "ouro-compare-letter", "AB"[n]), `${name(lane)}, ${factor}`, open);
       return line;
@@ -394,6 +399,7 @@ export function mount(element, props, watch, trigger) {
   function paint() {
     const value = props.value && JSON.parse(props.value);
     if (!value) return;
+    if (value.refused) return refuse(state.opened, value.refused);
     if (value.file) {
       forget(part("files"));
       handOver(part("files"), value.file);

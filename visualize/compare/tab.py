@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from ouroboros_core.errors import InvalidInput
+from ouroboros_core.errors import InvalidInput, OuroborosError
 from visualize.compare import view as compare_view
 from visualize.compare.comparison import Comparison, Plan, SideBySide
 from visualize.compare.components import CompareView
 from visualize.compare.job import CompareJob
 from visualize.gallery.tab import WATCH
-from visualize.kit.events import PRIVATE, errors_on_page, field
+from visualize.kit.events import PRIVATE, errors_on_page, field, refused
 from visualize.run.view import LIVE, View
 from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
@@ -59,7 +59,7 @@ class ComparePanel:
         self.view.open_run(
             self._open,
             [self.measured, self.watch.session],
-            [tabs, *self.watch.outputs],
+            [self.view, tabs, *self.watch.outputs],
             concurrency_limit=None,
             **PRIVATE,
         )
@@ -90,14 +90,19 @@ class ComparePanel:
     ) -> list[Any]:
         """Open the run of a row in Watch."""
         with errors_on_page():
-            lane, prompt = field(event, "lane", int), field(event, "prompt", int)
-            runs = (comparison or compare_view.recorded()).shown(lane)
-            if prompt not in runs:
-                raise InvalidInput("This run is no longer there: measure again.")
-            trace, baseline = runs[prompt]
-            badge = LIVE if comparison else ""
-            shown = self.watch.show(session, trace, baseline, badge=badge)
-            return [gr.Tabs(selected=WATCH), *shown]
+            try:
+                lane, prompt = field(event, "lane", int), field(event, "prompt", int)
+                runs = (comparison or compare_view.recorded()).shown(lane)
+                if prompt not in runs:
+                    raise InvalidInput("This run is no longer there: measure again.")
+                trace, baseline = runs[prompt]
+                badge, name = (
+                    (LIVE, "") if comparison else ("", compare_view.recorded_names()[lane])
+                )
+                shown = self.watch.show(session, trace, baseline, name, badge=badge)
+                return [gr.skip(), gr.Tabs(selected=WATCH), *shown]
+            except OuroborosError as error:
+                return [refused(error), *(gr.skip() for _ in range(1 + len(self.watch.outputs)))]
 
     @staticmethod
     def _save(comparison: Comparison | None) -> View:

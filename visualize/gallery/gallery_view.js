@@ -1,7 +1,7 @@
 // @ts-check
 // The recorded runs, each with a sentence about it. A choice triggers `open_recorded`, or calls
 // `props.open`.
-import { make } from "../kit/dom.js";
+import { make, refuse } from "../kit/dom.js";
 import { looksOf, originStrip } from "../kit/origin_strip.js";
 /** @import { Props, Mount } from "../kit/types" */
 
@@ -30,6 +30,8 @@ function drawKey(list, props) {
 export function mount(element, props, watch, trigger) {
   const list = element.querySelector(".ouro-gallery");
   let pair = "";
+  /** @type {HTMLButtonElement} */
+  let clicked;
   drawKey(element.querySelector(".ouro-gallery-key"), props);
 
   for (const entry of JSON.parse(props.value).entries) {
@@ -37,9 +39,11 @@ export function mount(element, props, watch, trigger) {
       button = make("button", "ouro-gallery-open", "Open");
     button.type = "button";
     button.setAttribute("aria-label", "Open: " + entry.title);
-    button.addEventListener("click", () =>
-      props.open ? props.open(entry) : trigger("open_recorded", { name: entry.name }),
-    );
+    button.addEventListener("click", () => {
+      clicked = button;
+      if (props.open) props.open(entry);
+      else trigger("open_recorded", { name: entry.name });
+    });
     if (entry.pair !== pair) list.append(make("li", "ouro-gallery-pair", (pair = entry.pair)));
     item.append(
       make("h2", "", entry.title),
@@ -51,4 +55,8 @@ export function mount(element, props, watch, trigger) {
     item.dataset.name = entry.name;
     list.append(item);
   }
+  watch?.("value", () => {
+    const { refused } = JSON.parse(props.value);
+    if (refused) refuse(clicked, refused);
+  });
 }

@@ -12,7 +12,7 @@ from ouroboros_core.messages import say
 from ouroboros_core.trace.file import MAX_BYTES, read_run
 from ouroboros_core.trace.trace import Trace
 from visualize.gallery import runs as gallery
-from visualize.kit.events import PRIVATE, errors_on_page, field
+from visualize.kit.events import PRIVATE, errors_on_page, field, refused
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import markup
 from visualize.run.view import legend
@@ -24,7 +24,9 @@ WATCH = "watch"
 
 
 class GalleryView(JsonHTML):
-    """The recorded runs. A choice triggers `open_recorded` with a name."""
+    """The recorded runs. A choice triggers `open_recorded` with a name.
+
+    Value: {entries} at first, later {seq, refused}, why a choice opens nothing."""
 
     VIEW = markup("gallery/gallery_view", "open_recorded")
 
@@ -49,40 +51,39 @@ class TracesPanel:
         self._wire(tabs)
 
     def _wire(self, tabs: gr.Tabs) -> None:
-        shown = [tabs, self.open, *self.watch.outputs]
-        session = self.watch.session
-
-        # Where nothing of its own shows a refusal, the event goes through the queue: from
-        # others Gradio shows none.
-        self.gallery.open_recorded(
-            self._open_recorded, session, shown, concurrency_limit=None, **PRIVATE
-        )
-        self.open.open_file(self._open_file, session, shown, concurrency_limit=None, **PRIVATE)
+        session, shown = self.watch.session, [tabs, *self.watch.outputs]
+        for opened, run, view in (
+            (self.gallery.open_recorded, self._open_recorded, self.gallery),
+            (self.open.open_file, self._open_file, self.open),
+        ):
+            opened(run, session, [view, *shown], concurrency_limit=None, **PRIVATE)
 
     def _open_recorded(self, event: gr.EventData, session: Session) -> list[Any]:
-        with errors_on_page():
+        try:
             name = field(event, "name", str)
             trace, baseline = gallery.trace(name), gallery.baseline(name)
-            return self._shown(session, trace, baseline, "", recorded=name)
+            return [gr.skip(), *self._shown(session, trace, baseline, recorded=name)]
+        except OuroborosError as error:
+            return [refused(error), *self._unchanged]
 
     def _open_file(self, event: gr.EventData, session: Session) -> list[Any]:
         with errors_on_page():
             name = field(event, "name", str)[:100]
             text = field(event, "text", str)
         try:
-            trace, baseline = read_run(text)
+            shown = self._shown(session, *read_run(text))
         except OuroborosError as error:
-            return [gr.skip(), _told(f"{name}: {error}"), *(gr.skip() for _ in self.watch.outputs)]
-        return self._shown(session, trace, baseline, f"{name} is shown in Watch.")
+            return [_told(f"{name}: {error}"), *self._unchanged]
+        return [_told(f"{name} is shown in Watch."), *shown]
 
     def _shown(
-        self, session: Session, trace: Trace, baseline: Trace | None, said: str, recorded: str = ""
+        self, session: Session, trace: Trace, baseline: Trace | None, recorded: str = ""
     ) -> list[Any]:
-        return [
-            gr.Tabs(selected=WATCH),
-            _told(said),
-            *self.watch.show(session, trace, baseline, recorded),
-        ]
+        return [gr.Tabs(selected=WATCH), *self.watch.show(session, trace, baseline, recorded)]
+
+    @property
+    def _unchanged(self) -> list[Any]:
+        return [gr.skip() for _ in range(1 + len(self.watch.outputs))]
 
 
 def _told(words: str) -> dict[str, Any]:

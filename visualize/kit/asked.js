@@ -50,10 +50,16 @@ const differing = (settings, values, others) =>
     }))
     .filter(({ value, other }) => text(value) !== text(other));
 
-/** Return the settings of the next run that are not at their defaults. */
+/** Return the settings of the next run that are not at their defaults, a predicted output too. */
 export function changes() {
   const { settings, values } = own();
-  return [...differing(settings, values, {}), ...differing(inputs.run, inputs.state.run, {})];
+  const kind = inputs.methods.get(inputs.state.method);
+  const value = kind?.predicted && inputs.state.of[inputs.state.method]?.predicted;
+  return [
+    ...differing(settings, values, {}),
+    ...differing(inputs.run, inputs.state.run, {}),
+    ...(value ? [{ name: "predicted_output", value, other: "" }] : []),
+  ];
 }
 
 /**

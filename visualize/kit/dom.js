@@ -134,6 +134,18 @@ export const bring = (root) => {
   root.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
 };
 /**
+ * Say below a button why a click on it does nothing, as long as the run under way lasts.
+ * @param {Element} button
+ * @param {string} words
+ */
+export const refuse = (button, words) => {
+  for (const said of document.querySelectorAll(".ouro-refused")) said.remove();
+  const note = fill(make("p", "ouro-note ouro-refused"), words);
+  note.setAttribute("role", "alert");
+  button.after(note);
+  document.addEventListener("ouro:ended", () => note.remove(), { once: true });
+};
+/**
  * Return "1 token", "2 tokens".
  * @param {number} n
  * @param {string} noun

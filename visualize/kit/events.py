@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -71,6 +72,11 @@ def errors_on_page(*, toast: bool = True) -> Iterator[None]:
         raise
     except Exception as error:
         raise gr.Error(describe(error), print_exception=False, visible=toast) from None
+
+
+def refused(error: OuroborosError) -> dict[str, Any]:
+    """Return a view's value that says at the click why nothing else happens."""
+    return {"seq": time.time_ns(), "refused": str(error)}
 
 
 def sent(event: gr.EventData, name: str) -> Any:

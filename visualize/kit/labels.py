@@ -56,26 +56,25 @@ def acceptance_rules() -> dict[str, str]:
 
 def run(name: str, settings: Mapping[str, Any]) -> str:
     """Return a method with the settings that are not its defaults: `Speculative decoding, draft
-    length 4`, without switches and settings that are 'auto'."""
+    length 4`."""
+    return ", ".join(filter(None, (method(name), changes(name, settings))))
+
+
+def changes(name: str, settings: Mapping[str, Any]) -> str:
+    """Return the settings of a method that are not its defaults: `draft length 4, without
+    copying`; empty if there are none."""
     kind = methods.available().get(name)
     published = kind is not None and kind.published and dict(kind.published) == dict(settings)
-    parts = [method(name), PUBLISHED] if published else [method(name)]
-    if settings.get(methods.EXTENDED) is True:
-        parts.append(methods.EXTENDED)
     defaults = kind.Hyperparameters().model_dump() if kind else {}
-    changed = {
-        key: value for key, value in settings.items() if value not in (AUTO, defaults.get(key))
-    }
-    return ", ".join([*parts, *_listed(changed)])
+    changed = {key: value for key, value in settings.items() if value != defaults.get(key, AUTO)}
+    extended = changed.pop(methods.EXTENDED, False) is True
+    first = [PUBLISHED] * bool(published) + [methods.EXTENDED] * extended
+    return ", ".join([*first, *(_in_words(*item) for item in changed.items())])
 
 
-def _listed(settings: Mapping[str, Any]) -> list[str]:
-    """Return each setting with its value; at the end, in one, the settings that are 'auto'."""
-    values = {key: value for key, value in settings.items() if not isinstance(value, bool)}
-    listed = [f"{setting(key)} {_value(value)}" for key, value in values.items() if value != AUTO]
-    automatic = [setting(key) for key, value in values.items() if value == AUTO]
-    return [*listed, f"{' and '.join(automatic)} auto"] if automatic else listed
-
-
-def _value(value: Any) -> str:
-    return method(value).replace("_", " ") if isinstance(value, str) else str(value)
+def _in_words(name: str, value: Any) -> str:
+    """Return a setting with its value: `draft length 4`, `without copying`."""
+    if isinstance(value, bool):
+        return f"{'with' if value else 'without'} {setting(name)}"
+    words = method(value).replace("_", " ") if isinstance(value, str) else str(value)
+    return f"{setting(name)} {words}"

@@ -90,6 +90,14 @@ export function mount(element, props, watch, trigger, server, keep) {
     tell("ouro:inputs");
   }
 
+  /** Say that a recorded run plays with other settings than those of the next run. */
+  function compare() {
+    const { taken } = document.querySelector("#token-view .ouro-run")?.dataset || {};
+    const note = root.querySelector(".ouro-taken");
+    note.hidden = !taken;
+    note.textContent = `The run on the screen has recorded settings: ${taken}. A new run takes those below.`;
+  }
+
   function build() {
     if (!kind()) return;
     const { id, name, summary, presets, predicted, settings, memory } = kind();
@@ -303,6 +311,8 @@ export function mount(element, props, watch, trigger, server, keep) {
     commit({ method });
     build();
   });
+  document.addEventListener("ouro:shown", compare);
+  compare();
   show();
   watch("value", show);
 }

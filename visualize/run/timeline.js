@@ -22,6 +22,7 @@ export class Timeline extends Player {
     this.ticked = tick;
     this.grain = "commit";
     this.slowed = false;
+    this.led = false; // a tour plays
     this.slow = make("button", "ouro-toggle ouro-slow", "slow motion");
     this.slow.type = "button";
     this.slow.addEventListener("click", () => this.slowDown(this.grain !== "token"));
@@ -38,7 +39,14 @@ export class Timeline extends Player {
   /** @type {Player["play"]} */
   play(ahead = 0, course = null) {
     this.pace = (this.slowed ? SLOW : 1) * (this.container.closest(".ouro-learn") ? this.calm : 1);
+    this.led = course !== null;
     super.play(ahead, course);
+  }
+
+  /** @param {number} frame */
+  go(frame) {
+    this.led = false;
+    super.go(frame);
   }
 
   /** The factor at which the run has so many steps a second, if it has more. */

@@ -15,6 +15,7 @@ import { TreeView } from "./tree_view.js";
 /** @import { Looks, Step, Facts } from "../kit/types" */
 
 const ASIDE_EVERY_MS = 100;
+const NARROWEST_COLUMN = 280; // pixels
 let stages = 0; // there may be several on a page
 
 export class TokenStage {
@@ -39,6 +40,7 @@ export class TokenStage {
     this.due = undefined;
     this.atEnd = true;
     this.scrolled = 0;
+    this.whole = false; // the text is in columns if it is seen as a whole there
     this.listen = listening(root);
     this.container = this.part("text");
     this.part("card").id = "ouro-card-" + ++stages;
@@ -80,6 +82,8 @@ export class TokenStage {
     });
     this.part("stage").addEventListener("toggle", () => this.timeline.at >= 0 && this.picture());
     this.listen(document, "ouro:seek", (event) => this.seek(event.detail));
+    new ResizeObserver(() => this.fit()).observe(root);
+    document.fonts.ready.then(() => this.fit());
   }
 
   /** Whether the rest of the text is visible behind a moment, as long as the run does not play. */
@@ -102,6 +106,8 @@ export class TokenStage {
     this.asked = prompt;
     this.atEnd = true;
     this.scrolled = 0;
+    this.whole = false;
+    this.fit();
     this.hands.stop = null;
     this.text.clear();
     this.timeline.clear();
@@ -199,6 +205,18 @@ export class TokenStage {
     if (token !== undefined) this.seek({ run: this.run, token });
   }
 
+  /** Put a text that is to be seen as a whole in the fewest columns in which it is. */
+  fit() {
+    const { container } = this;
+    const most = this.whole ? Math.floor(container.clientWidth / NARROWEST_COLUMN) : 0;
+    for (let columns = 2; columns <= most; columns++) {
+      container.dataset.columns = String(columns);
+      const { scrollHeight, clientHeight, scrollWidth, clientWidth } = container;
+      if (scrollHeight <= clientHeight && scrollWidth <= clientWidth) return;
+    }
+    delete container.dataset.columns;
+  }
+
   get shown() {
     return this.timeline.frames[this.timeline.at] || [this.text.steps.length - 1, Infinity];
   }
@@ -251,6 +269,7 @@ export class TokenStage {
    * @param {number} step
    */
   follow(step) {
+    if (this.timeline.led) return; // a tour leaves the beginning of the text in sight
     const { container, text } = this,
       lines = [...text.spans[step].getClientRects()];
     if (!lines.length || container.scrollHeight <= container.clientHeight) return;
@@ -333,6 +352,8 @@ export class TokenStage {
     timeline.at = -1;
     timeline.update();
     this.moment(-1, 0);
+    this.atEnd = false;
+    this.container.scrollTop = 0;
     timeline.play(ahead, {
       length: points.at(-1)[0],
       at(played) {
@@ -345,17 +366,21 @@ export class TokenStage {
       },
       ended: () => {
         timeline.setGrain("commit");
-        this.rest();
+        this.rest(true);
         fill(caption, captions.at(-1)[1]);
       },
     });
   }
 
-  /** Rest at the best step, with the beginning of the text in sight if both fit. */
-  rest() {
+  /**
+   * Rest at the best step, with the beginning of the text in sight if both fit.
+   * @param {boolean} beginning  whether the beginning is in sight also if both do not fit
+   */
+  rest(beginning = false) {
     this.container.scrollTop = 0;
     this.atEnd = false; // it stays at the beginning of the text
     if (this.timeline.steps.length) this.timeline.goToStep(this.timeline.best);
+    if (beginning) this.container.scrollTop = 0;
   }
 
   /**

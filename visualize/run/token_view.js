@@ -107,7 +107,9 @@ export function mount(element, props, watch, trigger) {
     // the run plays already before the page is built, see opening.py
     const begun = played === null && document.getElementById("ouro-opening")?.dataset.begun;
     played = plays;
-    if (still.matches || !tour) stage.rest();
+    stage.whole = true;
+    stage.fit();
+    if (still.matches || !tour) stage.rest(true);
     else stage.lead(tour, begun ? (performance.now() - Number(begun)) / 1000 : 0);
   }
 
@@ -119,6 +121,7 @@ export function mount(element, props, watch, trigger) {
     const apart = Boolean(value.prompt && value.chat);
     root.dataset.asked = value.asked ? JSON.stringify(value.asked) : "";
     root.dataset.recorded = String(Boolean(value.plays));
+    root.dataset.taken = value.taken || "";
     if (props.asks) tell("ouro:shown");
     stage.start(value.run, apart ? value.prompt + "\n\n" : value.prompt, apart);
     if (props.asks && !value.done) tell("ouro:begun", { run: value.run });
@@ -190,7 +193,10 @@ export function mount(element, props, watch, trigger) {
       act(on);
     });
   press("guesses", (on) => root.classList.toggle("ouro-guessing", on));
-  const unfold = () => part("text").querySelector(".ouro-prompt")?.toggleAttribute("data-folded");
+  const unfold = () => {
+    part("text").querySelector(".ouro-prompt")?.toggleAttribute("data-folded");
+    stage.fit();
+  };
   part("asked").addEventListener("click", unfold);
   part("asked").addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Enter") unfold();

@@ -24,6 +24,8 @@ NEW_TOKENS = 128
 """The page's default of the most new tokens."""
 LIVE = "live"
 """The badge of a run that a visitor makes here; token_view.js also knows it."""
+AGAIN = "again"
+"""The act of a notice of a busy machine: the same run, measured again."""
 
 
 def step_view(step: Step, texts: Sequence[str], sampling: Sampling, piece: Piece) -> View:
@@ -198,7 +200,7 @@ def notices(summary: Summary, can_rerun: bool) -> list[View]:
             notes[-1] |= {"act": "chat", "label": "Run it with the chat template"}
     elif summary.busy:
         notes.append({"words": diagnosis.busy_warning(summary)})
-        notes[-1] |= {"act": "again", "label": "Measure again"} if can_rerun else {}
+        notes[-1] |= {"act": AGAIN, "label": "Measure again"} if can_rerun else {}
     if automatic_off(trace) and not trace.ended_at_once:
         words = (
             f"{labels.method(trace.method)} switched itself off: its automatic choice expects no "
@@ -285,20 +287,21 @@ def caption(trace: Trace) -> View:
     which those that are not the page's defaults are marked."""
     sampling = Sampling.model_validate(trace.sampling)
     defaults = Sampling()
-    conditions = [{"words": "greedy", "changed": False}]
+    conditions = [condition("greedy", changed=False)]
     if sampling.temperature:
         words = [
             f"{labels.setting(name)} {value}"
             for name, value in sampling
             if name in ("temperature", "seed") or value != getattr(defaults, name)
         ]
-        conditions = [{"words": ", ".join(words), "changed": True}]
+        conditions = [condition(", ".join(words))]
     if trace.max_new_tokens != NEW_TOKENS:
-        words_ = f"at most {counted(trace.max_new_tokens, 'token')}"
-        conditions.append({"words": words_, "changed": True})
+        conditions.append(condition(f"at most {counted(trace.max_new_tokens, 'token')}"))
     if not trace.prompt.chat:
-        conditions.append({"words": "no chat template", "changed": True})
-    conditions += [{"words": f"grammar: {kind}", "changed": True} for kind in trace.grammar]
+        conditions.append(condition("no chat template"))
+    if trace.prediction:
+        conditions.append(condition("with a predicted output"))
+    conditions += [condition(f"grammar: {kind}") for kind in trace.grammar]
     return {
         "prompt": trace.prompt.text,
         "chat": trace.prompt.chat,
@@ -306,6 +309,11 @@ def caption(trace: Trace) -> View:
         "curves": _title_of_curves(trace, sampling),
         "conditions": conditions,
     }
+
+
+def condition(words: str, *, changed: bool = True) -> View:
+    """Return a condition of a run; `changed` marks what is not the page's default."""
+    return {"words": words, "changed": changed}
 
 
 def _title_of_curves(trace: Trace, sampling: Sampling) -> str:

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 WARM_UP_TOKENS = 8
 SMALL = 10**9
 """Parameters below which a model is called small."""
+SMALL_MODEL = "a small model"
+"""The words for a model of which a visitor must expect mistakes."""
 EMBEDDED = "SmolLM2-135M with its own draft"
 """The name of the pair that ships with the project."""
 TOO_LARGE = "these models do not fit into the memory of this machine: choose smaller ones"
@@ -164,12 +166,17 @@ class Models:
         if loading.exception() is not None:
             return f"The models could not be loaded: {loading.exception()}"
         pair = loading.result()
-        size = pair.target.model.num_parameters()
         words = f"Ready: {pair.target.name}"
-        if size < SMALL:
-            millions = f"{size / 1e6:.0f}M parameters"
-            return f"{words}, a small model ({millions}): expect simple answers, with mistakes."
+        if small(pair):
+            millions = f"{pair.target.model.num_parameters() / 1e6:.0f}M parameters"
+            return f"{words}, {SMALL_MODEL} ({millions}): expect simple answers, with mistakes."
         return f"{words}, on {pair.environment.where}."
+
+
+def small(pair: Pair) -> bool:
+    """Return whether a visitor must expect mistakes of the target model."""
+    size: int = pair.target.model.num_parameters()
+    return size < SMALL
 
 
 def _warm_up(pair: Pair) -> None:

@@ -22,6 +22,7 @@ from visualize.run import view as views
 from visualize.run.live import Charts
 from visualize.run.view import View
 from visualize.server.jobs import Turn, Update
+from visualize.server.models import SMALL_MODEL, small
 from visualize.server.queue import Rank
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class RunJob(live.TimedJob):
         memory, rounds = self.memory, self.rounds
         memory_before = copy.deepcopy(memory)
         generation = Generation(pair, self.task, memory)
-        updates = Live(generation, turn.name, self.charts)
+        updates = Live(generation, turn.name, self.charts, warm=memory is not None)
         yield updates.started(memory)
         # The run that is updates.
         began = time.monotonic()
@@ -180,8 +181,21 @@ class RunJob(live.TimedJob):
 class Live:
     """Makes the updates of one run; each has only steps that were not sent yet."""
 
-    def __init__(self, generation: Generation, name: str, charts: bool) -> None:
+    def __init__(
+        self, generation: Generation, name: str, charts: bool, *, warm: bool = False
+    ) -> None:
+        """warm: whether the run starts with what earlier runs have left"""
         self.generation, self._name, self._charts = generation, name, charts
+        conditions = {
+            "without the checkpoint's settings": not generation.task.generation_config,
+            "warm start": warm,
+            SMALL_MODEL: small(generation.pair),
+        }
+        self._conditions = [
+            views.condition(words, changed=words != SMALL_MODEL)
+            for words, holds in conditions.items()
+            if holds
+        ]
         self._seq, self._sent = 1, 0
         self._shown: Trace | None = None
 
@@ -190,7 +204,7 @@ class Live:
         view = {
             "run": self._name,
             "badge": views.LIVE,
-            **views.caption(trace),
+            **self._captioned(views.caption(trace)),
             "asked": permalink.of_task(task).asked,
             "seq": self._seq,
             "from": 0,
@@ -253,7 +267,8 @@ class Live:
         summary = Summary(trace, baseline, difference, speedup)
         view = self._view(summary)
         doing = f"{rounds.doing[0].upper()}{rounds.doing[1:]}"
-        view |= {"status": f"{view['status']}. {doing} …", "notices": [], "timing": True}
+        steady = [notice for notice in view["notices"] if notice.get("act") != views.AGAIN]
+        view |= {"status": f"{view['status']}. {doing} …", "notices": steady, "timing": True}
         charts = figures.more_charts(summary) if self._charts else {}
         return Compared(trace, baseline, difference, speedup, view=view, charts=charts)
 
@@ -299,7 +314,11 @@ class Live:
         if shown is not None:
             same = [s.tokens for s in shown.steps] == [s.tokens for s in summary.trace.steps]
             view |= {"again": "same steps" if same else "other steps"}
-        return view
+        return self._captioned(view)
+
+    def _captioned(self, view: View) -> View:
+        """Return a view with what its trace does not say of the conditions."""
+        return view | {"conditions": [*view["conditions"], *self._conditions]}
 
     def _median_runs(
         self, rounds: Measured | None

@@ -39,6 +39,7 @@ export function mount(element, props, watch, trigger) {
     return node;
   }
 
+  const busy = () => panel.querySelector(".ouro-buttons[data-busy]");
   /** @param {string} method */
   const choose = (method) => tell("ouro:method", { method });
 
@@ -50,7 +51,7 @@ export function mount(element, props, watch, trigger) {
   function play(method) {
     const shown = panel.querySelector(".ouro-run");
     const recorded = props.recorded[inputs.prompt]?.includes(method);
-    if (shown?.dataset.recorded !== "true" || !recorded || changes().length) return false;
+    if (shown?.dataset.recorded !== "true" || !recorded || changes().length || busy()) return false;
     trigger("choose_method", { method, prompt: inputs.prompt });
     return true;
   }
@@ -60,10 +61,9 @@ export function mount(element, props, watch, trigger) {
    * method runs.
    */
   function run() {
-    const busy = panel.querySelector(".ouro-buttons[data-busy]");
-    const waits = busy && inputs.methods.get(inputs.state.method)?.name;
+    const waits = busy() && inputs.methods.get(inputs.state.method)?.name;
     note.textContent = waits ? `${waits} is chosen: press Generate when this run has ended.` : "";
-    if (busy || !inputs.prompt.trim() || !asksAnew(panel)) return;
+    if (busy() || !inputs.prompt.trim() || !asksAnew(panel)) return;
     setTimeout(() => panel.querySelector("#generate").click());
   }
 

@@ -7,8 +7,6 @@
   const longest = Number(opening.dataset.longest);
   const query = new URLSearchParams(location.search);
   const theme = query.get("__theme");
-  const text = opening.querySelector("pre");
-  const words = [...text.querySelectorAll("i")];
   const [loaded] = /** @type {PerformanceNavigationTiming[]} */ (
     performance.getEntriesByType("navigation")
   );
@@ -27,12 +25,6 @@
   }
   opening.dataset.begun = String(begun);
   if (["light", "dark"].includes(theme)) opening.style.colorScheme = theme;
-  /** @param {HTMLElement} word */
-  const follow = (word) => {
-    const below = word && word.offsetTop > text.scrollTop + text.clientHeight - 40;
-    if (below) text.scrollTop = word.offsetTop - text.clientHeight / 2;
-  };
-  follow(words[0]);
   const timer = setInterval(() => {
     const spent = performance.now() - begun;
     const run = document.querySelector("#token-view .ouro-run[data-done]");
@@ -40,8 +32,6 @@
     if (ready || (spent > longest && document.querySelector(".gradio-container"))) {
       clearInterval(timer);
       opening.remove();
-      return;
     }
-    follow(words.findLast((word) => 1000 * parseFloat(word.style.animationDelay) <= spent));
   }, 50);
 })();

@@ -27,21 +27,24 @@ NOTHING = (
     "and generate."
 )
 RUNNING = "A run is under way, and learns: wait until it has ended."
+WRITING = "Your run is under way, and stays: stop it in Watch, or wait until its text is complete."
 
 
 @dataclass
 class Order:
     """A run that a visitor asked for.
 
-    warm    whether it starts with what earlier runs have left
-    run     name of the run on the screen; empty until it is there
-    failed  whether an error ended it
+    warm     whether it starts with what earlier runs have left
+    run      name of the run on the screen; empty until it is there
+    written  whether its text is complete
+    failed   whether an error ended it
     """
 
     task: Task
     pair: str = ""
     warm: bool = False
     run: str = ""
+    written: bool = False
     failed: bool = False
 
 
@@ -53,6 +56,7 @@ class Session:
     order       the run under way
     timing      the updates that are still to come of the run that is shown
     last_order  the last run that began
+    made        the order of the run in Watch; None if Watch shows another run
     begun, steps, texts, pieces           of a run that has not ended
     trace, baseline, difference, speedup  what Watch shows
     previewing  whether Watch shows a recorded run
@@ -63,6 +67,7 @@ class Session:
     memories: dict[Any, Memory] = field(default_factory=dict)
     order: Order | None = None
     last_order: Order | None = None
+    made: Order | None = None
     begun: Trace | None = None
     steps: list[Step] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -85,6 +90,11 @@ class Session:
         self.texts += texts
         self.pieces |= pieces
 
+    @property
+    def writing(self) -> bool:
+        """Whether the text of a run that was asked for is not complete."""
+        return self.order is not None and not self.order.written
+
     def place(self, order: Order) -> None:
         """Ask for a run; from now on updates of any other run are ignored."""
         self.order, self.timing = order, None
@@ -103,6 +113,7 @@ class Session:
             case Progress():
                 self.grow(update.new_steps, update.new_texts, update.pieces)
             case Written():
+                order.written = True
                 self.show(update.trace, None)
                 self._learn(update.trace.method, update.memory)
             case Compared():
@@ -111,6 +122,8 @@ class Session:
                 self.order = self.timing = None
                 self.show(update.trace, update.baseline, update.difference, update.speedup)
                 self._learn(update.trace.method, update.memory)
+        if not isinstance(update, Waiting):
+            self.made = order
 
     def _learn(self, method: str, memory: Memory | None) -> None:
         if memory is not None:
@@ -189,6 +202,20 @@ class Session:
     def _memory_key(method: str, memory: Memory) -> tuple[str, Hashable, str]:
         return method, memory.shape, memory.fingerprint
 
+    def open(
+        self,
+        trace: Trace,
+        baseline: Trace | None,
+        speedup: Speedup | None = None,
+        recorded: str = "",
+    ) -> None:
+        """Show another run than the last one that was asked for; raises InvalidInput as long as the
+        text of that one is not complete."""
+        if self.writing:
+            raise InvalidInput(WRITING)
+        self.order = self.timing = None
+        self.show(trace, baseline, speedup=speedup, recorded=recorded)
+
     def show(
         self,
         trace: Trace | None,
@@ -200,6 +227,7 @@ class Session:
     ) -> None:
         """Show a finished run, or nothing; recorded: its name, if it is a recorded one."""
         self.recorded = recorded
+        self.made = None
         self.previewing = False
         self.begun, self.steps, self.texts, self.pieces = None, [], [], {}
         self.trace, self.baseline, self.difference = trace, baseline, difference
@@ -207,7 +235,7 @@ class Session:
 
     def preview(self, name: str, trace: Trace, baseline: Trace | None) -> bool:
         """Show a recorded run, unless the visitor has made or opened one; return whether."""
-        if self.last_order is not None or (self.shown and not self.previewing):
+        if self.order or self.last_order or (self.shown and not self.previewing):
             return False
         self.show(trace, baseline, recorded=name)
         self.previewing = True

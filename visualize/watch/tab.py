@@ -19,8 +19,8 @@ from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Trace
 from visualize.gallery import runs as gallery
-from visualize.kit import plots
-from visualize.kit.events import PRIVATE, at_the_end, errors_on_page, field, sent
+from visualize.kit import labels, plots
+from visualize.kit.events import PRIVATE, at_the_end, errors_on_page, field, refused, sent
 from visualize.kit.inputs import RunInputs, learns
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import MOTTO, markup
@@ -51,6 +51,9 @@ RECORDED = "java-union"
 CHAT, FIXED = "chat", "fixed"
 """Acts of a notice: the last run with the chat template, after an empty answer without it; and
 with fixed amounts, where the automatic choice has proposed next to nothing."""
+RECORDED_SETTINGS = "recorded settings"
+"""The condition of a recorded run whose settings are not those of the inputs; the drawer of the
+settings says the same, see settings_view.js."""
 ENDED = "() => { document.dispatchEvent(new CustomEvent('ouro:ended')); }"
 """Reports to the page's scripts that a run is over, whichever way."""
 
@@ -220,14 +223,14 @@ class WatchPanel:
         badge: str = "",
         key: str = "",
     ) -> list[Any]:
-        """Return the values of `outputs` that show a finished run with its inputs.
+        """Return the values of `outputs` that show a finished run with its inputs; raises
+        InvalidInput while a run of this visitor is being written.
 
         recorded  the name of a recorded run, for a link to it
         badge     of a run that is not recorded
         key       of its card
         """
-        session.timing = None
-        session.show(trace, baseline, speedup=speedup, recorded=recorded)
+        session.open(trace, baseline, speedup, recorded)
         run, seq = uuid.uuid4().hex, time.time_ns()
         summary = Summary(trace, baseline, rounds=speedup)
         view = views.run_view(summary, run=run, seq=seq, badge_text=badge or views.badge(trace))
@@ -252,10 +255,13 @@ class WatchPanel:
     def _show_run(self, event: gr.EventData, session: Session) -> list[Any]:
         """Show a run of this visit, which the browser kept."""
         with errors_on_page():
-            run = visit.read(field(event, "run", dict))
-            return self.show(
-                session, run.trace, run.baseline, speedup=run.speedup, badge=views.LIVE, key=run.key
-            )
+            try:
+                run = visit.read(field(event, "run", dict))
+                more: dict[str, Any] = {"badge": views.LIVE, "key": run.key}
+                return self.show(session, run.trace, run.baseline, speedup=run.speedup, **more)
+            except OuroborosError as error:
+                told = refused(error)
+                return [told if view is self.visit else gr.skip() for view in self.outputs]
 
     def _generate(
         self, request: gr.Request, event: gr.EventData, session: Session, pair: str, gathered: Any
@@ -312,7 +318,7 @@ class WatchPanel:
                 shown = saving.file(kind, *run, session.difference)
                 return {"seq": time.time_ns(), **shown}
             task, _ = self.inputs.read(gathered)
-            if name and permalink.of_task(task) == permalink.of(run[0]):
+            if name and self._repeats(session, task):
                 said = f"It opens this run, recorded with {run[0].target}."
                 shown = {"link": f"#run={name}", "said": said}
             else:
@@ -322,15 +328,25 @@ class WatchPanel:
             shown = {"problem": str(error)}
         return {"seq": time.time_ns(), **shown}
 
+    def _repeats(self, session: Session, task: Task) -> bool:
+        """Return whether the inputs ask for the recorded run that is shown. One that plays leaves a
+        visitor's settings as they are; another one has written its own."""
+        trace, _ = session.shown or self.first
+        written = permalink.of(trace)
+        if session.shown is None or session.previewing:
+            settings = methods.get(trace.method).Hyperparameters()
+            written = permalink.of_task(Task(trace.prompt.text, trace.method, settings))
+        return written in (None, permalink.of_task(task))
+
     def _open_link(self, event: gr.EventData, session: Session) -> list[Any]:
         """Show the recorded run of an address at a step, or say that there is none."""
         seq = time.time_ns()
         try:
             name, step = field(event, "name", str), field(event, "step", int)
             trace, baseline = gallery.trace(name), gallery.baseline(name)
+            shown = self.show(session, trace, baseline, recorded=name)
         except OuroborosError as error:
             return [{"seq": seq, "words": str(error)}, *(gr.skip() for _ in self.outputs)]
-        shown = self.show(session, trace, baseline, recorded=name)
         shown[0] |= {"step": min(max(step, 0), len(trace.steps))}
         return [{"seq": seq, "words": ""}, *shown]
 
@@ -417,6 +433,10 @@ def _recorded_run(name: str) -> tuple[Trace, View, dict[str, Any]]:
     # A visitor runs the prompt and method of a recorded run anew with the page's defaults.
     view |= {"plays": name, "asked": Inputs(trace.prompt.text, trace.method).asked}
     view |= {"tour": tour(summary, views.piece_of(trace)).view}
+    taken = labels.changes(trace.method, trace.hyperparameters)
+    if taken:
+        recorded = views.condition(RECORDED_SETTINGS, changed=False)
+        view |= {"taken": taken, "conditions": [*view["conditions"], recorded]}
     return trace, view, more_charts(summary)
 
 

@@ -26,7 +26,8 @@ class VisitView(JsonHTML):
     """A strip of cards. Triggers `show_run` with {run}, and `compare_runs` with {a, b}, each of
     them {file, each, key}.
 
-    Value: a `card`. The browser keeps the cards for a reload; the server keeps no run."""
+    Value: a `card`, or {seq, refused}, why a click shows nothing. The browser keeps the cards for a
+    reload; the server keeps no run."""
 
     VIEW = markup("watch/visit_view", "show_run", "compare_runs")
 
@@ -64,7 +65,7 @@ def card(run: VisitRun) -> View:
 
 
 def card_of(session: Session) -> Any:
-    trace, order = session.trace, session.last_order
+    trace, order = session.trace, session.made
     if trace is None or order is None or not trace.steps:
         return unchanged()
     return card(VisitRun(trace, session.baseline, session.speedup, order.run))

@@ -1,12 +1,13 @@
 // @ts-check
 // The runs of this visit, the newest first. A card shows its run, or compares it with the run that
 // is shown. The cards are kept for a reload of the page.
-import { make } from "../kit/dom.js";
+import { make, refuse } from "../kit/dom.js";
 import { originStrip } from "../kit/origin_strip.js";
 import { recall, store } from "../kit/page_storage.js";
 /** @import { Mount } from "../kit/types" */
 
 const KEY = "ouroboros-visit";
+const MEASURING = "A comparison is being measured: stop it in Compare, or wait.";
 const MOST = 8;
 const LARGEST = 3_000_000; // characters of all cards; a browser keeps about five million
 
@@ -21,6 +22,7 @@ export function mount(element, props, watch, trigger) {
   /** @type {Card[]} */
   let cards = recall(KEY) || [];
   let shown = cards[0]?.key;
+  let clicked = ""; // the key of a card
 
   /** @param {Card} card */
   function draw(card) {
@@ -28,10 +30,10 @@ export function mount(element, props, watch, trigger) {
       show = make("button", "ouro-visit-show", card.name);
     show.type = "button";
     show.addEventListener("click", () => {
-      shown = card.key;
+      clicked = card.key;
       trigger("show_run", { run: card.run });
-      drawAll();
     });
+    item.dataset.key = card.key;
     if (card.key === shown) item.setAttribute("aria-current", "true");
     item.title = card.prompt;
     const facts = make("p", "", card.pace),
@@ -43,9 +45,10 @@ export function mount(element, props, watch, trigger) {
       const compare = make("button", "ouro-toggle", "Compare");
       compare.type = "button";
       compare.setAttribute("aria-label", `Compare ${beside.name} with ${card.name}`);
-      compare.addEventListener("click", () =>
-        trigger("compare_runs", { a: beside.run, b: card.run }),
-      );
+      compare.addEventListener("click", () => {
+        if (document.querySelector('.ouro-compare[data-done="false"]')) refuse(foot, MEASURING);
+        else trigger("compare_runs", { a: beside.run, b: card.run });
+      });
       foot.append(compare);
     }
     item.append(show, originStrip(card.strip, props.looks), facts, foot);
@@ -68,7 +71,14 @@ export function mount(element, props, watch, trigger) {
     drawAll();
   }
 
+  function paint() {
+    const value = props.value && JSON.parse(props.value);
+    if (value?.refused)
+      refuse(list.querySelector(`[data-key="${CSS.escape(clicked)}"] button`), value.refused);
+    else if (value) add(value);
+  }
+
   drawAll();
-  if (props.value) add(JSON.parse(props.value));
-  watch("value", () => props.value && add(JSON.parse(props.value)));
+  paint();
+  watch("value", paint);
 }

@@ -90,12 +90,25 @@ def test_the_line_of_a_run_has_words_and_no_names_of_code() -> None:
     ):
         assert views.describe(method, settings, *models) == line
     assert views.describe("of another program", {"size": 3}, "T").startswith("of another program")
-    assert labels.run("union", union | {"window_size": "auto"}) == "Union of all sources"
+    assert labels.run("union", union | {"window_size": "auto"}).endswith(", window size auto")
     assert labels.label("gamma") == "Draft length (gamma)", "messages call it gamma"
     assert labels.label("window_size") == "Window size"
     for kind in methods.available().values():
         told = labels.run(kind.id, kind.Hyperparameters().model_dump())
         assert "_" not in told and told.startswith(kind.name), told
+
+
+def test_every_setting_that_is_not_its_default_is_in_the_line_of_a_run() -> None:
+    for kind in methods.available().values():
+        defaults = kind.Hyperparameters().model_dump()
+        for name, setting in kind.Hyperparameters.settings().items():
+            value = setting.default
+            other = not value if isinstance(value, bool) else f"another {value}"
+            line = labels.run(kind.id, defaults | {name: other})
+            assert labels.setting(name) in line.removeprefix(kind.name), (kind.id, name)
+    union = methods.get("union").Hyperparameters().model_dump()
+    alone = labels.run("union", union | {"copying": False, "tree_size": 8})
+    assert alone == "Union of all sources, tree size 8, without copying"
 
 
 @pytest.mark.parametrize(
@@ -122,6 +135,8 @@ def test_the_caption_of_a_run_marks_what_is_not_the_pages_default() -> None:
         {"words": "temperature 0.8, top p 0.95, seed 7, acceptance block", "changed": True},
         {"words": "at most 64 tokens", "changed": True},
     ]
+    copied = replace(gallery.trace("java-union"), prediction="public class")
+    assert views.caption(copied)["conditions"][1:] == [views.condition("with a predicted output")]
 
 
 def test_the_title_of_the_curves_promises_a_speedup_only_where_there_is_one() -> None:

@@ -14,6 +14,7 @@ from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Trace
 from tests.visualize.jobs import ending, letters, make_task, ready, run
+from visualize.run import view as views
 from visualize.run.figures import MORE_CHARTS
 from visualize.run.live import Comparing
 from visualize.run.request import RunRequest
@@ -97,6 +98,27 @@ def test_what_was_measured_stays_where_the_timing_ends_early(runner: Runner) -> 
     assert session.trace is not None and session.baseline is not None
     assert session.speedup is not None and session.speedup.remark == "1 round"
     assert ending(run(runner, make_task(), compare=False)).trace.steps, "the lane is free"
+
+
+@pytest.mark.usefixtures("never_busy")
+def test_a_notice_stays_while_a_run_is_timed_but_that_of_a_busy_machine(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a run says in its caption what its trace does not know."""
+    monkeypatch.setattr(views, "automatic_off", lambda _: True)
+    updates = list(run(runner, make_task(generation_config=False), compare=True))
+    shown = [update.view["notices"] for update in updates if isinstance(update, Written | Compared)]
+    assert [[notice["act"] for notice in notices] for notices in shown] == [["fixed"]] * ROUNDS
+    words = "greedy", "at most 12 tokens", "without the checkpoint's settings", "a small model"
+    for update in updates:
+        if isinstance(update, Started | Written | Compared | Finished):
+            said = tuple(one["words"] for one in update.view["conditions"])
+            assert [one for one in said if one in words] == list(words)
+    monkeypatch.setattr(metrics, "busy", lambda *_: ("unsteady", 1.0))
+    again = list(run(runner, make_task(), compare=True))
+    first = next(update for update in again if isinstance(update, Compared))
+    assert [notice["act"] for notice in first.view["notices"]] == ["fixed"]
+    assert [notice["act"] for notice in ending(again).view["notices"]] == ["again", "fixed"]
 
 
 def test_a_run_streams_every_step_once_and_ends_with_everything(runner: Runner) -> None:

@@ -1,5 +1,6 @@
 """Watch, the first place: what is there in the first second, and one screen of it."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,6 @@ from tests.visitor import (
     ask,
     choose,
     ended,
-    example,
     finish,
     generate,
     has,
@@ -24,7 +24,9 @@ from tests.visitor import (
     set_number,
     tokens,
 )
+from visualize.compare import view as compare_view
 from visualize.gallery import runs as gallery
+from visualize.kit import labels
 from visualize.run import view as views
 from visualize.run.figures import MORE_CHARTS
 from visualize.run.tour import longest_step
@@ -47,6 +49,8 @@ CUT = """(box) => {
 }"""
 """How many pieces of text are cut by the upper edge of their box, or have an underline in it; of a
 tint the upper three pixels may be, above all letters."""
+WRITTEN = """document.querySelectorAll('#token-view [data-done="false"] .ouro-token').length"""
+FIELD = "document.querySelector('#prompt textarea')"
 SHOWN = "document.querySelectorAll('.ouro-charts > .ouro-chart-shown').length"
 
 
@@ -79,18 +83,48 @@ def test_a_run_has_only_the_charts_that_say_something_of_it() -> None:
     assert set(has_charts(gallery.trace(RECORDED))) >= {"positions", "even"}
 
 
-def test_the_first_run_plays_by_itself(browser: Any, url: str) -> None:
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    page.goto(url, wait_until="commit")
-    # However late the page is built, the run begins at its beginning.
-    page.wait_for_selector("#ouro-opening").evaluate("node => node.remove()")
-    # Both at one moment: it has begun, and is not over.
-    hidden = "document.querySelector('#token-view .ouro-step[data-later]')"
-    page.wait_for_function(f"{PLAYING} && {hidden}", timeout=30_000)
-    page.wait_for_function(f"!{PLAYING}", timeout=60_000)
-    assert_rests_at_the_longest_step(page)
-    assert "from one forward pass" in page.locator("#token-view .ouro-tour-words").inner_text()
-    page.close()
+RIVAL = "document.querySelector('#token-view .ouro-rival-count').textContent"
+SCROLLED = """() => {
+  const text = document.querySelector("#token-view .ouro-text");
+  window.scrolled = text.scrollTop;
+  text.addEventListener("scroll", () => { window.scrolled = Math.max(scrolled, text.scrollTop); });
+}"""
+WHOLE = """text => {
+  const box = text.getBoundingClientRect(), all = [...text.querySelectorAll(".ouro-token")];
+  return all.every((token) => [...token.getClientRects()].every(
+    (one) => one.right <= box.right && one.bottom <= box.bottom + 2));
+}"""
+
+
+def test_the_first_run_plays_by_itself_and_the_beginning_of_its_answer_stays_in_sight(
+    browser: Any, url: str
+) -> None:
+    """In a low window, where the whole answer is in sight, and on a phone; both play at once."""
+    pages = [
+        browser.new_page(viewport={"width": width, "height": height})
+        for width, height in ((1024, 768), (390, 844))
+    ]
+    for page in pages:
+        page.goto(url, wait_until="commit")
+        # However late the page is built, the run begins at its beginning.
+        page.wait_for_selector("#ouro-opening").evaluate("node => node.remove()")
+    for page in pages:
+        # Both at one moment: it has begun, and is not over.
+        hidden = "document.querySelector('#token-view .ouro-step[data-later]')"
+        page.wait_for_function(f"{PLAYING} && {hidden}", timeout=30_000)
+        page.evaluate(SCROLLED)
+        begun = page.evaluate(RIVAL)
+        page.wait_for_function(f"begun => {RIVAL} !== begun", arg=begun, timeout=30_000)
+        assert begun.split(" of ")[1].split()[0] == str(len(gallery.trace(RECORDED).tokens))
+    for page in pages:
+        page.wait_for_function(f"!{PLAYING}", timeout=60_000)
+        assert_rests_at_the_longest_step(page)
+        assert page.evaluate("scrolled") == 0
+    low, _ = pages
+    assert low.locator("#token-view .ouro-text").evaluate(WHOLE)
+    assert "from one forward pass" in low.locator("#token-view .ouro-tour-words").inner_text()
+    for page in pages:
+        page.close()
 
 
 def assert_rests_at_the_longest_step(page: Any) -> None:
@@ -104,9 +138,9 @@ def test_where_motion_is_not_wanted_the_first_run_stands_at_its_best_step(page: 
     assert page.locator(".ouro-sentence").first.inner_text().endswith(".")
 
 
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("width", [1440, 1024, 390])
 def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, width: int) -> None:
-    height = {1440: 900, 390: 844}[width]
+    height = {1440: 900, 1024: 768, 390: 844}[width]
     context = browser.new_context(
         viewport={"width": width, "height": height}, reduced_motion="reduce"
     )
@@ -117,23 +151,27 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, 
     assert page.evaluate("document.documentElement.scrollWidth") == width
     tabs = page.get_by_role("tab").locator("visible=true")
     assert tabs.all_inner_texts()[:5] == ["Watch", "Compare", "Learn", "Play", "Lab"]
-    view = ("sentence", "text", "legend", "bars")
+    view = ("asked", "sentence", "text", "rival-head", "legend", "bars")
     inside = ["#generate", "#method-cards", *(f"#token-view .ouro-{name}" for name in view)]
     assert page.locator("#token-view .ouro-legend").evaluate(
         "legend => legend.scrollWidth <= legend.clientWidth"
     )
-    if width == 1440:
-        assert page.locator("#token-view .ouro-text").evaluate(
-            """text => {
-              const step = text.querySelector("[data-stage]").getBoundingClientRect();
-              return text.scrollTop === 0 && step.bottom <= text.getBoundingClientRect().bottom;
-            }"""
-        ), "the beginning of the text and the step at rest are visible together"
+    text = page.locator("#token-view .ouro-text")
+    assert text.evaluate(
+        """text => {
+          const step = text.querySelector("[data-stage]").getBoundingClientRect();
+          return text.scrollTop === 0 && step.bottom <= text.getBoundingClientRect().bottom;
+        }"""
+    ), "the beginning of the text and the step at rest are visible together"
+    if width > 390:
+        assert text.evaluate(WHOLE), "all of the text is"
         inside += ["#token-view .ouro-timeline", "#token-view .ouro-curves"]
     inside += [f".ouro-chip:not([hidden]) >> nth={n}" for n in range(len(EXAMPLES))]
     places = page.locator(".ouro-places > .tab-wrapper").bounding_box()
     assert places is not None
     if width == 390:
+        assert page.locator("#token-view .ouro-run").bounding_box()["width"] >= 350
+        page.locator("#models p", has_text="a small model").wait_for()
         assert (places["y"], places["height"]) == (height - 52, 52)
         height -= 52  # it covers what lies below
     for selector in inside:
@@ -172,6 +210,14 @@ def wait_for_title(page: Any, words: str) -> None:
     )
 
 
+def link(page: Any) -> str:
+    """The address of the run that is shown, without the server's and the step."""
+    page.locator("#save-view [data-kind=link]").click()
+    address = page.locator(".ouro-save-address")
+    address.wait_for()
+    return str(address.input_value().rpartition("/")[2].partition("&")[0])
+
+
 def differs(page: Any, other: bool) -> None:
     """Wait until the inputs ask for another run than the one that is shown, or for this one."""
     marked = "document.querySelector('.ouro-watch').dataset.differs"
@@ -183,6 +229,10 @@ def says(page: Any, selector: str, words: str) -> None:
     page.wait_for_function(f"document.querySelector('{selector}').textContent === '{words}'")
 
 
+def conditions(page: Any) -> list[str]:
+    return list(page.locator("#token-view .ouro-conditions li").all_inner_texts())
+
+
 def button(page: Any) -> str:
     return str(page.locator("#generate").text_content())
 
@@ -192,10 +242,19 @@ def test_the_cards_play_recordings_of_one_prompt_and_one_model(page: Any) -> Non
     checked = [card.get_attribute("aria-checked") for card in cards.all()]
     assert checked == ["false", "false", "false", "true"], "the default is all sources"
     prompt, titles = page.locator("#prompt textarea").input_value(), set()
+    assert link(page) == f"#run={RECORDED}"
+    taken = page.locator(".ouro-taken")
     for n, words in enumerate(("Plain", "Speculative", "Ouroboros", "Union")):
         cards.nth(n).click()
         wait_for_title(page, words)
         differs(page, False)
+        method = ("autoregressive", "speculative", "ouroboros", "union")[n]
+        assert link(page) == f"#run=java-{method}"
+        settings = labels.changes(method, gallery.trace(f"java-{method}").hyperparameters)
+        said = page.locator("#token-view .ouro-conditions").inner_text()
+        assert ("recorded settings" in said) == bool(settings) == (n > 0)
+        assert f"recorded settings: {settings}. A new run" in taken.text_content() or n == 0
+        assert (taken.get_attribute("hidden") is None) == bool(settings), "the drawer agrees"
         titles.add(page.locator("#token-view .ouro-title").inner_text().split(" on ")[1].split()[0])
         assert page.locator("#prompt textarea").input_value() == prompt
         assert page.locator("#token-view .ouro-asked").inner_text() == prompt
@@ -209,46 +268,87 @@ def test_the_cards_play_recordings_of_one_prompt_and_one_model(page: Any) -> Non
 
 
 def test_a_click_on_a_method_runs_the_prompt_in_the_box_and_changes_no_prompt(page: Any) -> None:
-    """The three ways on which inputs and result used to disagree: after a run of one's own, after
-    an example, and with a prompt that was never run."""
+    """The three ways on which inputs and result used to disagree: on landing with a prompt that was
+    never run, after a run of one's own, and with an example that was chosen during a run."""
     cards = page.locator(".ouro-methods .ouro-method")
-    ask(page, "What is two and two?", 16)
-    generate(page)
-    before = ended(page)
-    cards.nth(0).click()
-    finish(page, before)
-    wait_for_title(page, "Plain")
-    assert page.locator("#token-view .ouro-asked").inner_text() == "What is two and two?"
-    example(page, EXAMPLES[4].label)
-    before = ended(page)
-    cards.nth(1).click()
-    finish(page, before)
-    wait_for_title(page, "Speculative")
+    field, asked = page.locator("#prompt textarea"), page.locator("#token-view .ouro-asked")
     own = "Name a whale."
-    assert page.locator("#prompt textarea").input_value() == EXAMPLES[4].prompt
-    assert page.locator("#token-view .ouro-asked").inner_text() == EXAMPLES[4].prompt
-    page.locator("#prompt textarea").fill(own)
+    ask(page, own, 16)
+    for n, words in enumerate(("Plain", "Speculative")):
+        before = ended(page)
+        cards.nth(n).click()
+        finish(page, before)
+        wait_for_title(page, words)
+        assert page.locator("#token-view .ouro-badge").inner_text() == "live", "no recorded run"
+        assert asked.inner_text() == field.input_value() == own
+    ask(page, LONG_ANSWER, 48)
+    page.click("#generate")
+    page.wait_for_function(f"{WRITTEN} > 32", timeout=120_000)
+    chip = page.get_by_role("button", name=EXAMPLES[4].label, exact=True)
+    chip.click()
+    waits = f"{EXAMPLES[4].label} is in the box: press Generate when this run has ended."
+    says(page, ".ouro-chips-note", waits)
+    assert asked.inner_text() == LONG_ANSWER and page.locator("#stop").is_visible()
+    page.click("#stop")
+    page.get_by_text("Stopped after").first.wait_for()
+    page.locator("#generate").wait_for()
+    says(page, ".ouro-chips-note", "")
     before = ended(page)
     cards.nth(0).click()
     finish(page, before)
-    assert page.locator("#token-view .ouro-badge").inner_text() == "live", "no recorded run"
-    assert page.locator("#token-view .ouro-asked").inner_text() == own
-    assert page.locator("#prompt textarea").input_value() == own
-    page.get_by_role("button", name=EXAMPLES[0].label, exact=True).click()
-    page.get_by_role("button", name="My prompt", exact=True).wait_for()
+    assert asked.inner_text() == field.input_value() == EXAMPLES[4].prompt
+    mine = page.get_by_role("button", name="My prompt", exact=True)
+    page.wait_for_timeout(500)  # what follows a run is still asked for
+    page.reload()
+    mine.click()
+    page.wait_for_function(f"{FIELD}.value === {json.dumps(LONG_ANSWER)}")
+    page.wait_for_function(f"{WRITTEN} > 32", timeout=120_000)
+    page.click("#stop")
+    page.get_by_text("Stopped after").first.wait_for()
 
 
-def test_a_method_clicked_during_a_run_says_when_it_runs(page: Any) -> None:
+def test_no_click_takes_a_run_off_the_screen_that_is_being_written(page: Any) -> None:
+    """A link, a card of this visit, a row of Compare, a recorded run: each says so where it is. A
+    method says when it runs."""
+    page.evaluate("location.hash = '#run=fibonacci-eagle3'")
+    shown = page.locator(".ouro-visit-show")
+    shown.wait_for()
     ask(page, LONG_ANSWER, 256)
     page.click("#generate")
-    there = """document.querySelectorAll('#token-view [data-done="false"] .ouro-token').length"""
-    page.wait_for_function(f"{there} > 32", timeout=120_000)
+    page.wait_for_function(f"{WRITTEN} > 32", timeout=120_000)
+    status = page.locator("#token-view .ouro-status")
+    box, text = status.bounding_box(), page.locator("#token-view .ouro-text").bounding_box()
+    assert box["y"] + box["height"] < text["y"] < 900, "it is above the text, on the first screen"
+    page.evaluate("location.hash = '#run=java-union'")
+    refused = "Your run is under way, and stays: stop it in Watch"
+    page.locator(".ouro-fault", has_text=refused).wait_for()
+    shown.click()
+    page.locator(".ouro-visit .ouro-refused", has_text=refused).wait_for()
+    open_in_watch = page.get_by_role("button", name="Open in Watch").first
+    open_tab(page, "Compare")
+    open_in_watch.click()
+    page.locator(".ouro-compare .ouro-refused", has_text=refused).wait_for()
+    open_tab(page, "Recorded runs")
+    page.locator(".ouro-gallery-open").first.click()
+    page.locator(".ouro-gallery .ouro-refused", has_text=refused).wait_for()
+    open_tab(page, "Watch")
+    assert page.locator(".toast-body").count() == 0
+    assert page.locator("#token-view .ouro-asked").inner_text() == LONG_ANSWER
+    assert page.locator("#prompt textarea").input_value() == LONG_ANSWER
+    assert page.evaluate(WRITTEN) > 32 and "a small model" in conditions(page)
     page.locator(".ouro-methods .ouro-method").nth(1).click()
     note = page.locator(".ouro-method-note")
     assert note.inner_text().startswith("Speculative decoding is chosen: press Generate when")
     page.click("#stop")
     page.get_by_text("Stopped after").first.wait_for()
     note.wait_for(state="hidden")
+    page.locator(".ouro-refused").wait_for(state="detached")
+    open_tab(page, "Compare")
+    open_in_watch.click()
+    page.locator("#token-view .ouro-badge", has_text="recorded with").wait_for()
+    differs(page, False)
+    assert link(page).removeprefix("#run=") in compare_view.recorded_names()
+    assert page.get_by_role("button", name="My prompt", exact=True).is_visible()
 
 
 def test_a_changed_setting_dims_the_run_and_the_button_names_it(page: Any) -> None:
@@ -268,6 +368,7 @@ def test_a_changed_setting_dims_the_run_and_the_button_names_it(page: Any) -> No
     ask(page, "Name a whale.", 16)
     generate(page)
     differs(page, False)
+    assert "a small model" in conditions(page)
     changed = page.locator("#token-view .ouro-conditions [data-changed]").all_inner_texts()
     assert changed == ["temperature 0.9, seed 0", "at most 16 tokens"]
     page.reload()

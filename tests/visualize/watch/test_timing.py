@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from ouroboros_core.errors import InvalidInput
 from tests.visualize.jobs import make_task, run
+from visualize.gallery import runs as gallery
+from visualize.kit.events import unchanged
 from visualize.server.runner import Runner
-from visualize.watch import timing
+from visualize.watch import timing, visit
 from visualize.watch.job import Finished
 from visualize.watch.session import Order, Session
 
@@ -42,6 +45,30 @@ def test_a_visitor_who_leaves_ends_the_timing(runner: Runner, complete: Session)
     timed.close()  # type: ignore[attr-defined]
     later = islice(run(runner, make_task(), compare=True), 200)
     assert any(isinstance(update, Finished) for update in later)
+
+
+def test_another_run_is_shown_only_when_the_text_is_complete_and_keeps_its_own_card(
+    runner: Runner, complete: Session
+) -> None:
+    """Until then a click on a card, a row or a link is refused; later it ends the timing, and the
+    card of the run that was timed stays as it is."""
+    other, order = gallery.trace("java-union"), Order(make_task())
+    writing = Session()
+    writing.place(order)
+    for update in run(runner, order.task, compare=False):
+        if not isinstance(update, Finished):
+            with pytest.raises(InvalidInput, match="Your run is under way, and stays"):
+                writing.open(other, None)
+            assert not writing.preview("java-union", other, None)
+            assert writing.trace is not other
+        writing.take(update, order)
+    writing.open(other, None)
+    assert visit.card_of(complete)["prompt"] == order.task.prompt
+    timed = timing.go_on(complete)
+    next(timed)
+    complete.open(other, None, recorded="java-union")
+    assert list(timed) == [] and complete.trace is other and complete.order is None
+    assert visit.card_of(complete) == unchanged(), "no card of the timed run has another run"
 
 
 def test_the_next_run_of_a_visitor_ends_the_timing_of_the_last_one(complete: Session) -> None:
