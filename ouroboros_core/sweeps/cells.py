@@ -190,13 +190,14 @@ def summary(points: Iterable[Point], grid: Grid) -> list[CellRow]:
     for point in points:
         by_cell.setdefault(point.cell, []).append(point)
     return [
-        _row(cell.index, cell.coordinates, by_cell[cell.index])
+        row(cell.index, cell.coordinates, by_cell[cell.index])
         for cell in grid.cells
         if cell.index in by_cell
     ]
 
 
-def _row(cell: int, coordinates: tuple[Value, ...], points: list[Point]) -> CellRow:
+def row(cell: int, coordinates: tuple[Value, ...], points: Sequence[Point]) -> CellRow:
+    """Return the row of a cell with its points."""
     measured = repeats(points)
     tokens = sum(p.tokens for p in points)
     passes = sum(p.passes for p in points)
@@ -337,16 +338,19 @@ def about_spread(rows: Sequence[CellRow], asked: int) -> str:
     return f"Every prompt ran once, so no spread is known yet; {remedy}."
 
 
-def to_csv(rows: Sequence[CellRow], axes: Sequence[Axis]) -> str:
-    """Return the rows as CSV: the axes, the numbers, interval and spread in two columns each."""
+def to_csv(rows: Sequence[CellRow], axes: Sequence[Axis], names: Sequence[str] = ()) -> str:
+    """Return the rows as CSV: their names if given, the axes, the numbers, interval and spread in
+    two columns each."""
     several = ("cell", "coordinates", "ci95", "repeats")
     numbers = [f.name for f in fields(CellRow) if f.name not in several]
     out = io.StringIO()
     writer = csv.writer(out)
     bounds = ("ci95_low", "ci95_high", "repeats_low", "repeats_high")
-    writer.writerow([*(axis.name for axis in axes), *numbers, *bounds])
-    for row in rows:
+    named = [[name] for name in names] or [[]] * len(rows)
+    first = ["row"] if names else []
+    writer.writerow([*first, *(axis.name for axis in axes), *numbers, *bounds])
+    for name, row in zip(named, rows, strict=True):
         values = (getattr(row, name) for name in numbers)
         spread = Speedup(row.repeats).spread if row.repeats else ("", "")
-        writer.writerow([*row.coordinates, *values, *row.ci95, *spread])
+        writer.writerow([*name, *row.coordinates, *values, *row.ci95, *spread])
     return out.getvalue()

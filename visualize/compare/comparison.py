@@ -190,35 +190,51 @@ class Comparison:
         verdicts = (summary.verdict for summary in self.summaries(lane))
         return max(verdicts, key=order.index, default=Verdict.NOT_COMPARED)
 
-    @property
-    def _points(self) -> list[Point]:
-        """Return the runs of the grid as a sweep has them."""
+    def _points(self, lane: int) -> list[Point]:
+        """Return the runs of a lane as a sweep has them."""
         from ouroboros_core.sweeps.cells import Point
 
         return [
             Point.of((number, prompt, lane - 1), trace, plain, compared=True)
-            for lane in range(1, 1 + len(self.plan.grid.cells))
             for number in self.rounds(lane)
             for prompt, (trace, plain) in self.pairs(lane, number).items()
         ]
 
     @property
+    def _cells(self) -> range:
+        """Return the lanes of the grid."""
+        return range(1, 1 + len(self.plan.grid.cells))
+
+    @property
     def rows(self) -> list[CellRow]:
         """Return the cells of the grid that were measured."""
+        return [row for lane, row in self.table.items() if lane in self._cells]
+
+    @property
+    def table(self) -> dict[int, CellRow]:
+        """Return by lane the figures of all rows that were measured; a row that is no cell of the
+        grid has empty coordinates."""
         from ouroboros_core.sweeps import cells
 
-        rows = cells.summary(self._points, self.plan.grid)
-        for number, row in enumerate(rows):
-            if recorded := self.repeats.get(row.cell + 1):
-                rows[number] = replace(row, speedup=recorded.median, repeats=recorded.each)
-        return rows
+        elsewhere = ("",) * len(self.plan.grid.axes)
+        table = {}
+        for lane in range(len(self.names)):
+            if points := self._points(lane):
+                inside = lane in self._cells
+                coordinates = self.plan.grid.cells[lane - 1].coordinates if inside else elsewhere
+                row = cells.row(lane - 1, coordinates, points)
+                if recorded := self.repeats.get(lane):
+                    row = replace(row, speedup=recorded.median, repeats=recorded.each)
+                table[lane] = row
+        return table
 
     @property
     def ideals(self) -> list[Ideal]:
         """Return the best draft lengths by theory."""
         from ouroboros_core.sweeps import cells
 
-        return cells.ideal(self._points, self.plan.grid)
+        points = [point for lane in self._cells for point in self._points(lane)]
+        return cells.ideal(points, self.plan.grid)
 
     @property
     def predicted(self) -> dict[int, Predicted]:
@@ -263,7 +279,15 @@ class SideBySide:
             if len(different) > 1:
                 raise InvalidInput(f"the runs are of two {noun}s: compare runs of one {noun}")
 
+    def speedup(self, lane: int) -> Speedup | None:
+        """Return the speedups of the rounds of a lane."""
+        run = self._run(lane)
+        return run.speedup if run else None
+
+    def _run(self, lane: int) -> VisitRun | None:
+        return {1: self.first, 2: self.second}.get(lane)
+
     def shown(self, lane: int) -> dict[int, tuple[Trace, Trace | None]]:
         """Return the run of a lane by its prompt, with its plain run."""
-        run = {1: self.first, 2: self.second}.get(lane)
+        run = self._run(lane)
         return {0: (run.trace, run.baseline)} if run else {}

@@ -91,12 +91,14 @@ class ComparePanel:
         """Open the run of a row in Watch."""
         with errors_on_page():
             lane, prompt = field(event, "lane", int), field(event, "prompt", int)
-            runs = (comparison or compare_view.recorded()).shown(lane)
+            compared = comparison or compare_view.recorded()
+            runs = compared.shown(lane)
             if prompt not in runs:
                 raise InvalidInput("This run is no longer there: measure again.")
             trace, baseline = runs[prompt]
             badge = LIVE if comparison else ""
-            shown = self.watch.show(session, trace, baseline, badge=badge)
+            rounds = compared.speedup(lane)
+            shown = self.watch.show(session, trace, baseline, badge=badge, speedup=rounds)
             return [gr.Tabs(selected=WATCH), *shown]
 
     @staticmethod
