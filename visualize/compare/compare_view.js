@@ -62,7 +62,12 @@ export function mount(element, props, watch, trigger) {
     if (Number.isInteger(point.customdata)) select(point.customdata + 1);
   });
   const form = new CompareForm(root, /** @type {any} */ (props), {
-    changed: () => state.facts && draw(),
+    changed: () => {
+      const told = part("status");
+      if (told.hasAttribute("data-fault")) told.textContent = "";
+      told.removeAttribute("data-fault");
+      if (state.facts) draw();
+    },
     measure: (plan) => trigger("measure", { plan }),
     stop: () => trigger("stop_measuring", {}),
   });
@@ -400,7 +405,8 @@ export function mount(element, props, watch, trigger) {
   }
 
   /** @param {any} value */
-  function status({ status, left, notes, stopped }) {
+  function status({ status, left, notes, stopped, fault }) {
+    if (fault) return fault;
     if (stopped) return "Stopped. What was measured stays.";
     if (notes) return ["Measured here.", ...notes].join(" ");
     if (status) return status;
@@ -426,6 +432,7 @@ export function mount(element, props, watch, trigger) {
     if (value.theory) part("theory").textContent = value.theory.join(" ");
     form.busy(!state.done);
     part("status").textContent = status(value);
+    part("status").toggleAttribute("data-fault", Boolean(value.fault));
     root.dataset.done = String(state.done);
     choosePair();
     draw();

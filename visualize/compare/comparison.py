@@ -52,36 +52,46 @@ class Plan:
 
     @classmethod
     def read(cls, asked: Mapping[str, Any], most_prompts: int, most_tokens: int) -> Plan:
-        """Return the plan of a visitor's choices; raises InvalidInput.
+        """Return the plan of a visitor's choices; raises InvalidInput, which names all faults.
 
         asked  {prompts, method, axes, others, tokens}, see compare_form.js
         """
         from ouroboros_core import methods
         from ouroboros_core.sweeps.grid import Axis, Grid
 
+        faults: list[str] = []
         prompts = [str(text).strip() for text in asked.get("prompts", ())]
         prompts = [text for text in prompts if text]
         if not 1 <= len(prompts) <= most_prompts:
             several = f"between 1 and {most_prompts} prompts"
             needed = "one prompt" if most_prompts == 1 else several
-            raise InvalidInput(
+            faults.append(
                 f"a comparison needs {needed}, got {len(prompts)}: choose an example, or write one"
             )
-        axes = tuple(
-            Axis(str(name), tuple(map(str, values))) for name, values in asked.get("axes", ())
-        )
         method = methods.get(str(asked.get("method")))
-        for axis in axes:
-            if axis.name not in method.Hyperparameters.settings():
-                raise InvalidInput(f"{axis.name[:40]} is no setting of {method.id}")
-        grid = Grid.read(method.id, axes, "")
         others = tuple(methods.get(str(name)).id for name in asked.get("others", ()))
-        rows = len(grid.cells) + len(others)
-        if rows > MOST_LANES:
-            raise InvalidInput(
-                f"a comparison has at most {MOST_LANES} rows, got {rows}: choose fewer values"
+        grid, tokens = None, 0
+        try:
+            axes = tuple(
+                Axis(str(name), tuple(map(str, values))) for name, values in asked.get("axes", ())
             )
-        tokens = whole_number("max_new_tokens", asked.get("tokens"), most_tokens)
+            for axis in axes:
+                if axis.name not in method.Hyperparameters.settings():
+                    raise InvalidInput(f"{axis.name[:40]} is no setting of {method.id}")
+            grid = Grid.read(method.id, axes, "")
+            rows = len(grid.cells) + len(others)
+            if rows > MOST_LANES:
+                faults.append(
+                    f"a comparison has at most {MOST_LANES} rows, got {rows}: choose fewer values"
+                )
+        except InvalidInput as error:
+            faults.append(str(error))
+        try:
+            tokens = whole_number("max_new_tokens", asked.get("tokens"), most_tokens)
+        except InvalidInput as error:
+            faults.append(str(error))
+        if faults or grid is None:
+            raise InvalidInput("; ".join(faults))
         return cls(tuple(prompts), grid, others, tokens, ROUNDS)
 
     @property

@@ -183,6 +183,11 @@ def ended(comparison: Comparison) -> View:
     return {"done": True, "notes": lines}
 
 
+def fault(words: str) -> View:
+    """Return the update that says why nothing is measured."""
+    return {"seq": time.time_ns(), "done": True, "fault": words}
+
+
 def table(comparison: Comparison) -> View:
     """Return all rows as a CSV file."""
     from ouroboros_core.sweeps import cells

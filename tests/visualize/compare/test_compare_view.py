@@ -160,5 +160,15 @@ def test_rows_arrive_one_by_one_and_the_plan_has_the_chosen_values(page: Any) ->
     assert sum(width > 0 for _, width, *_ in rows(page)) == 3
     page.evaluate("value => show(value)", {"stopped": True})
     assert page.locator(".ouro-compare-status").inner_text().startswith("Stopped.")
+    page.evaluate("value => show(value)", compare_view.fault("no prompt; no values"))
+    status = page.locator(".ouro-compare-status[data-fault]")
+    assert status.inner_text() == "no prompt; no values"
+    assert page.get_by_role("button", name="Measure here").is_visible(), "nothing is measured"
+    for chip in page.locator('.ouro-compare-examples [aria-pressed="true"]').all():
+        chip.click()
+    page.get_by_label("Own prompt").fill("")
+    assert not status.count(), "a choice mends it"
+    page.get_by_role("button", name="Measure here").click()
+    assert page.get_by_label("Own prompt").evaluate("node => node === document.activeElement")
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390

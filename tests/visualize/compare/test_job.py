@@ -36,6 +36,15 @@ def measured(runner: Runner, compared: Plan) -> tuple[Comparison, list[Any]]:
     return comparison, views
 
 
+def test_all_faults_of_a_plan_are_named_at_once() -> None:
+    axes = [["gamma", ["1", "none"]]]
+    asked = {"prompts": [" "], "method": "speculative", "axes": axes, "tokens": 999}
+    with pytest.raises(InvalidInput) as refused:
+        Plan.read(asked, 12, 256)
+    for fault in ("between 1 and 12 prompts", "gamma", "max_new_tokens"):
+        assert fault in str(refused.value)
+
+
 @pytest.mark.usefixtures("never_busy")
 def test_lanes_run_in_rounds_and_a_speedup_is_of_two_runs_of_one_round(runner: Runner) -> None:
     """The oracle is `metrics.speedup` of the two traces."""
