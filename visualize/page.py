@@ -128,7 +128,8 @@ def build(runner: Runner, max_queue: int) -> gr.Blocks:
 
 
 def footer() -> str:
-    """Return links to paper, interface for programs, licence, and on a Space to the code."""
+    """Return links to paper, interface for programs and licence. On a Space there is one to the
+    code: it is beside the page. Elsewhere the project has no public address."""
     space = os.environ.get("SPACE_ID")
     links = {
         "Paper": "https://arxiv.org/abs/2402.13720",

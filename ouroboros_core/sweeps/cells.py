@@ -108,7 +108,11 @@ def summary(points: Runs, grid: Grid) -> list[CellRow]:
     points  runs of cells and of plain decoding
     """
     runs = ((cell, *_runs(points, [cell])) for cell in grid.cells)
-    return [_row(cell, cell_runs, plain) for cell, cell_runs, plain in runs if cell_runs]
+    return [
+        row(cell.index, cell.coordinates, cell_runs, plain)
+        for cell, cell_runs, plain in runs
+        if cell_runs
+    ]
 
 
 def _runs(points: Runs, cells: Sequence[Cell]) -> tuple[Runs, Runs]:
@@ -119,12 +123,13 @@ def _runs(points: Runs, cells: Sequence[Cell]) -> tuple[Runs, Runs]:
     return cell_runs, [run for run in points if run.method == plain and run.place in measured]
 
 
-def _row(cell: Cell, runs: Runs, plain: Runs) -> CellRow:
+def row(cell: int, coordinates: tuple[Value, ...], runs: Runs, plain: Runs) -> CellRow:
+    """Return the row of a cell with its runs, and plain decoding's beside them."""
     measured, total = repeats(runs, plain), Spent.total(runs)
     return CellRow(
         **speed_and_texts(measured, runs),
-        cell=cell.index,
-        coordinates=cell.coordinates,
+        cell=cell,
+        coordinates=coordinates,
         runs=len(runs),
         acceptance_length=metrics.ratio(total.tokens, total.passes),
         acceptance_rate=total.accepted / total.tested if total.tested else None,
@@ -246,16 +251,19 @@ def about_spread(rows: Sequence[CellRow], asked: int) -> str:
     return f"Every prompt ran once, so no spread is known yet; {remedy}."
 
 
-def to_csv(rows: Sequence[CellRow], axes: Sequence[Axis]) -> str:
-    """Return the rows as CSV: the axes, the numbers, interval and spread in two columns each."""
+def to_csv(rows: Sequence[CellRow], axes: Sequence[Axis], names: Sequence[str] = ()) -> str:
+    """Return the rows as CSV: their names if given, the axes, the numbers, interval and spread in
+    two columns each."""
     several = ("cell", "coordinates", "ci95", "repeats")
     numbers = [f.name for f in fields(CellRow) if f.name not in several]
     out = io.StringIO()
     writer = csv.writer(out)
     bounds = ("ci95_low", "ci95_high", "repeats_low", "repeats_high")
-    writer.writerow([*(axis.name for axis in axes), *numbers, *bounds])
-    for row in rows:
+    named = [[name] for name in names] or [[]] * len(rows)
+    first = ["row"] if names else []
+    writer.writerow([*first, *(axis.name for axis in axes), *numbers, *bounds])
+    for name, row in zip(named, rows, strict=True):
         values = (getattr(row, name) for name in numbers)
         spread = Speedup(row.repeats).spread if row.repeats else ("", "")
-        writer.writerow([*row.coordinates, *values, *row.ci95, *spread])
+        writer.writerow([*name, *row.coordinates, *values, *row.ci95, *spread])
     return out.getvalue()

@@ -76,7 +76,11 @@ export class CompareForm {
     this.stop = part("stop");
     this.own.addEventListener("input", () => this.changed());
     this.tokens.addEventListener("input", () => this.changed());
-    this.go.addEventListener("click", () => acts.measure(this.plan()));
+    this.go.addEventListener("click", () => {
+      const plan = this.plan();
+      if (!plan.prompts.length) this.own.focus();
+      acts.measure(plan);
+    });
     this.stop.addEventListener("click", () => acts.stop());
   }
 

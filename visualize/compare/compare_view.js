@@ -22,6 +22,11 @@ const median = (numbers) => [...numbers].sort((a, b) => a - b)[(numbers.length -
 /** @param {number[]} each */
 const spread = (each) =>
   each.length > 1 ? `(${Math.min(...each).toFixed(2)}–${Math.max(...each).toFixed(2)})` : "1 round";
+/**
+ * Return seconds in at least three digits that count, so that two texts divide to their speedup.
+ * @param {number} seconds
+ */
+const exactly = (seconds) => `${seconds.toFixed(seconds < 10 ? 3 : 2)} s`;
 /** @param {number} seconds */
 const duration = (seconds) =>
   seconds < 90 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`;
@@ -59,7 +64,12 @@ export function mount(element, props, watch, trigger) {
     if (Number.isInteger(point.customdata)) select(point.customdata + 1);
   });
   const form = new CompareForm(root, /** @type {any} */ (props), {
-    changed: () => state.facts && draw(),
+    changed: () => {
+      const told = part("status");
+      if (told.hasAttribute("data-fault")) told.textContent = "";
+      told.removeAttribute("data-fault");
+      if (state.facts) draw();
+    },
     measure: (plan) => trigger("measure", { plan }),
     stop: () => trigger("stop_measuring", {}),
   });
@@ -117,7 +127,7 @@ export function mount(element, props, watch, trigger) {
     if (state.clock === "seconds" && !row.each.length)
       return { factor: "–", beside: `${amount(total(row.lane))} · ${beside}` };
     if (state.clock === "seconds") {
-      const seconds = `${total(row.lane).toFixed(2)} s (plain ${row.plain.toFixed(2)} s)`;
+      const seconds = `${exactly(total(row.lane))} (plain ${exactly(row.plain)})`;
       return {
         factor: `${median(row.each).toFixed(2)}×`,
         spread: spread(row.each),
@@ -130,11 +140,18 @@ export function mount(element, props, watch, trigger) {
     return { factor, spread: how, beside: `${amount(total(row.lane))} · ${beside}` };
   }
 
+  /**
+   * Return the passes of a row beside those of plain decoding.
+   * @param {Row} row
+   */
+  function passes({ steps }) {
+    const plain = state.rows.get(PLAIN);
+    return plain ? `${steps.length} instead of ${plain.steps.length}` : String(steps.length);
+  }
+
   /** @param {number} time */
   const amount = (time) =>
-    state.clock === "passes"
-      ? counted(time, "forward pass", "forward passes")
-      : `${time.toFixed(2)} s`;
+    state.clock === "passes" ? counted(time, "forward pass", "forward passes") : exactly(time);
 
   /**
    * Return the row of a lane.
@@ -166,7 +183,7 @@ export function mount(element, props, watch, trigger) {
     figures.append(make("b", "", factor), make("span", "", between || ""));
     figures.append(make("small", "", beside));
     if (row.text) figures.append(make("small", "", row.text));
-    if (row.busy) figures.append(make("small", "", "noisy machine: count passes instead"));
+    if (row.busy) figures.append(make("small", "", `noisy machine; count passes: ${passes(row)}`));
     figures.toggleAttribute("data-busy", row.busy);
     if (lane === state.running) item.dataset.state = "running";
     return item;
@@ -184,6 +201,11 @@ export function mount(element, props, watch, trigger) {
     const factor = median(first.each);
     if (factor <= 1) return { best: -1, words: "Nothing here is faster than plain decoding." };
     const least = Math.min(...first.each);
+    if (rows.some(({ busy }) => busy))
+      return {
+        best: -1,
+        words: "The machine was busy: compare the forward passes, not the seconds.",
+      };
     const near = rows.filter((row) => row !== first && Math.max(...row.each) >= least);
     const words = `${name(first.lane)}: ${factor.toFixed(2)}× ${spread(first.each)}`;
     if (first.each.length < 2) return { best: -1, words: `Fastest so far is ${words}.` };
@@ -388,7 +410,8 @@ export function mount(element, props, watch, trigger) {
   }
 
   /** @param {any} value */
-  function status({ status, left, notes, stopped }) {
+  function status({ status, left, notes, stopped, fault }) {
+    if (fault) return fault;
     if (stopped) return "Stopped. What was measured stays.";
     if (notes) return ["Measured here.", ...notes].join(" ");
     if (status) return status;
@@ -415,6 +438,7 @@ export function mount(element, props, watch, trigger) {
     if (value.theory) part("theory").textContent = value.theory.join(" ");
     form.busy(!state.done);
     part("status").textContent = status(value);
+    part("status").toggleAttribute("data-fault", Boolean(value.fault));
     root.dataset.done = String(state.done);
     choosePair();
     draw();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -54,35 +55,45 @@ class Plan:
 
     @classmethod
     def read(cls, asked: Mapping[str, Any], most_prompts: int, most_tokens: int) -> Plan:
-        """Return the plan of a visitor's choices; raises InvalidInput.
+        """Return the plan of a visitor's choices; raises InvalidInput, which names all faults.
 
         asked  {prompts, method, axes, others, tokens}, see compare_form.js
         """
         from ouroboros_core.sweeps.grid import Axis, Grid
 
+        faults: list[str] = []
         prompts = [str(text).strip() for text in asked.get("prompts", ())]
         prompts = [text for text in prompts if text]
         if not 1 <= len(prompts) <= most_prompts:
             several = f"between 1 and {most_prompts} prompts"
             needed = "one prompt" if most_prompts == 1 else several
-            raise InvalidInput(
+            faults.append(
                 f"a comparison needs {needed}, got {len(prompts)}: choose an example, or write one"
             )
-        axes = tuple(
-            Axis(str(name), tuple(map(str, values))) for name, values in asked.get("axes", ())
-        )
         method = methods.get(str(asked.get("method")))
-        for axis in axes:
-            if axis.name not in method.Hyperparameters.settings():
-                raise InvalidInput(f"{axis.name[:40]} is no setting of {method.id}")
-        grid = Grid.read(method.id, axes, "")
         others = tuple(methods.get(str(name)).id for name in asked.get("others", ()))
-        rows = len(grid.cells) + len(others)
-        if rows > MOST_LANES:
-            raise InvalidInput(
-                f"a comparison has at most {MOST_LANES} rows, got {rows}: choose fewer values"
+        grid, tokens = None, 0
+        try:
+            axes = tuple(
+                Axis(str(name), tuple(map(str, values))) for name, values in asked.get("axes", ())
             )
-        tokens = whole_number("max_new_tokens", asked.get("tokens"), most_tokens)
+            for axis in axes:
+                if axis.name not in method.Hyperparameters.settings():
+                    raise InvalidInput(f"{axis.name[:40]} is no setting of {method.id}")
+            grid = Grid.read(method.id, axes, "")
+            rows = len(grid.cells) + len(others)
+            if rows > MOST_LANES:
+                faults.append(
+                    f"a comparison has at most {MOST_LANES} rows, got {rows}: choose fewer values"
+                )
+        except InvalidInput as error:
+            faults.append(str(error))
+        try:
+            tokens = whole_number("max_new_tokens", asked.get("tokens"), most_tokens)
+        except InvalidInput as error:
+            faults.append(str(error))
+        if faults or grid is None:
+            raise InvalidInput("; ".join(faults))
         return cls(tuple(prompts), grid, others, tokens, ROUNDS)
 
     @property
@@ -190,44 +201,69 @@ class Comparison:
         verdicts = (summary.verdict for summary in self.summaries(lane))
         return max(verdicts, key=order.index, default=Verdict.NOT_COMPARED)
 
-    @property
-    def _points(self) -> list[Measurement]:
-        """Return the runs of the grid, and of plain decoding beside them, as a sweep has them."""
+    def _points(self, lane: int) -> tuple[list[Measurement], list[Measurement]]:
+        """Return the runs of a lane as a sweep has them, and plain decoding's beside them."""
         from ouroboros_core.benchmark.entrants import outcome_of
         from ouroboros_core.benchmark.store import Measurement
 
-        points = {}
-        for lane, cell in enumerate(self.plan.grid.cells, 1):
-            names = cell.spec.text, cell.spec.plain
-            for number in self.rounds(lane):
-                for prompt, traces in self.pairs(lane, number).items():
-                    for name, trace in zip(names, traces, strict=True):
-                        points[name, number, prompt] = Measurement(
-                            **vars(outcome_of(trace).total),
-                            method=name,
-                            repeat=number,
-                            question=prompt,
-                            compared=True,
-                        )
-        return list(points.values())
+        spec = self.plan.grid.cells[lane - 1 if lane in self._cells else 0].spec
+        runs: list[Measurement] = []
+        plain_runs: list[Measurement] = []
+        for number in self.rounds(lane):
+            for prompt, (trace, plain) in self.pairs(lane, number).items():
+                place: dict[str, Any] = {"repeat": number, "question": prompt, "compared": True}
+                runs.append(
+                    Measurement(
+                        **vars(outcome_of(trace).total),
+                        **place,
+                        method=spec.text if lane in self._cells else trace.method,
+                        difference=self.differences.get((prompt, lane)),
+                    )
+                )
+                plain_runs.append(
+                    Measurement(**vars(outcome_of(plain).total), **place, method=spec.plain)
+                )
+        return runs, plain_runs
+
+    @property
+    def _cells(self) -> range:
+        """Return the lanes of the grid."""
+        return range(1, 1 + len(self.plan.grid.cells))
 
     @property
     def rows(self) -> list[CellRow]:
         """Return the cells of the grid that were measured."""
+        return [row for lane, row in self.table.items() if lane in self._cells]
+
+    @property
+    def table(self) -> dict[int, CellRow]:
+        """Return by lane the figures of all rows that were measured; a row that is no cell of the
+        grid has empty coordinates."""
         from ouroboros_core.sweeps import cells
 
-        rows = cells.summary(self._points, self.plan.grid)
-        for number, row in enumerate(rows):
-            if recorded := self.repeats.get(row.cell + 1):
-                rows[number] = replace(row, speedup=recorded.median, repeats=recorded.each)
-        return rows
+        elsewhere = ("",) * len(self.plan.grid.axes)
+        table = {}
+        for lane in range(len(self.names)):
+            runs, plain = self._points(lane)
+            if runs:
+                inside = lane in self._cells
+                coordinates = self.plan.grid.cells[lane - 1].coordinates if inside else elsewhere
+                row = cells.row(lane - 1, coordinates, runs, plain)
+                if recorded := self.repeats.get(lane):
+                    row = replace(row, speedup=recorded.median, repeats=recorded.each)
+                table[lane] = row
+        return table
 
     @property
     def ideals(self) -> list[Ideal]:
         """Return the best draft lengths by theory."""
         from ouroboros_core.sweeps import cells
 
-        return cells.ideal(self._points, self.plan.grid)
+        points = {}
+        for lane in self._cells:
+            for run in itertools.chain(*self._points(lane)):
+                points[run.method, run.place] = run
+        return cells.ideal([*points.values()], self.plan.grid)
 
     @property
     def predicted(self) -> dict[int, Predicted]:
@@ -272,7 +308,15 @@ class SideBySide:
             if len(different) > 1:
                 raise InvalidInput(f"the runs are of two {noun}s: compare runs of one {noun}")
 
+    def speedup(self, lane: int) -> Speedup | None:
+        """Return the speedups of the rounds of a lane."""
+        run = self._run(lane)
+        return run.speedup if run else None
+
+    def _run(self, lane: int) -> VisitRun | None:
+        return {1: self.first, 2: self.second}.get(lane)
+
     def shown(self, lane: int) -> dict[int, tuple[Trace, Trace | None]]:
         """Return the run of a lane by its prompt, with its plain run."""
-        run = {1: self.first, 2: self.second}.get(lane)
+        run = self._run(lane)
         return {0: (run.trace, run.baseline)} if run else {}

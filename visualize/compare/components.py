@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.base import Method
 from ouroboros_core.settings import AUTO, Setting, Value
@@ -34,7 +33,8 @@ class CompareView(JsonHTML):
     with {lane, prompt}, and `save_table`.
 
     Value: a `visualize.compare.view.begun`; then {seq, rows, figure, theory} with the rows that
-    changed; {seq, status, left, running, done} at every update; or {seq, file}."""
+    changed; {seq, status, left, running, done} at every update; {seq, fault, done}; or
+    {seq, file}."""
 
     def __init__(
         self, value: dict[str, Any] | None = None, *, most_tokens: int, **options: Any
@@ -51,9 +51,9 @@ class CompareView(JsonHTML):
 
 def facts(most_tokens: int, kinds: Iterable[type[Method]] | None = None) -> dict[str, Any]:
     """Return the facts of the view: looks, clocks, and the choices of a plan among some methods, or
-    all."""
+    all of the page."""
     if kinds is None:
-        kinds = methods.available().values()
+        kinds = labels.offered()
     return {
         "looks": legend(),
         "clocks": clock_names(),

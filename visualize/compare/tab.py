@@ -17,7 +17,7 @@ from visualize.compare.comparison import Comparison, Plan, SideBySide
 from visualize.compare.components import CompareView
 from visualize.compare.job import CompareJob
 from visualize.gallery.tab import WATCH
-from visualize.kit.events import PRIVATE, errors_on_page, field, refused
+from visualize.kit.events import PRIVATE, errors_on_page, field, in_words, refused
 from visualize.run.view import LIVE, View
 from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
@@ -72,10 +72,12 @@ class ComparePanel:
         self.view.save_table(self._save, self.measured, self.view, queue=False, **PRIVATE)
 
     def _measure(self, request: gr.Request, event: gr.EventData, pair: str) -> Iterator[Any]:
-        with errors_on_page():
+        try:
             plan = Plan.read(field(event, "plan", dict), MOST_PROMPTS, self.most_tokens)
             updates = self.runner.submit(CompareJob(plan), pair=pair, visitor=visitor_id(request))
             yield from (shown for shown in compare_view.stream(updates, plan) if shown[0])
+        except Exception as error:
+            yield compare_view.fault(in_words(error)), gr.skip()
 
     @staticmethod
     def _compare_runs(event: gr.EventData) -> list[Any]:
@@ -92,14 +94,17 @@ class ComparePanel:
         with errors_on_page():
             try:
                 lane, prompt = field(event, "lane", int), field(event, "prompt", int)
-                runs = (comparison or compare_view.recorded()).shown(lane)
+                compared = comparison or compare_view.recorded()
+                runs = compared.shown(lane)
                 if prompt not in runs:
                     raise InvalidInput("This run is no longer there: measure again.")
                 trace, baseline = runs[prompt]
                 badge, name = (
                     (LIVE, "") if comparison else ("", compare_view.recorded_names()[lane])
                 )
-                shown = self.watch.show(session, trace, baseline, name, badge=badge)
+                shown = self.watch.show(
+                    session, trace, baseline, name, badge=badge, speedup=compared.speedup(lane)
+                )
                 return [gr.skip(), gr.Tabs(selected=WATCH), *shown]
             except OuroborosError as error:
                 return [refused(error), *(gr.skip() for _ in range(1 + len(self.watch.outputs)))]

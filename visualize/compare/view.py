@@ -104,7 +104,8 @@ def side_by_side(runs: SideBySide) -> View:
         baseline = [run.baseline] if run.baseline else []
         summary = Summary(run.trace, run.baseline, rounds=run.speedup)
         each = _rounded(run.speedup) or ([summary.speedup] if summary.speedup else [])
-        rows.append(_row(lane, [run.trace], baseline) | {"each": each})
+        busy = summary.busy is not None
+        rows.append(_row(lane, [run.trace], baseline) | {"each": each, "busy": busy})
     first = runs.first.trace
     named = (labels.run(run.trace.method, run.trace.hyperparameters) for run in vars(runs).values())
     return {
@@ -182,12 +183,19 @@ def ended(comparison: Comparison) -> View:
     return {"done": True, "notes": lines}
 
 
+def fault(words: str) -> View:
+    """Return the update that says why nothing is measured."""
+    return {"seq": time.time_ns(), "done": True, "fault": words}
+
+
 def table(comparison: Comparison) -> View:
-    """Return all cells as a CSV file."""
+    """Return all rows as a CSV file."""
     from ouroboros_core.sweeps import cells
 
     grid = comparison.plan.grid
-    text = cells.to_csv(comparison.rows, grid.axes)
+    rows = comparison.table
+    names = [comparison.names[lane] for lane in rows]
+    text = cells.to_csv([*rows.values()], grid.axes, names)
     return {"name": f"compare-{grid.method}.csv", "type": "text/csv", "text": text}
 
 

@@ -12,7 +12,7 @@ from ouroboros_core.messages import say
 from visualize.draft_game import game as play
 from visualize.draft_game.game import Game
 from visualize.draft_game.job import Played, RoundJob
-from visualize.kit.events import PRIVATE, errors_on_page
+from visualize.kit.events import PRIVATE, in_words
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import markup
 from visualize.server.jobs import Waiting
@@ -107,7 +107,7 @@ class DraftGamePanel:
         self.again.click(_begin, [self.game, self.beginning], begun, **PRIVATE)
 
     def _guess(self, request: gr.Request, game: Game, pair: str, typed: str) -> Iterator[list[Any]]:
-        with errors_on_page():
+        try:
             _check(game, pair, typed)
             number = game.number
             job = RoundJob(game.beginning, game.context, typed)
@@ -121,6 +121,8 @@ class DraftGamePanel:
                         game.pair = pair
                         game.rounds.append(update.round)
                         yield [play.view(game), play.score(game), ""]
+        except Exception as error:
+            yield [play.view(game, in_words(error)), gr.skip(), gr.skip()]
 
 
 def _check(game: Game, pair: str, typed: str) -> None:
@@ -136,8 +138,8 @@ def _check(game: Game, pair: str, typed: str) -> None:
         )
 
 
-def _begin(game: Game, beginning: str) -> tuple[Any, Any, str]:
-    with errors_on_page():
+def _begin(game: Game, beginning: str) -> tuple[Any, Any, Any]:
+    try:
         if not beginning.strip():
             raise InvalidInput("the text is empty: write a beginning, or choose one")
         if len(beginning) > LONGEST:
@@ -145,4 +147,6 @@ def _begin(game: Game, beginning: str) -> tuple[Any, Any, str]:
                 f"a beginning has at most {LONGEST} characters, got {len(beginning)}: shorten it"
             )
         game.begin(beginning)
-        return play.view(game), play.score(game), ""
+    except InvalidInput as error:
+        return play.view(game, str(error)), gr.skip(), gr.skip()
+    return play.view(game), play.score(game), ""

@@ -6,15 +6,14 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from ouroboros_core.sources import LOOKS
 from ouroboros_core.training.folder import agreement_of
-from visualize.kit.plots import layout, plain
+from visualize.kit.plots import INK, layout, plain
 
 AHEAD = (
-    *("#0072B2", "#E69F00", "#56B4E9", "#009E73", "#D55E00"),
-    *("#CC79A7", "#8C6D31", "#7F7F00", "#332288"),
+    *("#7C3AED", "#0F766E", "#A16207", "#BE185D", "#1D4ED8"),
+    *("#4D7C0F", "#0891B2", "#9F1239", "#78716C"),
 )
-"""Colours of the next token, and of tokens ahead."""
+"""Colours of the next token, and of tokens ahead; no token has them."""
 RISE = 1.1
 """A smoothed loss that grows by this factor from one point to the next is another loss."""
 
@@ -48,7 +47,7 @@ def training_loss(record: dict[str, Any]) -> dict[str, Any]:
         x=[point["tokens"] for point in broken],
         y=[point.get("loss") for point in broken],
         mode="lines",
-        line={"color": LOOKS["correction"].colour, "width": 2.5},
+        line={"color": INK, "width": 2.5},
         hovertemplate="%{y:.2f}<extra></extra>",
     )
     figure.update_layout(layout("answer tokens trained on", "training loss", showlegend=False))

@@ -73,6 +73,15 @@ export function mount(element, props, watch, trigger) {
     tell("ouro:leave", left);
     store(props.store, left);
   });
+  element.querySelector(".ouro-skip").addEventListener("click", () => {
+    const open = [...document.querySelectorAll("[role=tabpanel]")].filter((node) =>
+      node.checkVisibility(),
+    );
+    const result = open.at(-1).querySelector(".ouro-result") || open.at(-1);
+    result.tabIndex = -1;
+    result.focus();
+    result.scrollIntoView({ block: "start" });
+  });
   // A page that the browser kept whole has lost its connection to the server.
   addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
   const fields = 'textarea[dir="ltr"], input[dir="ltr"]'; // as Gradio makes them

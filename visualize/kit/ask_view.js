@@ -89,11 +89,30 @@ export function mount(element, props, watch) {
       },
       true,
     );
-  // Tab would stop at a list of choices that scrolls, and the list disappears when its field loses
-  // the focus.
-  panel.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-    if (event.key !== "Tab") return;
+  // Gradio opens a list of choices when its field gets the focus, and only then. Here Tab passes a
+  // closed list, whose arrow keys open it; so does a second click.
+  /**
+   * @param {EventTarget} field
+   * @param {string} key
+   */
+  const press = (field, key) =>
+    field.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  let tabbed = false;
+  document.addEventListener("keydown", ({ key }) => {
+    tabbed = key === "Tab";
+    if (!tabbed) return;
     for (const list of document.querySelectorAll("ul.option-list")) list.tabIndex = -1;
+  });
+  document.addEventListener("focusin", ({ target }) => {
+    const field = /** @type {HTMLElement} */ (target);
+    if (tabbed && field.ariaExpanded)
+      setTimeout(() => field.ariaExpanded === "true" && press(field, "Escape"), 50);
+  });
+  document.addEventListener("pointerdown", ({ target }) => {
+    tabbed = false;
+    const field = /** @type {HTMLElement} */ (target);
+    const closed = field.ariaExpanded === "false" && field.matches("input");
+    if (closed && field === document.activeElement) press(field, "ArrowDown");
   });
   panel.addEventListener("input", (/** @type {InputEvent} */ event) => {
     if (event.target !== field()) return;

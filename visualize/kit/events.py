@@ -58,6 +58,11 @@ def _pressable(can: bool) -> str:
     return f"() => ({{ __type__: 'update', interactive: {json.dumps(can)} }})"
 
 
+def in_words(error: Exception) -> str:
+    """Return an error as a sentence, for a view that shows it where the fault is."""
+    return str(error) if isinstance(error, OuroborosError) else describe(error)
+
+
 @contextmanager
 def errors_on_page(*, toast: bool = True) -> Iterator[None]:
     """Show every error inside on the page, as a sentence. In a generator, wrap its loop.
@@ -66,12 +71,10 @@ def errors_on_page(*, toast: bool = True) -> Iterator[None]:
     """
     try:
         yield
-    except OuroborosError as error:
-        raise gr.Error(str(error), print_exception=False, visible=toast) from None
     except gr.Error:
         raise
     except Exception as error:
-        raise gr.Error(describe(error), print_exception=False, visible=toast) from None
+        raise gr.Error(in_words(error), print_exception=False, visible=toast) from None
 
 
 def refused(error: OuroborosError) -> dict[str, Any]:

@@ -34,7 +34,7 @@ CARDS = (
     {"id": "autoregressive", "name": "Plain", "line": "One forward pass for every token."},
     {"id": "speculative", "name": "Speculative", "line": "A small draft model guesses ahead."},
     {"id": "ouroboros", "name": "Ouroboros", "line": "Drafts phrases, and appends known ones."},
-    {"id": "union", "name": "All sources", "line": "Drafts, copies and candidates in one tree."},
+    {"id": "union", "name": "Union", "line": "Drafts, copies and candidates in one tree."},
 )
 """The methods with a card: the baseline, the idea, the paper, and the fastest."""
 SETTINGS = (

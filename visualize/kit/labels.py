@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ouroboros_core import methods, rules
+from ouroboros_core.methods.parts.base import Method
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.settings import AUTO
 
 SETTINGS = {
@@ -17,6 +19,7 @@ SETTINGS = {
     "min_suffix": "shortest suffix",
     "n_predicts": "tokens copied",
     "num_tokens": "tokens copied",
+    "stop": "stopping rule",
     "top_k_suffixes": "candidate suffixes",
 }
 """Names of settings in sentences, where the name in code says too little."""
@@ -39,6 +42,11 @@ def label(name: str) -> str:
     """Return the label of a setting: `Draft length (gamma)`."""
     words = named(name)
     return words[:1].upper() + words[1:]
+
+
+def offered() -> list[type[Method]]:
+    """Return the methods of the page: all but those that need an object of a program."""
+    return [kind for kind in methods.available().values() if Need.CANDIDATES not in kind.needs]
 
 
 def method(name: str) -> str:

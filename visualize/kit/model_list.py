@@ -29,7 +29,7 @@ class ModelList:
         self.pair = gr.Dropdown(
             self._entries(),
             value=models.first,
-            label="Models of new runs",
+            label="Model for your runs",
             visible=several,
             allow_custom_value=models.own,
             elem_id="pair",
@@ -38,7 +38,11 @@ class ModelList:
             container=False,
         )
         if not several:
-            gr.HTML(f"New runs <b>{safe(models.first)}</b>", elem_id="only-pair", padding=False)
+            gr.HTML(
+                f"Model for your runs <b>{safe(models.first)}</b>",
+                elem_id="only-pair",
+                padding=False,
+            )
 
     def build_download(self, page: gr.Blocks) -> None:
         """Build the panel that asks before a download and shows it, below the header."""

@@ -33,7 +33,9 @@ def _isolation(key: str, faded: str) -> str:
 
 
 MAIN = ("draft", "correction", "suffix", "bonus", "target")
-"""The looks that always have a colour of their own; token_summary.js also knows them."""
+"""The looks that always have a colour of their own; token_summary.js also knows them. The first
+three are the origins. The other two are the target's own tokens: plain decoding has
+them too, and "other sources" must not count them."""
 OTHERS = "#7E6BB3"
 """The colour of all others together, until a visitor asks for each."""
 FIRST = ("run.css", "base.css")

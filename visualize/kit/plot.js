@@ -6,7 +6,7 @@ import { listening, make, tell } from "./dom.js";
 
 const NEAR = "100%"; // a window above and below it
 const AGAIN = 5000; // milliseconds until the library is asked for again
-const INK = "#1F2937"; // as in plots.py
+export const INK = "#1F2937"; // as in plots.py
 
 export class Plot {
   /**

@@ -1,9 +1,11 @@
 // @ts-check
 // The theory's two curves with sliders, and the visitor's own runs as points.
 import { make } from "../kit/dom.js";
-import { Plot } from "../kit/plot.js";
+import { INK, Plot } from "../kit/plot.js";
 import { ownRuns } from "../kit/own_runs.js";
 /** @import { Mount } from "../kit/types" */
+
+const OWN = "#0F766E"; // of the visitor's runs; no token has it
 
 /** @type {Mount} */
 export function mount(element, props) {
@@ -140,16 +142,14 @@ export function mount(element, props) {
       y: gammas.map(of),
       mode: "lines+markers",
       name: "by theory",
-      line: { color: "#0072B2", width: 2.5 },
-      meta: { look: "draft" },
+      line: { color: INK, width: 2.5 },
     };
     const here = {
       x: [chosen.gamma],
       y: [of(chosen.gamma)],
       mode: "markers",
       name: "your γ",
-      marker: { size: 14, symbol: "circle-open", line: { width: 3 } },
-      meta: { look: "correction" },
+      marker: { color: INK, size: 14, symbol: "circle-open", line: { width: 3 } },
     };
     /** @type {any[]} */
     const data = [line, here];
@@ -159,8 +159,7 @@ export function mount(element, props) {
         y: [of(best)],
         mode: "markers",
         name: "ideal γ",
-        marker: { size: 14, symbol: "star" },
-        meta: { look: "bonus" },
+        marker: { color: INK, size: 14, symbol: "star" },
       });
     if (own.length)
       data.push({
@@ -169,8 +168,7 @@ export function mount(element, props) {
         text: own.map((run) => run.name),
         mode: "markers",
         name: "your runs",
-        marker: { size: 11, symbol: "diamond" },
-        meta: { look: "suffix" },
+        marker: { color: OWN, size: 11, symbol: "diamond" },
         hovertemplate: "%{text}: %{y:.2f}<extra></extra>",
       });
     const layout = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from ouroboros_core.decoding.text import decode_all
 from visualize.proof.chi_square import LEAST
 from visualize.proof.tally import Tally
 from visualize.server.jobs import Job, Turn, Update
+from visualize.server.queue import Rank
 from visualize.server.zero_gpu import LENT_SECONDS
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ COUNT_INTERVAL = 1 / 4
 class Counted(Update):
     """The counts so far; no tally while the target's probabilities are computed."""
 
+    pausable = True
     name: str
     tally: Tally | None
     status: str
@@ -39,6 +40,7 @@ class ProofJob(Job):
     """
 
     kind = "proof"
+    rank = Rank.SERIES
     lent_seconds = LENT_SECONDS
     task: Task
     seeds: int
@@ -55,7 +57,7 @@ class ProofJob(Job):
     def updates(self, pair: Pair, turn: Turn) -> Generator[Update, None, None]:
         from visualize.proof.likely_texts import likely_texts
 
-        name, until = turn.name, time.monotonic() + turn.seconds
+        name, until = turn.name, turn.clock() + turn.seconds
         generation = Generation(pair, self.task)  # raises before anything is computed
         yield Counted(name, None, "Computing the target's own probabilities …")
         search = likely_texts(
@@ -66,35 +68,35 @@ class ProofJob(Job):
             LEAST / self.seeds,
             generation.stop_tokens,
         )
-        probabilities, passes = yield from searching(search, name, until)
+        probabilities, passes = yield from searching(search, turn, until)
         if probabilities is None:
             tally = Tally((), (), (), 0, self.seeds, late=True)
             status = f"The time was over before a seed was drawn. Plain passes so far: {passes}."
             yield Counted(name, tally, status, tokens=passes, steps=passes)
             return
         counting = Counting(pair, probabilities, self.seeds)
-        for tally, status in counting.run(self.task, self.length, until):
+        for tally, status in counting.run(self.task, self.length, turn, until):
             tokens, steps = passes + tally.tokens, passes + tally.steps
             yield Counted(name, tally, status, tokens=tokens, steps=steps)
 
 
 def searching(
-    search: Generator[int, None, dict[Text, float]], name: str, until: float
+    search: Generator[int, None, dict[Text, float]], turn: Turn, until: float
 ) -> Generator[Counted, None, tuple[dict[Text, float] | None, int]]:
     """Advance a search, and say a few times a second how many passes there have been.
 
     Returns its result, None if the time is over first, and the number of passes.
     """
     due, passes = 0.0, 0
-    while time.monotonic() < until:
+    while turn.clock() < until:
         try:
             passes = next(search)
         except StopIteration as end:
             return end.value, passes
-        if time.monotonic() >= due:
-            due = time.monotonic() + COUNT_INTERVAL
+        if turn.clock() >= due:
+            due = turn.clock() + COUNT_INTERVAL
             status = f"The target's own probabilities: {passes} plain passes …"
-            yield Counted(name, None, status, tokens=passes, steps=passes)
+            yield Counted(turn.name, None, status, tokens=passes, steps=passes)
     return None, passes
 
 
@@ -109,13 +111,13 @@ class Counting:
         self._tally = Tally(texts, tuple(probabilities.values()), zeros, 0, seeds)
 
     def run(
-        self, task: Task, length: int, until: float
+        self, task: Task, length: int, turn: Turn, until: float
     ) -> Generator[tuple[Tally, str], None, None]:
         """Yield the tally and a status a few times a second, and at the end."""
         first, due = task.sampling.seed, 0.0
         for seed in range(first, first + self._tally.seeds):
             self._draw(task, seed, length)
-            now = time.monotonic()
+            now = turn.clock()
             if now >= until and not self._tally.done:
                 self._tally = replace(self._tally, late=True)
             if now >= due or self._tally.done:

@@ -15,12 +15,13 @@ from ouroboros_core.messages import say
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
 from visualize.kit import labels
-from visualize.kit.events import PRIVATE, errors_on_page, pressable_from, pressable_until_the_end
+from visualize.kit.events import PRIVATE, in_words, pressable_from, pressable_until_the_end
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import markup
 from visualize.kit.settings_view import CHAT_TEMPLATE
 from visualize.proof import tally as proof
 from visualize.proof.job import Counted, ProofJob
+from visualize.proof.tally import Tally
 from visualize.run.request import RunRequest
 from visualize.server.jobs import Waiting
 from visualize.server.limits import visitor_id, whole_number
@@ -75,8 +76,11 @@ class ProofPanel:
             self.stop = gr.Button("Stop", interactive=False, elem_id="proof-stop", min_width=0)
 
     def _build_settings(self) -> None:
-        known = methods.available().values()
-        writers = [(m.name, m.id) for m in known if m.proposes or m.writer is not Source.TARGET]
+        writers = [
+            (kind.name, kind.id)
+            for kind in labels.offered()
+            if kind.proposes or kind.writer is not Source.TARGET
+        ]
         self.method = gr.Dropdown(
             writers, value="speculative", label="Method", elem_id="proof-method"
         )
@@ -129,16 +133,19 @@ class ProofPanel:
     def _prove(
         self, request: gr.Request, pair: str, seeds: Any, length: Any, *values: Any
     ) -> Iterator[dict[str, Any]]:
-        with errors_on_page():
+        tally: Tally | None = None
+        try:
             count, size = number_of_seeds(seeds), whole_number("tokens", length, LONGEST)
             task = proof_task(size, *values)
             job = ProofJob(task, count, size)
             for update in self.runner.submit(job, pair=pair, visitor=visitor_id(request)):
                 match update:
                     case Waiting(name=name, status=status):
-                        yield proof.view(None, status, name)
+                        yield proof.view(tally, status, name)  # others may compute in between
                     case Counted(name=name, tally=tally, status=status):
                         yield proof.view(tally, status, name)
+        except Exception as error:
+            yield proof.view(None, in_words(error))
 
 
 def number_of_seeds(seeds: Any) -> int:

@@ -14,6 +14,8 @@ FALSE_ALARM = 0.001
 """A p-value below this counts as a difference."""
 ROOM = 5
 """Tokens beyond the counted ones, so that a method has something to draft."""
+FEW = 0.1
+"""A share of accepted tokens below this is few."""
 MOST_BARS = 24
 """Outcomes that have a bar."""
 
@@ -119,10 +121,12 @@ def drafts(tally: Tally) -> str:
         return ""
     if not tally.proposed:
         return "Nothing was proposed, so nothing was judged."
-    return (
+    words = (
         f"Forward passes of the target: {tally.steps}, for {counted(tally.tokens, 'token')}; "
         f"{tally.accepted} of {tally.proposed} proposed tokens were accepted."
     )
+    few = tally.accepted < FEW * tally.proposed
+    return f"{words} Few of them: the test says little about accepted drafts." if few else words
 
 
 def view(tally: Tally | None, status: str = "", name: str = "") -> dict[str, Any]:

@@ -17,7 +17,7 @@ LOOK = {
     Family.HEAD: ("#0891B2", "◉"),
     Family.DRAFT: (LOOKS["draft"].colour, LOOKS["draft"].glyph),
     Family.NONE: ("#B0855B", "▼"),
-    Family.PEER: ("#9CA3AF", "✖"),
+    Family.PEER: ("#9CA3AF", "▷"),
     Family.ENGINE: ("#C084FC", "✚"),
     Family.PLAIN: (LOOKS["target"].colour, LOOKS["target"].glyph),
 }

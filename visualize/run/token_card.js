@@ -209,7 +209,7 @@ export class TokenCard {
         const cell = make("td", "ouro-bar ouro-" + side),
           fill = make("i");
         fill.style.width = 100 * value + "%";
-        fill.dataset.look = { draft: "draft", target: "correction", left: "bonus" }[side];
+        if (side !== "left") fill.dataset.look = side;
         cell.append(fill, make("span", "", percent(value, zero)));
         return cell;
       };

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ouroboros_core import methods
 from ouroboros_core.methods.parts.base import Guesser, Method
-from ouroboros_core.methods.parts.needs import ASSISTED, Need
+from ouroboros_core.methods.parts.needs import ASSISTED
+from visualize.kit import labels
 
 FAMILIES = {
     None: ("First and last", "No guess at all, a draft that nobody checks, or all sources."),
@@ -23,11 +23,10 @@ def families() -> list[dict[str, Any]]:
     """Return the families with their methods, the simplest first; without a method that a file
     cannot provide for. A superseded method has the reason, and comes under "More"."""
     by_family: dict[Any, list[dict[str, str]]] = {family: [] for family in FAMILIES}
-    for kind in methods.available().values():
-        if Need.CANDIDATES not in kind.needs:
-            method = {"id": kind.id, "name": kind.name, "line": kind.summary}
-            method["superseded"] = kind.superseded
-            by_family[_family(kind)].append(method)
+    for kind in labels.offered():
+        method = {"id": kind.id, "name": kind.name, "line": kind.summary}
+        method["superseded"] = kind.superseded
+        by_family[_family(kind)].append(method)
     return [
         {"title": title, "line": line, "methods": by_family[family]}
         for family, (title, line) in FAMILIES.items()

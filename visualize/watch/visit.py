@@ -58,10 +58,20 @@ def card(run: VisitRun) -> View:
         "name": labels.run(trace.method, trace.hyperparameters),
         "prompt": trace.prompt.text[:200],
         "pace": f"{summary.tokens_per_pass:.2f} tokens per pass",
-        "speedup": "" if summary.speedup is None else f"{summary.speedup:.2f}×",
+        "speedup": _speedup(summary),
+        "busy": summary.busy is not None,
         "strip": strip(trace),
         "run": {"file": trace.to_json(baseline), "each": each, "key": key},
     }
+
+
+def _speedup(summary: Summary) -> str:
+    """Return the speedup; on a busy machine also the passes, which no other load changes."""
+    if summary.speedup is None:
+        return ""
+    if summary.busy:
+        return f"{summary.speedup:.2f}×, noisy machine: {summary.steps} passes"
+    return summary.rounds.words if summary.rounds else f"{summary.speedup:.2f}×"
 
 
 def card_of(session: Session) -> Any:

@@ -13,7 +13,7 @@ const LARGEST = 3_000_000; // characters of all cards; a browser keeps about fiv
 
 /**
  * @typedef {{ key: string, at: string, name: string, prompt: string, pace: string,
- *   speedup: string, strip: any, run: { file: string, each: number[] } }} Card
+ *   speedup: string, busy: boolean, strip: any, run: { file: string, each: number[] } }} Card
  * @type {Mount}
  */
 export function mount(element, props, watch, trigger) {
@@ -38,7 +38,7 @@ export function mount(element, props, watch, trigger) {
     item.title = card.prompt;
     const facts = make("p", "", card.pace),
       foot = make("p", "ouro-row");
-    if (card.speedup) facts.prepend(make("b", "", card.speedup), " ");
+    if (card.speedup) facts.prepend(make(card.busy ? "small" : "b", "", card.speedup), " ");
     foot.append(make("small", "ouro-visit-prompt", card.prompt));
     const beside = cards.find(({ key }) => key === shown);
     if (beside && beside !== card && beside.prompt === card.prompt) {

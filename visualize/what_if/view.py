@@ -9,12 +9,11 @@ from typing import Any
 import plotly.graph_objects as go
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.trace import Trace
 from ouroboros_core.what_if import machines
 from ouroboros_core.what_if.estimate import Machine, ModelSize
 from ouroboros_core.what_if.machines import Quoted
-from visualize.kit.plots import PLAIN, layout, mark_plain, plain, words_only
+from visualize.kit.plots import INK, PLAIN, layout, mark_plain, plain, words_only
 from visualize.run.diagnosis import adding_up
 from visualize.run.view import View
 
@@ -173,7 +172,7 @@ def staircases(quote: Quoted) -> dict[str, Any]:
     """Tokens of a text against modelled seconds, for the run and for plain decoding."""
     figure = go.Figure()
     lines = (
-        (quote.priced.staircase(), words_only(quote.trace.method), LOOKS["draft"].colour, "solid"),
+        (quote.priced.staircase(), words_only(quote.trace.method), INK, "solid"),
         (quote.priced.plain_staircase(), "plain decoding", PLAIN, "dot"),
     )
     for points, name, colour, dash in lines:
@@ -197,7 +196,7 @@ def by_batch(method: str, every: Sequence[Quoted], chosen: int) -> dict[str, Any
         y=[quote.priced.speedup for quote in every],
         mode="lines+markers",
         name=words_only(method),
-        line={"color": LOOKS["suffix"].colour, "width": 2.5},
+        line={"color": INK, "width": 2.5},
         marker={"size": [12 if quote.priced.batch == chosen else 7 for quote in every]},
         hovertemplate="batch %{x}: %{y:.2f}×<extra></extra>",
     )

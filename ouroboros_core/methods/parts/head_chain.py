@@ -32,7 +32,9 @@ class HeadChain(Method):
 
     class Hyperparameters(settings.Hyperparameters):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
-            AUTO, examples=[3], description="Draft tokens per step, at most if `stop` is not fixed."
+            AUTO,
+            examples=[3],
+            description="Draft tokens per step; at most so many under a stopping rule.",
         )
         stop: StopRule = "fixed"
 

@@ -1,6 +1,7 @@
 """Compare in a browser, mounted from disk with recorded runs: no server, no model."""
 
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -84,6 +85,39 @@ def test_rows_stand_in_the_order_of_their_seconds_and_are_as_long(page: Any) -> 
         assert width / rows(page)[0][1] == pytest.approx(passes[lane] / passes[0], rel=0.03)
 
 
+def divided(text: str) -> tuple[float, float]:
+    """Return the speedup that a row names, and the quotient of its seconds."""
+    found = re.search(r"([\d.]+)×.*?([\d.]+) s \(plain ([\d.]+) s\)", text, re.DOTALL)
+    assert found, text
+    factor, seconds, plain = map(float, found.groups())
+    return factor, plain / seconds
+
+
+def test_what_a_row_shows_divides_to_its_speedup_and_a_busy_row_offers_passes(page: Any) -> None:
+    """The oracle is a division of what is on the screen: by runs below a second too."""
+    for value in (filled(), compare_view.recorded_view()):
+        page.evaluate("value => show(value)", value)
+        measured = [text for lane, *_, text in rows(page) if lane]
+        assert len(measured) > 3
+        for text in measured:
+            factor, quotient = divided(text)
+            assert factor == pytest.approx(quotient, abs=0.01)
+    verdict = page.locator(".ouro-compare-verdict")
+    assert verdict.inner_text().startswith("Fastest is")
+    lane = value["rows"][1]["lane"]
+    busy = [{**row, "busy": row["lane"] == lane} for row in value["rows"]]
+    page.evaluate("value => show(value)", {**value, "rows": busy})
+    row = page.locator(f'.ouro-compare-row[data-lane="{lane}"]')
+    passes = [len(row["steps"]) for row in value["rows"][:2]]
+    assert f"count passes: {passes[1]} instead of {passes[0]}" in row.inner_text()
+    weight = "node => getComputedStyle(node).fontWeight"
+    assert row.locator("b").last.evaluate(weight) == "400"
+    assert verdict.inner_text().startswith("The machine was busy")
+    slow = [{**row, "each": [0.5] * len(row["each"])} for row in value["rows"]]
+    page.evaluate("value => show(value)", {**value, "rows": slow})
+    assert verdict.inner_text() == "Nothing here is faster than plain decoding."
+
+
 def test_a_chip_hides_its_row_and_the_slider_moves_b(page: Any) -> None:
     value = filled()
     cells = [lane for lane, texts in enumerate(value["values"]) if texts]
@@ -126,5 +160,15 @@ def test_rows_arrive_one_by_one_and_the_plan_has_the_chosen_values(page: Any) ->
     assert sum(width > 0 for _, width, *_ in rows(page)) == 3
     page.evaluate("value => show(value)", {"stopped": True})
     assert page.locator(".ouro-compare-status").inner_text().startswith("Stopped.")
+    page.evaluate("value => show(value)", compare_view.fault("no prompt; no values"))
+    status = page.locator(".ouro-compare-status[data-fault]")
+    assert status.inner_text() == "no prompt; no values"
+    assert page.get_by_role("button", name="Measure here").is_visible(), "nothing is measured"
+    for chip in page.locator('.ouro-compare-examples [aria-pressed="true"]').all():
+        chip.click()
+    page.get_by_label("Own prompt").fill("")
+    assert not status.count(), "a choice mends it"
+    page.get_by_role("button", name="Measure here").click()
+    assert page.get_by_label("Own prompt").evaluate("node => node === document.activeElement")
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390

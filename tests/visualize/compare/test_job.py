@@ -1,5 +1,7 @@
 """Comparisons with tiny models: the order of the runs, the estimate, and the rows they give."""
 
+import csv
+import io
 from typing import Any
 
 import pytest
@@ -34,6 +36,15 @@ def measured(runner: Runner, compared: Plan) -> tuple[Comparison, list[Any]]:
     return comparison, views
 
 
+def test_all_faults_of_a_plan_are_named_at_once() -> None:
+    axes = [["gamma", ["1", "none"]]]
+    asked = {"prompts": [" "], "method": "speculative", "axes": axes, "tokens": 999}
+    with pytest.raises(InvalidInput) as refused:
+        Plan.read(asked, 12, 256)
+    for fault in ("between 1 and 12 prompts", "gamma", "max_new_tokens"):
+        assert fault in str(refused.value)
+
+
 @pytest.mark.usefixtures("never_busy")
 def test_lanes_run_in_rounds_and_a_speedup_is_of_two_runs_of_one_round(runner: Runner) -> None:
     """The oracle is `metrics.speedup` of the two traces."""
@@ -56,6 +67,12 @@ def test_lanes_run_in_rounds_and_a_speedup_is_of_two_runs_of_one_round(runner: R
     assert [row.coordinates for row in comparison.rows] == [(1,), (3,)]
     speedups = [comparison.speedup(lane) for lane in (1, 2)]
     assert [row.repeats for row in comparison.rows] == [one and one.each for one in speedups]
+    lines = list(csv.DictReader(io.StringIO(compare_view.table(comparison)["text"])))
+    assert [line["row"] for line in lines] == comparison.names, "all rows, not only the cells"
+    for line, lane in zip(lines, range(4), strict=True):
+        quotient = float(line["tokens_per_second"]) / float(line["plain_tokens_per_second"])
+        assert float(line["speedup"]) == pytest.approx(quotient)
+        assert line["gamma"] == ("", "1", "3", "")[lane]
     lanes = [[row["lane"] for row in view.get("rows", ())] for view in views]
     assert lanes[:4] == [[0], [1], [2], [3]], "the first prompt shows at once, cell by cell"
     assert lanes[8:15] == [[]] * 7, "an unfinished round changes no row"

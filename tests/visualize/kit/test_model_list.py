@@ -155,7 +155,10 @@ def test_other_machines_reach_a_page_with_one_pair_and_its_name_is_no_list(
         server(*flags, *address, environment=tiny_hub.variables) as url,
         visitor(browser, url) as page,
     ):
-        assert page.locator("#only-pair").inner_text() == f"New runs {flags[1]} + {flags[3]}"
+        assert (
+            page.locator("#only-pair").inner_text()
+            == f"Model for your runs {flags[1]} + {flags[3]}"
+        )
         assert page.locator("#pair").count() == 0
         with pytest.raises(Exception, match="is not offered here"):
             answer(url, "a", pair=THERE)

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from ouroboros_core.errors import InvalidInput
-from visualize.proof import job as counting
 from visualize.proof import tally as proof
 from visualize.proof.job import Counted, ProofJob
 from visualize.proof.tab import proof_task
 from visualize.proof.tally import Tally
+from visualize.server import jobs
 from visualize.server.limits import Limits
 from visualize.server.models import Models
 from visualize.server.runner import Runner
@@ -46,7 +46,7 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look at the clock takes a second."""
     ticks = count()
     clock = SimpleNamespace(monotonic=lambda: float(next(ticks)), time_ns=time.time_ns)
-    monkeypatch.setattr(counting, "time", clock)
+    monkeypatch.setattr(jobs, "time", clock)
 
 
 def test_a_proof_ends_when_its_time_is_over_and_says_so(

@@ -68,6 +68,12 @@ def test_bars_and_the_rest_add_up_to_a_whole() -> None:
     assert shown["done"] and replace(tally((1, 0, 0, 0), 0), late=True).done
 
 
+def test_few_accepted_tokens_are_said_to_test_little() -> None:
+    few, many = (tally((1,), 0, proposed=400, accepted=n) for n in (12, 40))
+    assert proof.drafts(few).endswith("the test says little about accepted drafts.")
+    assert proof.drafts(many).endswith("40 of 400 proposed tokens were accepted.")
+
+
 def test_every_amount_is_fixed_so_that_something_is_drafted() -> None:
     for kind in methods.available().values():
         task = proof_task(2, "Hello", kind.id, "block", 1.0, False, 7)

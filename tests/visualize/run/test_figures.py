@@ -10,11 +10,16 @@ from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Step
 from ouroboros_core.tree import chain
+from ouroboros_core.what_if.draft_length import DraftLengths
 from tests.commands import finished
 from tests.traces import DRAFT, plain_trace, typed_trace
+from visualize.drafts import figures as draft_figures
+from visualize.gallery import runs as gallery
+from visualize.kit.palette import VISUALIZE
 from visualize.kit.plots import PLAIN
 from visualize.run import figures
 from visualize.run.figures import tokens_against_time
+from visualize.what_if import view as what_if_view
 
 DECLARE = """
 import json
@@ -79,6 +84,20 @@ def test_the_new_charts_show_what_was_counted() -> None:
     assert list(growth["y"]) == [7, 9, 9] and list(paid["x"]) == [2]
 
 
+def test_other_draft_lengths_have_the_runs_own_the_best_and_the_line_of_the_oracle() -> None:
+    """The oracle is the prediction itself."""
+    trace, plain = gallery.trace("java-speculative"), gallery.baseline("java-speculative")
+    assert plain is not None
+    summary, known = Summary(trace, plain), DraftLengths(trace, plain)
+    figure = figures.draft_lengths(summary)
+    predicted, own, best = figure["data"]
+    assert list(predicted["y"]) == pytest.approx([known.of(n).speedup for n in predicted["x"]])
+    assert (own["x"][0], own["y"][0]) == pytest.approx((summary.proposal_depth, summary.speedup))
+    assert best["y"][0] == max(predicted["y"]) == known.of(best["x"][0]).speedup
+    lines = [shape["y0"] for shape in figure["layout"]["shapes"]]
+    assert pytest.approx(known.oracle.speedup) in lines and known.oracle.speedup >= best["y"][0]
+
+
 def test_the_decision_of_a_step_is_shown_on_hovering() -> None:
     choice = Decision(0, 0, 1.0, 50.0, "nothing proposed", window=0)
     step = Step(0, chain(1, [], DRAFT), (), 10, 1, Seconds(verify=1.0), choice=choice)
@@ -95,6 +114,10 @@ def test_charts_of_time_and_cost_have_no_colour_of_a_source() -> None:
         figures.acceptance_by_position(trace),
         figures.time_breakdown(trace, plain),
         figures.break_even(Summary(trace, plain)),
+        what_if_view.view(gallery.trace("java-ouroboros"), {"machine": "a100"}),
+        draft_figures.AHEAD,
     ]
-    texts = json.dumps(drawn)
+    sheets = ("compare/compare.css", "what_if/what_if.css", "proof/proof.css")
+    styles = [(VISUALIZE / name).read_text("utf-8").upper() for name in sheets]
+    texts = json.dumps(drawn) + "".join(styles)
     assert {colour for colour in colours if colour in texts} == set()

@@ -17,6 +17,8 @@ from ouroboros_core.sweeps.grid import Axis, Grid
 from tests.visualize.jobs import ending, make_task, ready, run, waits_for
 from visualize.compare.comparison import Plan
 from visualize.compare.job import CompareJob, CompareStarted, Ran, Running
+from visualize.proof.job import ProofJob
+from visualize.proof.tab import proof_task
 from visualize.run.live import Comparing
 from visualize.server.jobs import Job, Turn, Update, Waiting
 from visualize.server.limits import Limits
@@ -37,9 +39,7 @@ def test_what_a_worker_yields_is_pickled_and_comes_back_equal(runner: Runner) ->
     updates: list[Any] = [next(running)]
     blocking.close()
     updates += running
-    grid = Grid("speculative", (Axis("gamma", (2,)),))
-    plan = Plan(("the cat sat",), grid, (), tokens=8, rounds=1, chat=False)
-    updates += runner.submit(CompareJob(plan))
+    updates += runner.submit(COMPARISON)
     of_runs = {Started, Progress, Written, Comparing, Compared, Finished}
     of_comparisons = {CompareStarted, Running, Ran}
     assert {type(update) for update in updates} == {Waiting} | of_runs | of_comparisons
@@ -157,6 +157,11 @@ def test_a_job_that_the_server_does_not_know_is_run_charged_and_logged(
     assert {(line["kind"], *line["numbers"]) for line in lines} == {("sum", 2, 1)}
 
 
+GRID = Grid("speculative", (Axis("gamma", (2,)),))
+COMPARISON = CompareJob(Plan(("the cat sat",), GRID, (), tokens=8, rounds=1, chat=False))
+PROOF = ProofJob(proof_task(1, "the cat sat", "speculative", "match", 1.0, False, 0), 100, 1)
+
+
 @dataclass(frozen=True)
 class Measures(Job):
     """A series of pausable updates; each has the number of pauses before it."""
@@ -192,6 +197,17 @@ def test_a_run_computes_at_once_while_a_timing_or_a_series_goes_on(runner: Runne
     assert last.trace.tokens == last.baseline.tokens
     rest = [update.facts["pauses"] for update in series if not isinstance(update, Waiting)]
     assert rest == [1, 1]
+
+
+@pytest.mark.parametrize("series", [COMPARISON, PROOF], ids=lambda job: job.kind)
+def test_a_comparison_and_a_proof_give_way_to_a_run(runner: Runner, series: Job) -> None:
+    updates = runner.submit(series)
+    next(updates)
+    visitor = run(runner, make_task(prompt="the mat"), compare=False)
+    assert isinstance(next(visitor), Waiting)
+    assert any(isinstance(update, Waiting) for update in updates), "it gives way before its end"
+    assert ending(visitor).trace.prompt.text == "the mat"
+    assert [update for update in updates if not isinstance(update, Waiting)], "and goes on"
 
 
 def test_a_complete_run_frees_the_queue_even_if_nobody_asks_for_its_timing(runner: Runner) -> None:

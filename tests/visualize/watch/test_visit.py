@@ -10,12 +10,20 @@ import pytest
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.speedup import Speedup
+from ouroboros_core.trace.trace import Trace
 from tests.visitor import view_alone
 from visualize.compare import view as compare_view
 from visualize.compare.comparison import SideBySide
 from visualize.gallery import runs as gallery
 from visualize.run.view import legend
 from visualize.watch import visit
+
+
+def disturbed(trace: Trace, plain: Trace | None) -> tuple[Trace, Trace]:
+    """Return a run, and its plain run as on a busy machine."""
+    assert plain is not None
+    steps = (replace(step, seconds=step.seconds.times(50)) for step in plain.steps)
+    return trace, replace(plain, steps=tuple(steps))
 
 
 def test_a_run_comes_back_from_the_browser_as_it_was() -> None:
@@ -28,6 +36,11 @@ def test_a_run_comes_back_from_the_browser_as_it_was() -> None:
     assert back.key == card["key"] == "name", "shown again, it has the same card"
     assert card["pace"] == f"{metrics.mean_acceptance_length(trace):.2f} tokens per pass"
     assert len(card["strip"]["steps"]) == len(trace.steps)
+    first = visit.card(visit.VisitRun(trace, plain, Speedup((1.21,), more=True)))
+    assert first["speedup"] == "about 1.2×", "further rounds follow"
+    noisy = visit.card(visit.VisitRun(*disturbed(trace, plain), Speedup((1.3,))))
+    assert noisy["speedup"] == f"1.30×, noisy machine: {len(trace.steps)} passes"
+    assert (card["busy"], noisy["busy"]) == (False, True)
     alone = visit.card(visit.VisitRun(plain))
     assert (alone["speedup"], visit.read(alone["run"]).speedup) == ("", None)
 
@@ -52,6 +65,11 @@ def test_two_runs_are_rows_with_their_speedups_and_plain_decoding() -> None:
         assert row["runs"] == [list(run.trace.texts)]
         assert SideBySide(*runs).shown(row["lane"]) == {0: (run.trace, run.baseline)}
     assert len(view["names"]) == 3 and view["axes"] == []
+    assert [row["busy"] for row in view["rows"]] == [False] * 3
+    noisy = visit.VisitRun(*disturbed(runs[0].trace, runs[0].baseline))
+    view = compare_view.side_by_side(SideBySide(noisy, runs[1]))
+    assert [row["busy"] for row in view["rows"]] == [False, True, False]
+    assert SideBySide(*runs).speedup(1) == runs[0].speedup, "an opened row keeps its rounds"
     other = replace(runs[1], trace=gallery.trace("stack-union"))
     with pytest.raises(InvalidInput, match="compare runs of one prompt"):
         SideBySide(runs[0], other)
