@@ -154,7 +154,7 @@ class Classic:
 @contextmanager
 def started(*command: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
     """Run a program as long as it is used."""
-    with subprocess.Popen(command, text=True, **more) as process:
+    with subprocess.Popen(command, encoding="utf-8", **more) as process:
         try:
             yield process
         finally:
