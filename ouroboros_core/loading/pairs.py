@@ -81,6 +81,8 @@ from ouroboros_core.version import VERSION
 log = logging.getLogger(__name__)
 
 Passes = Literal["auto", "static", "transformers"]
+SMALL = 10**9
+"""Parameters below which a model is called small."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,11 @@ class Pair:
     heads: Mapping[str, HeadDrafter] = field(default_factory=dict)
     foreign_draft: ForeignDraft | None = None
     block_draft: BlockDraft | None = None
+
+    @property
+    def small(self) -> bool:
+        """Whether one must expect mistakes of the target."""
+        return bool(self.target.model.num_parameters() < SMALL)
 
     @property
     def draft_name(self) -> str | None:

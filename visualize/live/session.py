@@ -115,6 +115,7 @@ class BrowserPair:
     browser: str
     corpus = self_draft = None
     foreign = fingerprint = ""
+    small = True
     heads: Mapping[str, Any] = field(default_factory=dict)
     candidate_generators: Mapping[str, Any] = field(default_factory=dict)
     generation_config: Mapping[str, Any] = field(default_factory=dict)

@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WARM_UP_TOKENS = 8
-SMALL = 10**9
-"""Parameters below which a model is called small."""
-SMALL_MODEL = "a small model"
-"""The words for a model of which a visitor must expect mistakes."""
 EMBEDDED = "SmolLM2-135M with its own draft"
 """The name of the pair that ships with the project."""
 TOO_LARGE = "these models do not fit into the memory of this machine: choose smaller ones"
@@ -167,16 +163,10 @@ class Models:
             return f"The models could not be loaded: {loading.exception()}"
         pair = loading.result()
         words = f"Ready: {pair.target.name}"
-        if small(pair):
+        if pair.small:
             millions = f"{pair.target.model.num_parameters() / 1e6:.0f}M parameters"
-            return f"{words}, {SMALL_MODEL} ({millions}): expect simple answers, with mistakes."
+            return f"{words}, a small model ({millions}): expect simple answers, with mistakes."
         return f"{words}, on {pair.environment.where}."
-
-
-def small(pair: Pair) -> bool:
-    """Return whether a visitor must expect mistakes of the target model."""
-    size: int = pair.target.model.num_parameters()
-    return size < SMALL
 
 
 def _warm_up(pair: Pair) -> None:

@@ -22,11 +22,12 @@ from visualize.run import view as views
 from visualize.run.live import Charts
 from visualize.run.view import View
 from visualize.server.jobs import Turn, Update
-from visualize.server.models import SMALL_MODEL, small
 from visualize.server.queue import Rank
 
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
+
+SMALL_MODEL = "a small model"
 
 UNHURRIED = 5
 """A run that is shown is timed once more if its time, which a lent GPU limits, allows this many of
@@ -189,7 +190,7 @@ class Live:
         conditions = {
             "without the checkpoint's settings": not generation.task.generation_config,
             "warm start": warm,
-            SMALL_MODEL: small(generation.pair),
+            SMALL_MODEL: generation.pair.small,
         }
         self._conditions = [
             views.condition(words, changed=words != SMALL_MODEL)

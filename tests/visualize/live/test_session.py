@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Sequence
 from typing import Any, cast
@@ -119,7 +120,9 @@ def test_a_comparison_has_the_rows_of_its_plan_and_opens_their_runs(session: Ses
     opened = [json.loads(sent) for sent in session.run('{"lane": 2, "prompt": 0}')]
     assert text(opened) == plain and opened[0]["has"] and opened[0]["charts"]
     (table,) = (json.loads(sent)["compare"]["file"] for sent in session.run("{}"))
-    assert [line.split(",")[0] for line in table["text"].split()] == ["gamma", "1", "4"]
+    head, *lines = csv.reader(table["text"].splitlines())
+    assert head[:2] == ["row", "gamma"]
+    assert [line[1] for line in lines] == ["", "1", "4", ""], "plain decoding, grid, and union"
 
 
 def test_a_comparison_of_two_prompts_is_refused(session: Session) -> None:
