@@ -270,7 +270,7 @@ def test_the_guard_of_these_tests_refuses_what_leaves_this_machine() -> None:
 
 def test_a_file_is_opened_by_a_button_in_the_pages_own_look(page: Any) -> None:
     open_tab(page, "Recorded runs")
-    native, own = page.locator("#open-view input"), page.locator(".ouro-open-button")
+    native, own = page.locator("#open-view input"), page.locator("#open-view .ouro-open-button")
     assert own.bounding_box()["height"] >= 28
     assert native.evaluate("input => getComputedStyle(input).opacity") == "0"
     with page.expect_file_chooser():
