@@ -169,6 +169,10 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, 
     inside += [f".ouro-chip:not([hidden]) >> nth={n}" for n in range(len(EXAMPLES))]
     places = page.locator(".ouro-places > .tab-wrapper").bounding_box()
     assert places is not None
+    header, models = page.locator(".ouro-top"), page.locator(".ouro-top > :is(#pair, #only-pair)")
+    room, listed = header.bounding_box(), models.first.bounding_box()
+    assert room is not None and listed is not None
+    assert room["y"] <= listed["y"] and listed["height"] <= room["height"]
     if width == 390:
         assert page.locator("#token-view .ouro-run").bounding_box()["width"] >= 350
         page.locator("#models p", has_text="a small model").wait_for()
