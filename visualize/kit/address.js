@@ -82,6 +82,11 @@ export function mount(element, props, watch, trigger) {
     result.focus();
     result.scrollIntoView({ block: "start" });
   });
+  // A place begins at its top, however far the one before it was scrolled.
+  document.addEventListener("click", ({ target }) => {
+    const tab = /** @type {Element} */ (target).closest(".ouro-places > .tab-wrapper [role=tab]");
+    if (tab) scrollTo({ top: 0, behavior: "instant" });
+  });
   // A page that the browser kept whole has lost its connection to the server.
   addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
   const fields = 'textarea[dir="ltr"], input[dir="ltr"]'; // as Gradio makes them

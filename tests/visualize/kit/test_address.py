@@ -147,8 +147,11 @@ def test_each_tab_has_an_address_and_back_and_forward_go_through_the_tabs(
         open_tab(visitor, PAGES.get(tab, tab.capitalize()))
 
     for name in ("compare", "drafts", "learn"):
+        visitor.evaluate("scrollTo(0, 200)")
         go_to(name)
         at(name, f"#{name}")
+        if name != "learn":  # where a lesson brings what it rings into sight
+            assert visitor.evaluate("scrollY") == 0
     for name in ("drafts", "results", "compare"):  # the Lab opens with the results
         visitor.go_back()
         at(name, f"#{name}")
