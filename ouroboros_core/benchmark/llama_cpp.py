@@ -4,15 +4,22 @@ another function.
 Its products of quantized weights round the activations to 8 bits, so that its text is its own, and
 only its speed can be compared. It is given the same prompt's token ids, the same threads and no
 stop token: it writes at least as many tokens as plain decoding, and those beyond do not count.
+
+It runs in a process of its own. In PyTorch's process its threads count with PyTorch's: together
+they are more than the processors, so that OpenMP lets idle threads sleep, and transformers' passes
+take half as long again.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
+import multiprocessing
 import os
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +41,12 @@ REST_S = 0.25
 """Seconds of waiting around a run, outside its clock, until idle threads sleep."""
 QUIET = -1
 """Of its log's levels."""
+_SERVERS: list[Any] = []
+"""The server of this process, where one has begun."""
 
 
 class LlamaCpp:
-    """One server inside this process, asked for one completion at a time."""
+    """One server in a process of its own, asked for one completion at a time."""
 
     setting = ""
     repeats_plain_text = False
@@ -55,17 +64,23 @@ class LlamaCpp:
                 f"{NAME} runs on the CPU here, the pair on {pair.target.device}: add --device cpu, "
                 "or leave the peer out"
             )
-        try:
-            library: Any = importlib.import_module(WHEEL)
-        except ImportError:
+        if importlib.util.find_spec(WHEEL) is None:
             raise InvalidInput(
                 f"{NAME} needs the package {WHEEL}: install it into this environment with `python "
                 f"-m pip install {WHEEL}`, or leave the peer out"
-            ) from None
+            )
         path = _file(name, pair)
-        self._pair, self._server = pair, _server(library, path, pair)
-        flags = " ".join(str(library.get_system_info()).split()).removesuffix(" |")
-        version, compiler = importlib.metadata.version(WHEEL), library.BUILD_INFO["compiler"]
+        context = min(
+            CONTEXT, getattr(pair.target.model.config, "max_position_embeddings", CONTEXT)
+        )
+        self._pair = pair
+        self._process = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        try:
+            begun = self._process.submit(_begin, os.fspath(path), context, pair.environment.threads)
+            compiler, flags = begun.result()
+        except Exception as error:  # whatever the bindings make of an error in C++
+            raise InvalidInput(f"{NAME} cannot load {path}: {error}") from None
+        version = importlib.metadata.version(WHEEL)
         self.remark = (
             f"{NAME}: {WHEEL} {version} ({compiler}; {flags}) on {path.name}. It computes another "
             "function: it keeps the file's quantized weights and rounds activations to 8 bits, so "
@@ -80,11 +95,10 @@ class LlamaCpp:
         request = {"prompt": tokens, "n_predict": max_new_tokens, "temperature": 0.0}
         request |= {"cache_prompt": False}
         request |= dict.fromkeys(("ignore_eos", "stream", "timings_per_token"), True)
-        chunks: list[Any] = []
         time.sleep(REST_S)
-        self._server.handle_completions(request, chunks.append)
+        chunks = self._process.submit(_complete, request).result()
         time.sleep(REST_S)
-        return Outcome((), tuple(steps([c for c in chunks if isinstance(c, dict)])))
+        return Outcome((), tuple(steps(chunks)))
 
 
 def steps(chunks: Sequence[dict[str, Any]]) -> list[Spent]:
@@ -134,15 +148,20 @@ def _file(name: str, pair: Pair) -> Path:
     return embedded.ensure_gguf()
 
 
-def _server(library: Any, path: Path, pair: Pair) -> Any:
+def _begin(path: str, context: int, threads: int) -> tuple[str, str]:
+    """Start the server in this process; return its compiler, and what of the processor it uses."""
+    library: Any = importlib.import_module(WHEEL)
     parameters = library.CommonParams()
-    parameters.model.path = os.fspath(path)
-    parameters.n_ctx = min(
-        CONTEXT, getattr(pair.target.model.config, "max_position_embeddings", CONTEXT)
-    )
+    parameters.model.path, parameters.n_ctx = path, context
     parameters.n_parallel, parameters.n_gpu_layers, parameters.verbosity = 1, 0, QUIET
-    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = pair.environment.threads
-    try:
-        return library.Server(parameters)
-    except Exception as error:  # whatever the bindings make of an error in C++
-        raise InvalidInput(f"{NAME} cannot load {path}: {error}") from None
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads
+    _SERVERS.append(library.Server(parameters))
+    flags = " ".join(str(library.get_system_info()).split()).removesuffix(" |")
+    return library.BUILD_INFO["compiler"], flags
+
+
+def _complete(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the chunks of a completion."""
+    chunks: list[Any] = []
+    _SERVERS[0].handle_completions(request, chunks.append)
+    return [chunk for chunk in chunks if isinstance(chunk, dict)]

@@ -1,10 +1,10 @@
 """llama.cpp as a peer. The oracle is a pretended library, which notes what it is asked, and the
 worked example of what its server tells."""
 
-import importlib.metadata
+import json
+import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,21 +24,40 @@ def told(prompt_ms: float, *moments: tuple[int, float]) -> list[dict[str, Any]]:
     return [{"timings": one} for one in timings]
 
 
-class Server:
-    """Writes a token every two milliseconds, after ten for the prompt."""
+LIBRARY = """
+import json, os
+from pathlib import Path
+from types import SimpleNamespace
 
-    def __init__(self, wanted: Any) -> None:
-        self.wanted, self.asked = wanted, []  # type: ignore[var-annotated]
-
-    def handle_completions(self, asked: dict[str, Any], tell: Any) -> None:
-        self.asked.append(asked)
-        for chunk in told(10, *((n, 2.0 * n - 2) for n in range(1, asked["n_predict"] + 1))):
-            tell(chunk)
+NOTES = Path(__file__).with_suffix(".json")
+BUILD_INFO = {"compiler": "GNU 10"}
 
 
-def common() -> Any:
+def get_system_info():
+    return "CPU : AVX2 = 1 |  F16C = 1 | "
+
+
+def CommonParams():
     threads = {"cpuparams": SimpleNamespace(), "cpuparams_batch": SimpleNamespace()}
     return SimpleNamespace(model=SimpleNamespace(), **threads)
+
+
+class Server:
+    # Writes a token every two milliseconds, after ten for the prompt.
+    def __init__(self, wanted):
+        if "broken" in wanted.model.path:
+            raise RuntimeError("no model in it")
+        self.notes = {
+            "process": os.getpid(),
+            "file": wanted.model.path,
+            "threads": wanted.cpuparams.n_threads,
+        }
+
+    def handle_completions(self, asked, tell):
+        NOTES.write_text(json.dumps({**self.notes, "asked": asked}))
+        for n in range(1, asked["n_predict"] + 1):
+            tell({"timings": {"prompt_ms": 10, "predicted_n": n, "predicted_ms": 2.0 * n - 2}})
+"""
 
 
 @pytest.fixture(scope="module")
@@ -48,32 +67,33 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
 
 
 @pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> None:
-    pretended = SimpleNamespace(
-        CommonParams=common,
-        Server=Server,
-        BUILD_INFO={"compiler": "GNU 10"},
-        get_system_info=lambda: "CPU : AVX2 = 1 |  F16C = 1 | ",
-    )
-    monkeypatch.setitem(sys.modules, llama_cpp.WHEEL, pretended)
-    monkeypatch.setattr(importlib.metadata, "version", lambda _: "9.9")
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A pretended library, which notes in a file what it is asked; return the file."""
+    packages = tmp_path / "packages"
+    facts = packages / f"{llama_cpp.WHEEL}-9.9.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {llama_cpp.WHEEL}\nVersion: 9.9")
+    module = packages / f"{llama_cpp.WHEEL}.py"
+    module.write_text(LIBRARY)
+    monkeypatch.syspath_prepend(packages)
     monkeypatch.setattr(llama_cpp, "REST_S", 0.0)
+    return module.with_suffix(".json")
 
 
-def test_it_gets_the_same_tokens_and_threads_and_is_timed_by_its_own_clock(
-    pair: Pair, library: None, tmp_path: Path
+def test_it_gets_the_same_tokens_and_threads_in_its_own_process_and_is_timed_by_its_own_clock(
+    pair: Pair, library: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "t.gguf"
     file.touch()
     (peer,) = peers.peers([f"llama.cpp[file={file}]"], pair, Sampling())
     assert isinstance(peer, llama_cpp.LlamaCpp) and peer.label == "llama.cpp"
     outcome = peer.run("the cat sat", (), 6)
-    (asked,) = peer._server.asked
-    wanted = peer._server.wanted
+    notes = json.loads(library.read_text("utf-8"))
+    asked = notes["asked"]
+    assert notes["process"] != os.getpid(), "its threads would slow PyTorch's"
     assert asked["prompt"] == pair.encode("the cat sat", chat=False)
     assert (asked["n_predict"], asked["ignore_eos"], asked["temperature"]) == (6, True, 0.0)
-    assert wanted.cpuparams.n_threads == pair.environment.threads
-    assert wanted.model.path == str(file)
+    assert (notes["threads"], notes["file"]) == (pair.environment.threads, str(file))
     total = outcome.total
     assert (total.tokens, total.passes, outcome.first.seconds.prefill) == (6, 6, 0.01)
     assert total.seconds.decode == pytest.approx(0.01)
@@ -113,7 +133,16 @@ def test_what_is_missing_is_said_with_the_remedy(
     ],
 )
 def test_a_file_that_is_not_there_is_refused(
-    pair: Pair, library: None, name: str, message: str
+    pair: Pair, library: Path, name: str, message: str
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
         peers.peers([name], pair, Sampling())
+
+
+def test_a_file_that_the_library_cannot_read_is_refused_with_its_words(
+    pair: Pair, library: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "broken.gguf"
+    file.touch()
+    with pytest.raises(InvalidInput, match=r"cannot load .*broken\.gguf: no model in it"):
+        peers.peers([f"llama.cpp[file={file}]"], pair, Sampling())
