@@ -22,7 +22,7 @@ __version__ = VERSION
 _NAMES = {
     "decoding.generation": ("Generation", "Task"),
     "models.grammar": ("Grammar",),
-    "loading.pairs": ("Pair", "load_pair", "make_pair"),
+    "loading.pairs": ("Execution", "Pair", "Placement", "load_pair", "make_pair"),
     "decoding.loop": ("decode",),
     "trace.trace": ("Step", "Trace"),
     "trace.file": ("read_trace",),
@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from ouroboros_core.decoding.loop import decode as decode
     from ouroboros_core.errors import OuroborosError as OuroborosError
     from ouroboros_core.integrations.transformers.generate import generate as generate
+    from ouroboros_core.loading.pairs import Execution as Execution
     from ouroboros_core.loading.pairs import Pair as Pair
+    from ouroboros_core.loading.pairs import Placement as Placement
     from ouroboros_core.loading.pairs import load_pair as load_pair
     from ouroboros_core.loading.pairs import make_pair as make_pair
     from ouroboros_core.lookup.phrase_pool import PhrasePool as PhrasePool

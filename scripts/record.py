@@ -32,7 +32,7 @@ from ouroboros_core.adaptive.profiler import pass_seconds
 from ouroboros_core.benchmark import protocol
 from ouroboros_core.benchmark.protocol import Round
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.loading.pairs import Pair, load_pair
+from ouroboros_core.loading.pairs import Pair, Placement, load_pair
 from ouroboros_core.locations import assets
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.models.grammar import Grammar
@@ -354,7 +354,7 @@ def main() -> None:
     def load(name: str) -> Pair:
         entry = gallery["pairs"][name]
         target, draft = folders.get(name, (entry.get("target"), entry.get("draft")))
-        return load_pair(target, draft, dtype=entry["dtype"])
+        return load_pair(target, draft, placement=Placement(dtype=entry["dtype"]))
 
     chosen = [
         name

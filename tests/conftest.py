@@ -142,6 +142,6 @@ def ouroboros(capsys: pytest.CaptureFixture[str]) -> Iterator[Ask]:
 @pytest.fixture(scope="session")
 def embedded_pair():  # type: ignore[no-untyped-def]
     """The embedded pair in float32, in which greedy decoding is exact."""
-    from ouroboros_core import load_pair
+    from ouroboros_core import Placement, load_pair
 
-    return load_pair(dtype="float32", device="cpu")
+    return load_pair(placement=Placement("cpu", "float32"))

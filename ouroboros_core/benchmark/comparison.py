@@ -146,8 +146,8 @@ def compare(
         pair = load_pair()
     lanes = [entrants.MethodEntrant(pair, spec) for spec in specs]
     for lane in lanes:
-        lane.run(prompt, (), min(WARM_UP_TOKENS, max_new_tokens))
-    measured = _follow(lanes, prompt, max_new_tokens, rounds)
+        lane.run(entrants.Request(prompt, min(WARM_UP_TOKENS, max_new_tokens)))
+    measured = _follow(lanes, entrants.Request(prompt, max_new_tokens), rounds)
     result_lanes = tuple(_lane(pair, lane, n, measured) for n, lane in enumerate(lanes))
     return Comparison(prompt, pair.target.name, pair.environment, result_lanes)
 
@@ -167,7 +167,7 @@ def _specs(methods: Sequence[str] | str, sampling: Sampling) -> list[entrants.Sp
 
 
 def _follow(
-    lanes: Sequence[entrants.MethodEntrant], prompt: str, count: int, rounds: int
+    lanes: Sequence[entrants.MethodEntrant], request: entrants.Request, rounds: int
 ) -> Measured:
     """Run all rounds; the bar moves with each run, and stands while a round is repeated."""
     total, begun = rounds * len(lanes), 0
@@ -177,7 +177,7 @@ def _follow(
             nonlocal begun
             tell(min(begun, total - 1), lanes[lane].label)
             begun += 1
-            return lanes[lane].trace(prompt, (), count)
+            return lanes[lane].trace(request)
 
         measured = protocol.last(protocol.measure(len(lanes), protocol.at_once(run), rounds=rounds))
         tell(total, "done")

@@ -22,7 +22,14 @@ from packaging.requirements import Requirement
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.profiler import pass_seconds
-from ouroboros_core.benchmark.entrants import BASELINE, Entrant, MethodEntrant, Outcome, parse
+from ouroboros_core.benchmark.entrants import (
+    BASELINE,
+    Entrant,
+    MethodEntrant,
+    Outcome,
+    Request,
+    parse,
+)
 from ouroboros_core.benchmark.peers import peers
 from ouroboros_core.benchmark.prompts import own_prompts
 from ouroboros_core.benchmark.runner import MemoryPeak
@@ -407,7 +414,7 @@ def speeds(
     done: dict[int, list[Outcome]] = {n: [] for n in range(len(entrants))}
     for prompt in (prompts[0], *prompts):  # the first time does not count
         for number, entrant in enumerate(entrants):
-            done[number].append(entrant.run(prompt, (), tokens))
+            done[number].append(entrant.run(Request(prompt, tokens)))
     for number, entrant in enumerate(entrants):
         counted = done[number][1:]
         written = sum(len(outcome.tokens) for outcome in counted)

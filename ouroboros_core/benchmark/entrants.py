@@ -28,7 +28,7 @@ from ouroboros_core.trace.trace import Seconds, Step, Trace
 if TYPE_CHECKING:
     from ouroboros_core.loading.pairs import Pair
 
-BASELINE = "autoregressive"
+BASELINE = methods.PLAIN
 
 
 def left_out(pair: Pair) -> str:
@@ -54,10 +54,31 @@ class Spec:
     warm: bool = False
     plain: str = BASELINE
 
-    @property
-    def asked(self) -> tuple[str, Hyperparameters, Sampling]:
-        """Return the fields of a task behind its prompt."""
-        return self.method, self.hyperparameters, self.sampling
+    def task(self, prompt: str, **fields: Any) -> Task:
+        """Return the method's task for a prompt; `fields` are other fields of the task."""
+        return Task(prompt, self.method, self.hyperparameters, self.sampling, **fields)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A prompt to continue.
+
+    history     earlier turns, user and assistant alternately
+    prediction  the expected text, for an entrant that can use one
+    """
+
+    prompt: str
+    max_new_tokens: int
+    history: Sequence[str] = ()
+    prediction: str = ""
+
+    def ids(self, pair: Pair) -> list[int]:
+        """Return the prompt's token ids, with the chat template if there is one. Raises
+        InvalidInput if they leave no room for the new tokens."""
+        chat = bool(pair.tokenizer.chat_template)
+        tokens = pair.encode(self.prompt, chat=chat, history=self.history)
+        check_length(tokens, self.max_new_tokens, pair.target)
+        return tokens
 
 
 @dataclass(frozen=True)
@@ -131,13 +152,8 @@ class Entrant(Protocol):
     lossless: bool
     """Whether its text follows the probabilities of the model that is its target."""
 
-    def run(
-        self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
-    ) -> Outcome:
-        """Continue the prompt after `history` (user and assistant alternating).
-
-        prediction  the expected text, for an entrant that can use one
-        """
+    def run(self, request: Request) -> Outcome:
+        """Continue the prompt."""
         ...
 
 
@@ -218,33 +234,24 @@ class MethodEntrant:
             kind, fingerprint = methods.get(spec.method), self._pair.fingerprint
             self.memory = kind.new_memory(spec.hyperparameters, fingerprint)
 
-    def run(
-        self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
-    ) -> Outcome:
-        return outcome_of(self.trace(prompt, history, max_new_tokens, prediction))
+    def run(self, request: Request) -> Outcome:
+        return outcome_of(self.trace(request))
 
-    def trace(
-        self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
-    ) -> Trace:
-        return self.generation(prompt, history, max_new_tokens, prediction).run()
+    def trace(self, request: Request) -> Trace:
+        return self.generation(request).run()
 
-    def generation(
-        self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
-    ) -> Generation:
+    def generation(self, request: Request) -> Generation:
         """Return a run that has not begun; raises InvalidInput for what cannot run."""
-        spec, chat = self._spec, bool(self._pair.tokenizer.chat_template)
-        uses = methods.get(spec.method).uses
-        expected = prediction if Need.PREDICTED_OUTPUT in uses else ""
-        asked = (prompt, *spec.asked, max_new_tokens, chat, tuple(history), expected)
-        return Generation(self._pair, Task(*asked, generation_config=False), self.memory)
-
-
-def prompt_ids(pair: Pair, prompt: str, history: Sequence[str], max_new_tokens: int) -> list[int]:
-    """Return the prompt as our methods get it, with the chat template if there is one. Raises
-    InvalidInput if it leaves no room for the new tokens."""
-    tokens = pair.encode(prompt, chat=bool(pair.tokenizer.chat_template), history=history)
-    check_length(tokens, max_new_tokens, pair.target)
-    return tokens
+        uses = methods.get(self._spec.method).uses
+        task = self._spec.task(
+            request.prompt,
+            max_new_tokens=request.max_new_tokens,
+            chat=bool(self._pair.tokenizer.chat_template),
+            history=tuple(request.history),
+            prediction=request.prediction if Need.PREDICTED_OUTPUT in uses else "",
+            generation_config=False,
+        )
+        return Generation(self._pair, task, self.memory)
 
 
 def outcome_of(trace: Trace) -> Outcome:

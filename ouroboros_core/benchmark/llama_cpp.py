@@ -23,7 +23,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ouroboros_core.benchmark.entrants import BASELINE, Outcome, Spent, prompt_ids
+from ouroboros_core.benchmark.entrants import BASELINE, Outcome, Request, Spent
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import embedded
 from ouroboros_core.trace.trace import Seconds
@@ -87,16 +87,12 @@ class LlamaCpp:
             "its text is its own. It writes as many tokens as plain decoding."
         )
 
-    def run(
-        self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
-    ) -> Outcome:
-        pair = self._pair
-        tokens = prompt_ids(pair, prompt, history, max_new_tokens)
-        request = {"prompt": tokens, "n_predict": max_new_tokens, "temperature": 0.0}
-        request |= {"cache_prompt": False}
-        request |= dict.fromkeys(("ignore_eos", "stream", "timings_per_token"), True)
+    def run(self, request: Request) -> Outcome:
+        count, tokens = request.max_new_tokens, request.ids(self._pair)
+        body = {"prompt": tokens, "n_predict": count, "temperature": 0.0, "cache_prompt": False}
+        body |= dict.fromkeys(("ignore_eos", "stream", "timings_per_token"), True)
         time.sleep(REST_S)
-        chunks = self._process.submit(_complete, request).result()
+        chunks = self._process.submit(_complete, body).result()
         time.sleep(REST_S)
         return Outcome((), tuple(steps(chunks)))
 

@@ -16,7 +16,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedModel
 
 from ouroboros_core.benchmark import llama_cpp
-from ouroboros_core.benchmark.entrants import BASELINE, Entrant, Outcome, Spent, prompt_ids
+from ouroboros_core.benchmark.entrants import BASELINE, Entrant, Outcome, Request, Spent
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import question_of
 from ouroboros_core.trace.trace import Seconds
@@ -163,11 +163,9 @@ class Peer:
         self._pair, self._sampling = pair, sampling
         self._options = SETTINGS[name][setting]
 
-    def run(
-        self, prompt: str, history: Sequence[str], max_new_tokens: int, prediction: str = ""
-    ) -> Outcome:
+    def run(self, request: Request) -> Outcome:
         pair = self._pair
-        tokens = prompt_ids(pair, prompt, history, max_new_tokens)
+        tokens = request.ids(pair)
         ids = torch.tensor([tokens], device=pair.target.device)
         target = Passes(pair.target.model)
         draft = Passes(pair.draft.model) if pair.draft and self.label == "hf-assisted" else None
@@ -181,7 +179,7 @@ class Peer:
             output = pair.target.model.generate(
                 ids,
                 attention_mask=torch.ones_like(ids),
-                max_new_tokens=max_new_tokens,
+                max_new_tokens=request.max_new_tokens,
                 streamer=steps,
                 **options,
             )

@@ -14,13 +14,13 @@ import random
 import resource
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ouroboros_core.benchmark.entrants import Entrant, MethodEntrant, Outcome, left_out
+from ouroboros_core.benchmark.entrants import Entrant, MethodEntrant, Outcome, Request, left_out
 from ouroboros_core.benchmark.prompts import Question
 from ouroboros_core.benchmark.store import Measurement, Store, Stretch, Unit
-from ouroboros_core.decoding.loop import check_length
 from ouroboros_core.decoding.text import decode_all
 from ouroboros_core.errors import InvalidInput, NotEnoughMemory
 from ouroboros_core.lookup.memory import read_memory
@@ -33,8 +33,27 @@ if TYPE_CHECKING:
 WARM_UP_TOKENS = 8
 
 
-Ran = tuple[Entrant, Outcome, float]
-"""An entrant, its run, and the megabytes that it needed at most."""
+@dataclass(frozen=True)
+class EntrantRun:
+    """A run of an entrant, and the megabytes that it needed at most."""
+
+    entrant: Entrant
+    outcome: Outcome
+    peak_memory_mb: float
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn of a question in a repeat, and what every entrant gets of it.
+
+    encoded  token ids of the prompt
+    """
+
+    question: Question
+    repeat: int
+    index: int
+    request: Request
+    encoded: Sequence[int]
 
 
 class MemoryPeak:
@@ -148,7 +167,7 @@ class Runner:
                 )
             try:
                 with naming(question):
-                    self._encoded(question.turns[0], ())
+                    self._request(question).ids(self.pair)
             except InvalidInput as error:
                 self.store.leave_out(question.id, 0, str(error))
             else:
@@ -165,20 +184,16 @@ class Runner:
         refused: InvalidInput | None = None
         for question in questions:
             try:
-                asked = question.turns[0], (), self.settings.max_new_tokens, question.prediction
-                entrant.generation(*asked)
+                entrant.generation(self._request(question))
             except InvalidInput as error:
                 refused = refused or error
             else:
                 return
         raise InvalidInput(f"{entrant.label}: {refused}") from None
 
-    def _encoded(self, prompt: str, history: Sequence[str]) -> list[int]:
-        """The token ids of a turn; raises InvalidInput where it and an answer do not fit."""
-        chat = bool(self.pair.tokenizer.chat_template)
-        ids = self.pair.encode(prompt, chat=chat, history=history)
-        check_length(ids, self.settings.max_new_tokens, self.pair.target)
-        return ids
+    def _request(self, question: Question, turn: int = 0, history: Sequence[str] = ()) -> Request:
+        prediction = "" if turn else question.prediction
+        return Request(question.turns[turn], self.settings.max_new_tokens, history, prediction)
 
     @property
     def total(self) -> int:
@@ -208,7 +223,7 @@ class Runner:
         memories are restored afterwards. prompt: one whose characters the tokenizer knows."""
         for entrant in self.entrants:
             with contextlib.suppress(InvalidInput):  # the question is then left out
-                entrant.run(prompt, (), min(WARM_UP_TOKENS, self.settings.max_new_tokens))
+                entrant.run(Request(prompt, min(WARM_UP_TOKENS, self.settings.max_new_tokens)))
             if isinstance(entrant, MethodEntrant):
                 entrant.reset()
                 if entrant.memory is not None and entrant.label in self.store.memories:
@@ -245,73 +260,51 @@ class Runner:
             order = random.Random(number).sample(order, len(order))
         history: list[str] = []
         measured: list[Measurement] = []
-        for turn, prompt in enumerate(
+        for index, prompt in enumerate(
             question.turns if self.settings.turns else question.turns[:1]
         ):
             try:
-                with naming(question, turn):
-                    encoded = self._encoded(prompt, history)
-                runs = [self._run(entrant, question, turn, history, progress) for entrant in order]
+                with naming(question, index):
+                    request = self._request(question, index, tuple(history))
+                    turn = Turn(question, repeat, index, request, request.ids(self.pair))
+                runs = [self._run(entrant, turn, progress) for entrant in order]
             except NotEnoughMemory:  # another time there may be enough
                 raise
             except InvalidInput as error:
-                self.store.leave_out(question.id, turn, str(error))
+                self.store.leave_out(question.id, index, str(error))
                 return measured
-            texts = {entrant.label: outcome.tokens for entrant, outcome, _ in runs}
-            measured += [
-                self._measurement(run, texts[run[0].plain], encoded, repeat, question, turn)
-                for run in runs
-            ]
+            texts = {run.entrant.label: run.outcome.tokens for run in runs}
+            measured += [self._measurement(run, turn, texts[run.entrant.plain]) for run in runs]
             plain = list(texts[order[0].plain])
             history += [prompt, self.pair.tokenizer.decode(plain, skip_special_tokens=True)]
         return measured
 
-    def _run(
-        self,
-        entrant: Entrant,
-        question: Question,
-        turn: int,
-        history: Sequence[str],
-        progress: Callable[[str], None],
-    ) -> Ran:
+    def _run(self, entrant: Entrant, turn: Turn, progress: Callable[[str], None]) -> EntrantRun:
         name = " ".join(filter(None, (entrant.label, entrant.setting)))
-        progress(f"question {question.id}, {name}")
+        progress(f"question {turn.question.id}, {name}")
         self.memory.reset()
-        with naming(question, turn, name):
-            outcome = entrant.run(
-                question.turns[turn],
-                history,
-                self.settings.max_new_tokens,
-                "" if turn else question.prediction,
-            )
-        return entrant, outcome, self.memory.megabytes()
+        with naming(turn.question, turn.index, name):
+            outcome = entrant.run(turn.request)
+        return EntrantRun(entrant, outcome, self.memory.megabytes())
 
-    def _measurement(
-        self,
-        run: Ran,
-        plain: Sequence[int],
-        encoded: Sequence[int],
-        repeat: int,
-        question: Question,
-        turn: int,
-    ) -> Measurement:
-        """Return the record of a run; `plain` and `encoded` are tokens of baseline and prompt."""
-        entrant, outcome, peak = run
+    def _measurement(self, run: EntrantRun, turn: Turn, plain: Sequence[int]) -> Measurement:
+        """Return the record of a run; `plain`: the baseline's tokens."""
+        entrant, outcome = run.entrant, run.outcome
         limits = self.settings.max_new_tokens, *self.settings.shorter
         difference = None
         if entrant.repeats_plain_text:
-            difference = self._difference(entrant, encoded, outcome, plain)
+            difference = self._difference(entrant, turn.encoded, outcome, plain)
         reaching = plain if self.settings.cuts_loops else None
         full, *shorter = (stretch(outcome, reaching, limit) for limit in limits)
         return Measurement(
             **full.counts,
             method=entrant.label,
             setting=entrant.setting,
-            repeat=repeat,
-            question=question.id,
-            turn=turn,
-            group=question.group,
-            peak_memory_mb=round(peak, 1),
+            repeat=turn.repeat,
+            question=turn.question.id,
+            turn=turn.index,
+            group=turn.question.group,
+            peak_memory_mb=round(run.peak_memory_mb, 1),
             compared=entrant.repeats_plain_text,
             difference=difference,
             explanation=None

@@ -93,12 +93,9 @@ class Session:
         if (self.target or self.compare) and BASELINE not in names:
             specs.append((read_spec(BASELINE, self.sampling), self.target))
         history = tuple(self.history) if self.chat else ()
-        limits = (self.length, self.chat, history)
-        config = self.generation_config
-        return [
-            Answer(Task(text, *spec.asked, *limits, generation_config=config), is_shown)
-            for spec, is_shown in specs
-        ]
+        limits: dict[str, Any] = {"max_new_tokens": self.length, "chat": self.chat}
+        limits |= {"history": history, "generation_config": self.generation_config}
+        return [Answer(spec.task(text, **limits), is_shown) for spec, is_shown in specs]
 
     def do(self, line: str) -> str:
         """Run a command such as `/gamma 6`; raises InvalidInput with the remedy, Quit to leave."""

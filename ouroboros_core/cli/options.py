@@ -102,13 +102,12 @@ def load_pair(arguments: argparse.Namespace) -> Pair:
         arguments.draft,
         arguments.head,
         arguments.corpus,
-        device=arguments.device,
-        dtype=arguments.dtype,
-        device_map=arguments.device_map,
-        quantize=arguments.quantize,
-        passes=arguments.passes,
-        weights=arguments.weights,
-        checks=getattr(arguments, "checks", True),
+        placement=pairs.Placement(
+            arguments.device, arguments.dtype, arguments.device_map, arguments.quantize
+        ),
+        execution=pairs.Execution(
+            arguments.passes, arguments.weights, getattr(arguments, "checks", True)
+        ),
     )
 
 

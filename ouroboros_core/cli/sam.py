@@ -194,7 +194,7 @@ def _answers(arguments: argparse.Namespace) -> tuple[list[list[int]], str]:
 
     longest = options.whole_number(arguments.max_new_tokens, "max_new_tokens", 1)
     questions = [question.turns[0] for question in prompts.read(arguments.prompts, arguments.field)]
-    target, tokenizer = pairs.load_target(arguments.target, device=arguments.device)
+    target, tokenizer = pairs.load_target(arguments.target, pairs.Placement(arguments.device))
     if not tokenizer.chat_template:
         raise InvalidInput(
             f"{target.name} has no chat template, so it cannot answer prompts: index texts with "

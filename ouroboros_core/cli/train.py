@@ -164,7 +164,7 @@ def _data(arguments: argparse.Namespace) -> None:
     pieces = Conversations.load(arguments.pieces) if arguments.pieces else None
     arguments.out.mkdir(parents=True, exist_ok=True)
     target, tokenizer = pairs.load_target(
-        arguments.target, device=arguments.device, dtype=arguments.dtype
+        arguments.target, pairs.Placement(arguments.device, arguments.dtype)
     )
     writer = Writer(target.model, tokenizer)
     author = Author(writer, settings.seed, settings.answer_tokens, kinds, library, settings.batch)
@@ -223,7 +223,9 @@ def _train(arguments: argparse.Namespace) -> None:
         )
     accelerator = Accelerator(cpu=arguments.device == "cpu")
     device = arguments.device if arguments.device != "auto" else str(accelerator.device)
-    target, tokenizer = pairs.load_target(arguments.target, device=device, dtype=arguments.dtype)
+    target, tokenizer = pairs.load_target(
+        arguments.target, pairs.Placement(device, arguments.dtype)
+    )
     if texts:
         sources.append(_texts(texts, tokenizer))
     data = join(sources)
@@ -316,7 +318,7 @@ def _export(arguments: argparse.Namespace) -> None:
     if arguments.out.exists() and any(arguments.out.iterdir()):
         raise InvalidInput(f"{arguments.out} is not empty: name a new folder")
     pair = pairs.load_pair(
-        arguments.target, arguments.draft, "none", device="cpu", dtype="bfloat16"
+        arguments.target, arguments.draft, "none", placement=pairs.Placement("cpu", "bfloat16")
     )
     if pair.draft is None:
         raise InvalidInput("there is no draft to export: name one with --draft")

@@ -86,6 +86,41 @@ SMALL = 10**9
 
 
 @dataclass(frozen=True)
+class Placement:
+    """Where the models of a pair lie, and the form of their weights.
+
+    device      auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps
+    device_map  of the target, overrides its device: what accelerate takes ('auto' spreads it over
+                devices), or 'tp': split over the processes of torchrun, which must all make the
+                same calls. Left out, a target that does not fit on a GPU is spread
+    quantize    the target's weights in 8 or 4 bits, by bitsandbytes; needs an NVIDIA GPU
+    """
+
+    device: str = "auto"
+    dtype: DType = "auto"
+    device_map: DeviceMap | None = None
+    quantize: Quantize | None = None
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How the passes of a pair are computed.
+
+    passes   auto: the native or the compact pass, on a GPU the one in fixed shapes, where the
+             target fits it and gives the same; static: the compact pass in fixed shapes, of the
+             draft too, which a GPU replays as CUDA graphs; transformers: its own always
+    weights  weights of the target that the native pass reads: bfloat16, the blocks of its GGUF
+             file, or (auto) the faster of both for each pass; the logits are the same
+    checks   False: compute nothing yet, for a process that only lends the models to others
+             (ZeroGPU): no pass is checked or timed, and the target's passes are transformers' own
+    """
+
+    passes: Passes = "auto"
+    weights: Weights = "bf16"
+    checks: bool = True
+
+
+@dataclass(frozen=True)
 class Pair:
     """A loaded and checked pair. Draft, heads and corpus may be missing; methods that need them
     cannot run then.
@@ -332,13 +367,8 @@ def load_pair(
     head: str | Sequence[str] | None = None,
     corpus: str | None = None,
     *,
-    device: str = "auto",
-    dtype: DType = "auto",
-    device_map: DeviceMap | None = None,
-    quantize: Quantize | None = None,
-    passes: Passes = "auto",
-    weights: Weights = "bf16",
-    checks: bool = True,
+    placement: Placement = Placement(),
+    execution: Execution = Execution(),
 ) -> Pair:
     """Load and check a pair.
 
@@ -350,35 +380,21 @@ def load_pair(
                    a kind; None and 'none' as for the draft
     corpus         file of texts to look things up in, made with the target's tokenizer; None
                    and 'none' as for the draft
-    device         auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps
-    device_map     of the target, overrides its device: what accelerate takes ('auto' spreads it
-                   over devices), or 'tp': split over the processes of torchrun, which must all
-                   make the same calls. Left out, a target that does not fit on a GPU is spread
-    passes         auto: the native or the compact pass, on a GPU the one in fixed shapes, where the
-                   target fits it and gives the same; static: the compact pass in fixed shapes, of
-                   the draft too, which a GPU replays as CUDA graphs; transformers: its own always
-    weights        weights of the target that the native pass reads: bfloat16, the blocks of its
-                   GGUF file, or (auto) the faster of both for each pass; the logits are the same
-    quantize       the target's weights in 8 or 4 bits, by bitsandbytes; needs an NVIDIA GPU
-    checks         False: compute nothing yet, for a process that only lends the models to others
-                   (ZeroGPU): no pass is checked or timed, and the target's passes are transformers'
-                   own
 
     Raises UnsupportedModel, VocabularyMismatch, WeightsUnavailable or InvalidInput.
     """
-    if device_map == SPLIT:
-        check_split(target, head, quantize)
-        device = local_device(device)
-    where = choose_device(device)
-    kind = choose_dtype(dtype, where)
+    passes, weights, checks = execution.passes, execution.weights, execution.checks
+    if placement.device_map == SPLIT:
+        check_split(target, head, placement.quantize)
+        placement = replace(placement, device=local_device(placement.device))
+    where = choose_device(placement.device)
+    kind = choose_dtype(placement.dtype, where)
     torch.set_num_threads(min(torch.get_num_threads(), available_threads()))
     if checks and target is None and passes == "auto" and where.type == "cpu":
         build.begin()  # needed once the target is read
     if checks and target is None and weights != "bf16" and not embedded.target_folder().exists():
         embedded.ensure_gguf()  # the target is made of the same file: it is fetched once for both
-    big, tokenizer = load_target(
-        target, device=device, dtype=dtype, device_map=device_map, quantize=quantize
-    )
+    big, tokenizer = load_target(target, placement)
     if checks:
         big = _computed(big, passes)
         use_blocks(big, target, weights)
@@ -392,7 +408,7 @@ def load_pair(
         corpus = str(embedded.corpus_file())
     texts = None if corpus in (None, "none") else _load_corpus(str(corpus), big, tokenizer)
     stops = stop_tokens(big.model, tokenizer)
-    pair = Pair(big, None, tokenizer, stops, quantize, texts, heads=heads)
+    pair = Pair(big, None, tokenizer, stops, placement.quantize, texts, heads=heads)
     pair = replace(pair, **drafts)
     return _timed(pair) if checks else pair
 
@@ -446,18 +462,14 @@ def with_draft(pair: Pair, name: str) -> Pair:
 
 
 def load_target(
-    target: str | None = None,
-    *,
-    device: str = "auto",
-    dtype: DType = "auto",
-    device_map: DeviceMap | None = None,
-    quantize: Quantize | None = None,
+    target: str | None = None, placement: Placement = Placement()
 ) -> tuple[CausalLM, PreTrainedTokenizerBase]:
     """Return an unchecked target without drafts, and its tokenizer. Arguments and errors as
     for `load_pair`."""
-    where = choose_device(device)
+    where = choose_device(placement.device)
     folder = str(embedded.ensure_target()) if target is None else target
-    kind, free = choose_dtype(dtype, where), device == "auto"
+    kind, free = choose_dtype(placement.dtype, where), placement.device == "auto"
+    device_map, quantize = placement.device_map, placement.quantize
     model = load_model(folder, kind, where, device_map, quantize, may_spread=free)
     name = embedded.FOLDER if target is None else short_name(folder)
     if unapplied := unapplied_settings(model):

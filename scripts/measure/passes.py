@@ -15,7 +15,7 @@ import torch
 
 from ouroboros_core.adaptive.profiler import pass_seconds
 from ouroboros_core.errors import OuroborosError
-from ouroboros_core.loading.pairs import Pair, load_pair
+from ouroboros_core.loading.pairs import Execution, Pair, load_pair
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.native import build, pages
 from ouroboros_core.models.forward import EVERY_ROW
@@ -39,7 +39,7 @@ class Reading:
 def load() -> tuple[Pair, dict[str, CausalLM]]:
     """Return the embedded pair, and its target in every format that there is."""
     try:
-        pair = load_pair(weights="blocks")
+        pair = load_pair(execution=Execution(weights="blocks"))
     except OuroborosError as error:
         print(error)
         pair = load_pair()

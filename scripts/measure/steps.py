@@ -16,7 +16,7 @@ from typing import Any, cast
 from ouroboros_core import methods
 from ouroboros_core.benchmark.prompts import Question, own_prompts
 from ouroboros_core.decoding.generation import Generation, Task, lacking
-from ouroboros_core.loading.pairs import Pair, load_pair
+from ouroboros_core.loading.pairs import Execution, Pair, load_pair
 from ouroboros_core.methods.parts.needs import Need
 
 PASSES = ("evaluate", "extend", "draft", "prefill")
@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--max-new-tokens", type=int, default=64)
     parser.add_argument("--passes", choices=("auto", "transformers"), default="auto")
     options = parser.parse_args()
-    pair = load_pair(passes=options.passes)
+    pair = load_pair(execution=Execution(options.passes))
     able = [m for m in methods.available().values() if m.proposes or m.id == methods.PLAIN]
     able = [m for m in able if lacking(pair, m, m.Hyperparameters()) is None]
     for method in able:  # warm up

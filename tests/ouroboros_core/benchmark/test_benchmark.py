@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,13 +21,13 @@ import torch
 from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
 from ouroboros_core.benchmark import entrants, peers, prompts, report
-from ouroboros_core.benchmark.entrants import MethodEntrant, Outcome
+from ouroboros_core.benchmark.entrants import MethodEntrant, Outcome, Request
 from ouroboros_core.benchmark.runner import Runner, stretch
 from ouroboros_core.benchmark.store import BenchSettings, Measurement, Store
 from ouroboros_core.cli import bench
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading.pairs import Pair, load_pair
+from ouroboros_core.loading.pairs import Pair, Placement, load_pair
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace import metrics
@@ -55,7 +55,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def pair(folders: tuple[str, str]) -> Pair:
-    return load_pair(*folders, device="cpu", dtype="float32")
+    return load_pair(*folders, placement=Placement("cpu", "float32"))
 
 
 def write_prompts(path: Path, count: int = 6) -> Path:
@@ -323,7 +323,7 @@ def test_counts_are_those_of_the_traces(pair: Pair, tmp_path: Path) -> None:
         by_method.setdefault(one.method, []).append(one)
     entrant = next(e for e in work.entrants if e.label == "speculative")
     assert isinstance(entrant, MethodEntrant)
-    trace = entrant.trace("the cat the mat", (), 12)
+    trace = entrant.trace(Request("the cat the mat", 12))
     drafted = by_method["speculative"]
     run = next(m for m in drafted if (m.question, m.turn, m.repeat) == (0, 0, 0))
     assert (run.tokens, run.passes) == (metrics.new_tokens(trace), len(trace.steps))
@@ -398,10 +398,10 @@ class Choosy:
     def __init__(self, inner: MethodEntrant, refuses: str) -> None:
         self.label, self._inner, self._refuses = f"choosy {refuses}", inner, refuses
 
-    def run(self, prompt: str, history: Sequence[str], count: int, prediction: str = "") -> Outcome:
-        if self._refuses in (prompt, *history):
+    def run(self, request: Request) -> Outcome:
+        if self._refuses in (request.prompt, *request.history):
             raise InvalidInput("it cannot read this")
-        return self._inner.run(prompt, history, count, prediction)
+        return self._inner.run(request)
 
 
 def test_what_one_method_cannot_run_is_left_out_for_all_and_stays_out(
@@ -591,7 +591,7 @@ def test_a_run_cut_at_n_tokens_has_the_counts_of_one_that_may_write_n(pair: Pair
     """The oracle is that run."""
     (spec,) = entrants.parse("autoregressive", Sampling())
     entrant = MethodEntrant(replace(pair, stop_tokens=frozenset()), spec)
-    whole, short = (entrant.run("the cat the mat", (), count) for count in (24, 9))
+    whole, short = (entrant.run(Request("the cat the mat", count)) for count in (24, 9))
     part = whole.before(9)
     assert part.tokens == short.tokens and part.total.tokens == 9
     assert (part.total.passes, part.total.rows) == (short.total.passes, short.total.rows)
@@ -843,7 +843,7 @@ def test_peers_write_what_transformers_writes_and_count_its_passes(
     monkeypatch.setattr(config, "repetition_penalty", 1.5)
     field = peers.peers(["hf-prompt-lookup"], embedded_pair, Sampling())
     peer = next(one for one in field if one.setting == "num_tokens=3")
-    outcome = peer.run("Name three birds.", (), 16)
+    outcome = peer.run(Request("Name three birds.", 16))
     assert (model.generation_config, config.repetition_penalty) == (config, 1.5)
     assert outcome.tokens == tuple(expected[0, ids.shape[1] :].tolist())
     total = outcome.total
@@ -858,7 +858,7 @@ def test_transformers_own_sampling_has_a_seed_for_each_prompt(pair: Pair) -> Non
     (peer,) = peers.peers(["hf-greedy"], pair, Sampling(temperature=1.0, seed=3))
     texts, seeds = [], []
     for prompt in ("the cat", "the mat", "the cat"):
-        texts.append(peer.run(prompt, (), 8).tokens)
+        texts.append(peer.run(Request(prompt, 8)).tokens)
         seeds.append(torch.initial_seed())
     assert (texts[0], seeds[0]) == (texts[2], seeds[2])
     assert seeds[0] != seeds[1]

@@ -14,7 +14,7 @@ from ouroboros_core.benchmark import entrants
 from ouroboros_core.benchmark.comparison import Comparison
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading.pairs import Pair, load_pair
+from ouroboros_core.loading.pairs import Pair, Placement, load_pair
 from ouroboros_core.methods import get
 from ouroboros_core.notebook import tables
 from ouroboros_core.notebook.runs import safe
@@ -33,7 +33,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     """A tiny target and a draft that is not its copy."""
     folder = tmp_path_factory.mktemp("pair")
     paths = [save(folder / name, seed=seed) for name, seed in (("target", 0), ("other", 1))]
-    return load_pair(*paths, device="cpu", dtype="float32")
+    return load_pair(*paths, placement=Placement("cpu", "float32"))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -88,9 +88,9 @@ def test_every_round_runs_each_once_and_begins_with_another_one(
     ran: list[str] = []
     measured = entrants.MethodEntrant.trace
 
-    def trace(self: entrants.MethodEntrant, prompt: str, *more: Any) -> Any:
+    def trace(self: entrants.MethodEntrant, request: entrants.Request) -> Any:
         ran.append(self.label)
-        return measured(self, prompt, *more)
+        return measured(self, request)
 
     monkeypatch.setattr(entrants.MethodEntrant, "trace", trace)
     compare(PROMPT, METHODS, pair=pair, max_new_tokens=4, rounds=3)

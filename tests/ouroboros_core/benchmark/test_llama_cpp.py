@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ouroboros_core.benchmark import llama_cpp, peers
-from ouroboros_core.benchmark.entrants import Spent
+from ouroboros_core.benchmark.entrants import Request, Spent
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading.pairs import Pair, load_pair
+from ouroboros_core.loading.pairs import Pair, Placement, load_pair
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace.trace import Seconds
 from tests.folders import save
@@ -63,7 +63,7 @@ class Server:
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     folder = save(tmp_path_factory.mktemp("target") / "target")
-    return load_pair(folder, "none", device="cpu", dtype="float32")
+    return load_pair(folder, "none", placement=Placement("cpu", "float32"))
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_it_gets_the_same_tokens_and_threads_in_its_own_process_and_is_timed_by_
     file.touch()
     (peer,) = peers.peers([f"llama.cpp[file={file}]"], pair, Sampling())
     assert isinstance(peer, llama_cpp.LlamaCpp) and peer.label == "llama.cpp"
-    outcome = peer.run("the cat sat", (), 6)
+    outcome = peer.run(Request("the cat sat", 6))
     notes = json.loads(library.read_text("utf-8"))
     asked = notes["asked"]
     assert notes["process"] != os.getpid(), "its threads would slow PyTorch's"

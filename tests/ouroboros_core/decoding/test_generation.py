@@ -16,7 +16,7 @@ from ouroboros_core import methods
 from ouroboros_core.benchmark import doctor as checkup
 from ouroboros_core.decoding.generation import Generation, Task, target_of
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading.pairs import Pair, load_pair
+from ouroboros_core.loading.pairs import Execution, Pair, Placement, load_pair
 from ouroboros_core.models.processed import ProcessedModel
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace.equality import divergence
@@ -74,7 +74,9 @@ def generated(folder: Path, settings: dict[str, Any]) -> list[int]:
 def loaded(folder: Path, settings: dict[str, Any]) -> Pair:
     write(folder, settings)
     names = str(folder / "target"), str(folder / "draft")
-    return load_pair(*names, device="cpu", dtype="float64", checks=False)
+    return load_pair(
+        *names, placement=Placement("cpu", "float64"), execution=Execution(checks=False)
+    )
 
 
 def task(method: str, **more: Any) -> Task:
@@ -159,7 +161,9 @@ def test_a_draft_guesses_under_the_settings_too(folder: Path) -> None:
     """The same model drafts: all of its guesses are accepted, with a penalty as without."""
     write(folder, {"repetition_penalty": 1.4})
     name = str(folder / "target")
-    pair = load_pair(name, name, device="cpu", dtype="float64", checks=False)
+    pair = load_pair(
+        name, name, placement=Placement("cpu", "float64"), execution=Execution(checks=False)
+    )
     settings = methods.get("speculative").Hyperparameters.parse({"gamma": 4})
     steps = Generation(pair, replace(task("speculative"), hyperparameters=settings)).run().steps
     assert steps and all(step.kind != "correction" for step in steps)

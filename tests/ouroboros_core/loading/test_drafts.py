@@ -17,7 +17,7 @@ from ouroboros_core.errors import VocabularyMismatch
 from ouroboros_core.integrations import speculative_generate
 from ouroboros_core.loading.check import checked
 from ouroboros_core.loading.drafts import check_vocabulary, join_draft
-from ouroboros_core.loading.pairs import Pair, load_pair, make_pair, with_draft
+from ouroboros_core.loading.pairs import Pair, Placement, load_pair, make_pair, with_draft
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace.trace import Trace
@@ -136,7 +136,7 @@ def test_nearly_equal_vocabularies_draft_with_the_ids_that_mean_the_same(
 ) -> None:
     target = saved(tmp_path / "target", target_words, SIZE + 4)
     draft = saved(tmp_path / "draft", draft_words, draft_rows)
-    pair = load_pair(target, draft, dtype="float32", device="cpu")
+    pair = load_pair(target, draft, placement=Placement(dtype="float32", device="cpu"))
     assert pair.draft is not None and pair.draft.unshared == unshared
     counted = f" ({differing} entries of the vocabularies differ)" if differing else ""
     assert pair.beside == [f"draft draft{counted}"]
@@ -153,7 +153,7 @@ def test_a_draft_gives_no_chance_to_ids_that_it_does_not_share_and_reads_another
 ) -> None:
     target = saved(tmp_path / "target", {"<think>": SIZE}, SIZE + 1)
     draft = saved(tmp_path / "draft", {"<tool>": SIZE}, SIZE + 1, seed=1)
-    model = load_pair(target, draft, dtype="float32", device="cpu").draft
+    model = load_pair(target, draft, placement=Placement(dtype="float32", device="cpu")).draft
     assert model is not None
     unknown, known = (
         model.evaluate([5, token, 7], TreeBuilder(7).build()).logits(0) for token in (SIZE, 0)
@@ -173,7 +173,7 @@ def test_a_draft_that_shares_a_part_is_checked_by_what_it_reads() -> None:
 def test_exchanged_words_are_another_vocabulary(tmp_path: Path) -> None:
     target = saved(tmp_path / "target", {"<a>": SIZE, "<b>": SIZE + 1}, SIZE + 2)
     draft = saved(tmp_path / "draft", {"<b>": SIZE, "<a>": SIZE + 1}, SIZE + 2)
-    pair = load_pair(target, draft, dtype="float32", device="cpu")
+    pair = load_pair(target, draft, placement=Placement(dtype="float32", device="cpu"))
     assert pair.draft is None and "differ at '<" in pair.foreign
 
 
@@ -182,7 +182,7 @@ def test_a_change_of_drafts_leaves_no_trace_on_the_target(tmp_path: Path) -> Non
     target = saved(tmp_path / "target", {"<think>": SIZE}, SIZE + 1)
     first = saved(tmp_path / "first", {"<think>": SIZE}, SIZE + 1, seed=1)
     smaller = saved(tmp_path / "smaller", {}, SIZE - 2, seed=2)
-    pair = load_pair(target, first, dtype="float32", device="cpu")
+    pair = load_pair(target, first, placement=Placement(dtype="float32", device="cpu"))
     before = run(pair, "the cat")
     other = with_draft(with_draft(pair, smaller), "none")
     back = with_draft(other, first)

@@ -15,7 +15,7 @@ from ouroboros_core.benchmark.prompts import own_prompts
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import embedded
-from ouroboros_core.loading.pairs import Pair, load_pair
+from ouroboros_core.loading.pairs import Pair, Placement, load_pair
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.methods.parts.needs import HEAD_KINDS, Need
 from ouroboros_core.models.causal_lm import CausalLM
@@ -130,7 +130,7 @@ def test_the_text_is_that_of_transformers_alone_everywhere(
 @pytest.fixture(scope="module")
 def fast_pair() -> Pair:
     """The pair as the page loads it."""
-    return load_pair(device="cpu")
+    return load_pair(placement=Placement("cpu"))
 
 
 def run_ouroboros(pair: Pair, pool: PhrasePool | None = None) -> tuple[Counter[Learned], float]:
@@ -189,7 +189,7 @@ def recorded_pair() -> Pair:
     library = build.library()
     if library is None or not library.ouroboros_amx():
         pytest.skip("the runs are of a processor with AMX, which adds in an order of its own")
-    return load_pair(dtype="bfloat16", device="cpu")
+    return load_pair(placement=Placement(dtype="bfloat16", device="cpu"))
 
 
 RECORDED = ("fibonacci-speculative", "story-speculative-8", "sampled-rejection")

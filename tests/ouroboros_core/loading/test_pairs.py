@@ -24,13 +24,20 @@ from ouroboros_core.errors import (
 )
 from ouroboros_core.loading import capacity, embedded
 from ouroboros_core.loading.machine import available_threads
-from ouroboros_core.loading.pairs import Pair, fingerprint, load_pair, with_draft
+from ouroboros_core.loading.pairs import (
+    Execution,
+    Pair,
+    Placement,
+    fingerprint,
+    load_pair,
+    with_draft,
+)
 from ouroboros_core.trace.trace import Trace
 from tests import tiny
 from tests.commands import words
 from tests.folders import save, tokenizer
 
-LOCAL: dict[str, Any] = {"device": "cpu", "dtype": "float32"}
+LOCAL: dict[str, Any] = {"placement": Placement("cpu", "float32")}
 
 
 def check_text(pair: Pair, method: str, **settings: Any) -> Trace:
@@ -47,7 +54,7 @@ def check_text(pair: Pair, method: str, **settings: Any) -> Trace:
 def test_a_pair_of_local_folders_is_loaded_and_runs(tmp_path: Path) -> None:
     target, draft = save(tmp_path / "target"), save(tmp_path / "draft", seed=1)
     for device_map in (None, "auto"):
-        pair = load_pair(target, draft, device_map=device_map, **LOCAL)
+        pair = load_pair(target, draft, placement=Placement("cpu", "float32", device_map))
         assert (pair.target.name, pair.draft and pair.draft.name) == ("target", "draft")
         assert pair.stop_tokens == {3, 4}
         assert (pair.environment.device, pair.environment.dtype) == ("cpu", "float32")
@@ -58,7 +65,7 @@ def test_a_pair_of_local_folders_is_loaded_and_runs(tmp_path: Path) -> None:
     assert load_pair(target, **LOCAL).draft is None, "a target of one's own has no draft"
     assert load_pair(target, "none", **LOCAL).draft is None
     assert load_pair(target, **LOCAL).environment.passes == "compact"
-    asked_for = load_pair(target, passes="transformers", **LOCAL)
+    asked_for = load_pair(target, **LOCAL, execution=Execution("transformers"))
     assert asked_for.environment.passes == "transformers"
 
 
@@ -68,7 +75,7 @@ def test_a_pair_of_local_folders_is_loaded_and_runs(tmp_path: Path) -> None:
 def test_a_reset_gives_memory_back_to_the_system(tmp_path: Path) -> None:
     """The system's own count of what the process has: pieces under one that is still in use are
     given back, too."""
-    pair = load_pair(save(tmp_path / "target"), device="cpu", dtype="float32")
+    pair = load_pair(save(tmp_path / "target"), placement=Placement("cpu", "float32"))
     process = psutil.Process()
     pieces = [bytearray(50_000) for _ in range(2000)]
     above = bytearray(50_000)
@@ -90,7 +97,10 @@ def test_another_local_pair_runs_by_the_same_command_and_is_tuned_for_itself(
     result = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert result["environment"]["passes"] == "compact", "Qwen2 is of the family"
     assert all(row["differences"] == 0 for row in result["rows"])
-    mine, theirs = load_pair(target, draft, dtype="float32").costs, embedded_pair.costs
+    mine, theirs = (
+        load_pair(target, draft, placement=Placement(dtype="float32")).costs,
+        embedded_pair.costs,
+    )
     assert mine.target.of(1) < theirs.target.of(1)
     assert mine.draft is not None and theirs.draft is not None
     assert mine.draft.of(1) / mine.target.of(1) != theirs.draft.of(1) / theirs.target.of(1)
@@ -121,11 +131,11 @@ def test_threads_are_those_of_the_containers_limit(
 def test_quantizing_needs_a_gpu_and_weights_that_are_not_quantized_yet(tmp_path: Path) -> None:
     message = "quantize 4bit needs an NVIDIA GPU, the device is cpu: leave it out"
     with pytest.raises(InvalidInput, match=message):
-        load_pair(save(tmp_path / "target"), device="cpu", quantize="4bit")
+        load_pair(save(tmp_path / "target"), placement=Placement("cpu", quantize="4bit"))
     (tmp_path / "model.gguf").touch()
     message = r"model\.gguf is a GGUF file, which is quantized already"
     with pytest.raises(InvalidInput, match=message):
-        load_pair(str(tmp_path / "model.gguf"), device="cpu", quantize="8bit")
+        load_pair(str(tmp_path / "model.gguf"), placement=Placement("cpu", quantize="8bit"))
 
 
 def test_a_draft_of_another_size_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
@@ -200,26 +210,26 @@ def test_what_cannot_be_loaded_says_why(tmp_path: Path) -> None:
     words = transformers.T5Config(d_model=32, num_layers=1, num_heads=2, d_ff=32, vocab_size=40)
     words.save_pretrained(tmp_path / "two")
     with pytest.raises(UnsupportedModel, match=r"two is a model of the type t5, .* Gemma$"):
-        load_pair(str(tmp_path / "two"), device="cpu")
+        load_pair(str(tmp_path / "two"), placement=Placement("cpu"))
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(UnsupportedModel, match="empty is not a causal language model"):
-        load_pair(str(empty), device="cpu")
+        load_pair(str(empty), placement=Placement("cpu"))
     damaged = Path(save(tmp_path / "damaged"))
     (damaged / "model.safetensors").write_bytes(b"not weights")
     with pytest.raises(WeightsUnavailable, match="damaged could not be loaded"):
-        load_pair(str(damaged), device="cpu")
+        load_pair(str(damaged), placement=Placement("cpu"))
     with pytest.raises(InvalidInput, match=r"there is no model folder or GGUF file \./nowhere"):
-        load_pair("./nowhere", device="cpu")
+        load_pair("./nowhere", placement=Placement("cpu"))
     for long in ("0" * 5000, "a/" + "b" * 5000):  # no file can have that name
         for part in ("target", "draft", "corpus"):
             named: dict[str, Any] = {part: long}
             with pytest.raises(OuroborosError):
-                load_pair(**named, device="cpu")
+                load_pair(**named, placement=Placement("cpu"))
     unknown = Path(save(tmp_path / "unknown"))
     (unknown / "config.json").write_text(json.dumps({"model_type": "oracle"}), encoding="utf-8")
     with pytest.raises((UnsupportedModel, WeightsUnavailable), match="oracle") as told:
-        load_pair(str(unknown), device="cpu")
+        load_pair(str(unknown), placement=Placement("cpu"))
     assert len(str(told.value)) < 300, "a sentence, no list of what there is"
 
 
@@ -231,7 +241,7 @@ def test_code_out_of_a_model_folder_is_never_run(tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')", encoding="utf-8")
     with pytest.raises((UnsupportedModel, WeightsUnavailable)):
-        load_pair(str(folder), device="cpu")
+        load_pair(str(folder), placement=Placement("cpu"))
     assert not (tmp_path / "ran").exists()
 
 
@@ -241,4 +251,4 @@ def test_pickled_weights_are_not_read(tmp_path: Path) -> None:
     (folder / "model.safetensors").unlink()
     torch.save(state, folder / "pytorch_model.bin")
     with pytest.raises(WeightsUnavailable):
-        load_pair(str(folder), device="cpu")
+        load_pair(str(folder), placement=Placement("cpu"))

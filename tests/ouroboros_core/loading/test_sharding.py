@@ -3,6 +3,7 @@ this process."""
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ouroboros_core import methods
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import sharding, weights
-from ouroboros_core.loading.pairs import load_pair
+from ouroboros_core.loading.pairs import Placement, load_pair
 from ouroboros_core.loading.weights import load_model
 from ouroboros_core.models.engines.native import build
 from ouroboros_core.sampling import Sampling
@@ -70,7 +71,7 @@ def test_a_target_with_a_layer_elsewhere_writes_the_same(
     monkeypatch.setattr(weights, "spread", lambda *_: places)
     device = "auto" if how == "found not to fit" else "cpu"
     device_map = places if how == "asked for" else None
-    pair = load_pair(target, draft, device=device, dtype="float32", device_map=device_map)
+    pair = load_pair(target, draft, placement=Placement(device, "float32", device_map=device_map))
     assert pair.target.model.model.layers[1].mlp.up_proj.weight.is_meta, "its weights are not here"
     kind = methods.get("speculative")
     task = Task(PROMPT, kind.id, kind.Hyperparameters(), max_new_tokens=COUNT, chat=False)
@@ -94,17 +95,21 @@ def test_a_target_is_spread_where_it_does_not_fit_on_a_gpu(
 def test_processes_share_what_they_can_and_say_what_they_cannot(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    named: dict[str, Any] = {"target": "some/model"}
+    split = Placement("cpu", device_map="tp")
+    named: dict[str, Any] = {"target": "some/model", "placement": split}
     with pytest.raises(InvalidInput, match="needs at least 2 processes, got 1: start them"):
-        load_pair(**named, device="cpu", device_map="tp")
+        load_pair(**named)
     monkeypatch.setenv("WORLD_SIZE", "2")
     for given, message in (
-        ({}, "the embedded one is small: name one with --target"),
+        ({"placement": split}, "the embedded one is small: name one with --target"),
         (named | {"head": "some/head"}, "leave --head out"),
-        (named | {"quantize": "4bit"}, "weights in safetensors, not quantised"),
+        (
+            named | {"placement": replace(split, quantize="4bit")},
+            "weights in safetensors, not quantised",
+        ),
     ):
         with pytest.raises(InvalidInput, match=message):
-            load_pair(**given, device="cpu", device_map="tp")
+            load_pair(**given)
 
 
 def test_a_command_that_shares_out_prompts_does_not_share_a_target(ouroboros: Ask) -> None:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from ouroboros_core.errors import WeightsUnavailable
 from ouroboros_core.loading import embedded, manifest
-from ouroboros_core.loading.pairs import load_pair
+from ouroboros_core.loading.pairs import Execution, load_pair
 from ouroboros_core.models.engines.native import build
 from tests import ROOT
 from tests.commands import wait_until
@@ -448,7 +448,7 @@ def test_the_file_that_is_kept_is_converted_and_not_fetched_again(
 
     monkeypatch.setattr(embedded, "ensure_gguf", fetch)
     with pytest.raises(WeightsUnavailable, match="it is fetched"):
-        load_pair(weights="auto")
+        load_pair(execution=Execution(weights="auto"))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 from ouroboros_core import Generation, Grammar, Sampling, Task, load_pair, methods
 from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading.pairs import Pair
+from ouroboros_core.loading.pairs import Pair, Placement
 from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.models.grammar import GrammarRules
 from ouroboros_core.models.processed import ProcessedModel, for_vocabulary
@@ -61,7 +61,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     """Two tiny models that differ, with a real tokenizer."""
     folder = tmp_path_factory.mktemp("pair")
     names = save(folder / "target"), save(folder / "draft", seed=1)
-    return load_pair(*names, device="cpu", dtype="float32")
+    return load_pair(*names, placement=Placement("cpu", "float32"))
 
 
 def run(
@@ -196,7 +196,7 @@ def test_a_draft_without_rows_for_the_allowed_tokens_keeps_its_scores(pair: Pair
 def test_a_draft_that_reads_only_the_end_of_the_text_follows_the_grammar(tmp_path: Path) -> None:
     """A letter and a digit take turns, so a draft that is one token behind breaks the rule."""
     names = save(tmp_path / "target"), save(tmp_path / "draft", max_position_embeddings=48)
-    short = load_pair(*names, device="cpu", dtype="float32")
+    short = load_pair(*names, placement=Placement("cpu", "float32"))
     settings = methods.get("speculative").Hyperparameters.parse({"gamma": 4})
     grammar, prompt = Grammar("regex", "([abc][0-9]){40}"), "The cat sat on the mat. " * 6
     task = Task(prompt, "speculative", settings, Sampling(), 40, False, grammar=grammar)
@@ -239,7 +239,7 @@ def test_a_forced_token_that_the_target_cannot_write_is_refused_in_a_sentence(
 ) -> None:
     size = len(tokenizer("bytes")) - 30
     names = [save(tmp_path / f"{seed}", seed=seed, vocab_size=size) for seed in (0, 1)]
-    small = load_pair(*names, device="cpu", dtype="float32")
+    small = load_pair(*names, placement=Placement("cpu", "float32"))
     assert max(small.tokenizer.encode(" #", add_special_tokens=False)) >= size
     grammar = Grammar("regex", " #")
     for method in ("autoregressive", "speculative", "prompt_lookup"):

@@ -14,12 +14,12 @@ from pydantic import TypeAdapter
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
-from ouroboros_core.benchmark.entrants import MethodEntrant
+from ouroboros_core.benchmark.entrants import MethodEntrant, Request
 from ouroboros_core.benchmark.prompts import Question, read
 from ouroboros_core.benchmark.runner import Runner
 from ouroboros_core.benchmark.store import Measurement
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.loading.pairs import Pair, load_pair, with_draft
+from ouroboros_core.loading.pairs import Pair, Placement, load_pair, with_draft
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.settings import Value
 from ouroboros_core.sweeps import cells
@@ -49,7 +49,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def pair(folders: dict[str, str]) -> Pair:
-    return load_pair(folders["target"], folders["copy"], device="cpu", dtype="float32")
+    return load_pair(folders["target"], folders["copy"], placement=Placement("cpu", "float32"))
 
 
 def grid_of(*axes: str, method: str = "speculative", **more: Any) -> Grid:
@@ -201,7 +201,7 @@ def test_every_temperature_is_compared_with_its_own_plain_run(pair: Pair) -> Non
         assert isinstance(entrant, MethodEntrant)
         stops = pair.stop_tokens
         plain = tiny.plain(pair.target.model, tuple(ids), 12, entrant.sampling, stops)
-        run, text = by_name[entrant.label], entrant.run(question.turns[0], (), 12).tokens
+        run, text = by_name[entrant.label], entrant.run(Request(question.turns[0], 12)).tokens
         assert list(text) == plain and run.tokens == len(plain)
         assert run.compared and run.difference is None
     grid = grid_of("acceptance=match,rejection", sampling=Sampling(temperature=1))
@@ -230,10 +230,12 @@ def test_another_draft_shares_the_target_which_scores_all_of_its_tokens_with_any
 ) -> None:
     """Three drafts padded differently: whichever was loaded last, each runs and writes the target's
     own text."""
-    size = load_pair(folders["target"], "none", device="cpu", dtype="float32").target.vocabulary
+    size = load_pair(
+        folders["target"], "none", placement=Placement("cpu", "float32")
+    ).target.vocabulary
     wide, narrow = (save(tmp_path / f"plus{more}", vocab_size=size + more) for more in (2, 1))
     target = save(tmp_path / "target", vocab_size=size + 2)
-    pair = load_pair(target, wide, device="cpu", dtype="float32")
+    pair = load_pair(target, wide, placement=Placement("cpu", "float32"))
     sampling = Sampling(temperature=1)
     grid = grid_of(f"draft=plus2,{narrow},{folders['other']}", sampling=sampling)
     swept = open_sweep(pair, grid, QUESTIONS, 1, 12)

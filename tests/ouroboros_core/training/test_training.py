@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from ouroboros_core import cli, methods
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, VocabularyMismatch
-from ouroboros_core.loading.pairs import load_pair
+from ouroboros_core.loading.pairs import Placement, load_pair
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.heads import class_in
 from ouroboros_core.models.heads.recipes import (
@@ -196,7 +196,7 @@ def test_training_goes_from_nothing_to_something_that_drafts(
     assert all(part in card for part in parts)
     assert str(tmp_path) not in card + text, "no path of a machine"
     named: dict[str, Any] = {"draft" if kind == "draft" else "head": str(out)}
-    pair = load_pair(target, device="cpu", dtype="float32", **named)
+    pair = load_pair(target, **named, placement=Placement("cpu", "float32"))
     method = methods.get(METHOD[kind])
     settings = method.Hyperparameters(**method.Hyperparameters.fixed())
     task = Task("what is a dog", method.id, settings, max_new_tokens=60, chat=False)
@@ -250,7 +250,7 @@ def test_a_checkpoint_is_gone_on_from_with_the_same_recipe_and_data_alone(
 def test_a_narrow_draft_has_matrices_of_its_own(target: str, written: Path, tmp_path: Path) -> None:
     out = tmp_path / "narrow"
     assert train(f"{common('draft', target, written, out)} --hidden 16 --layers 2") == 0
-    pair = load_pair(target, str(out), device="cpu", dtype="float32")
+    pair = load_pair(target, str(out), placement=Placement("cpu", "float32"))
     assert pair.draft is not None
     assert pair.draft.model.config.hidden_size == 16
     draft, big = (model.model.get_input_embeddings() for model in (pair.draft, pair.target))
@@ -270,7 +270,9 @@ def test_a_drafter_that_begins_as_an_eagle_head_guesses_the_next_token_as_it_doe
     assert train(f"{common(kind, target, written, drafted)} {still}") == 0
     assert weights(drafted)["layers.0.query.weight"].dtype == torch.int8
     assert "stored in 8 bits a weight" in (drafted / "README.md").read_text(encoding="utf-8")
-    pair = load_pair(target, "none", [str(eagle), str(drafted)], device="cpu", dtype="float32")
+    pair = load_pair(
+        target, "none", [str(eagle), str(drafted)], placement=Placement("cpu", "float32")
+    )
     head, drafter = pair.heads[first], pair.heads[kind]
     context = tuple(pair.encode("What is a dog?", chat=True))
     root = TreeBuilder(context[-1]).build()
@@ -322,7 +324,7 @@ def test_an_exported_draft_is_a_model_that_transformers_loads(
     assert train(f"export --target {target} --draft {made} --out {exported}") == 0
     model = transformers.AutoModelForCausalLM.from_pretrained(exported, dtype=torch.float32)
     big = transformers.AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32)
-    ours = load_pair(target, str(made), device="cpu", dtype="bfloat16")
+    ours = load_pair(target, str(made), placement=Placement("cpu", "bfloat16"))
     assert ours.draft is not None
     ids = torch.arange(5, 25)[None]
     assert torch.equal(model(ids).logits, ours.draft.model.float()(ids).logits)
@@ -338,7 +340,7 @@ def test_a_head_refuses_another_target(target: str, written: Path, tmp_path: Pat
     other = save(tmp_path / "other", seed=9)
     message = "trained for target and reads its states, but this target is another"
     with pytest.raises(VocabularyMismatch, match=f"an EAGLE head, was {message}"):
-        load_pair(other, head=str(out), device="cpu", dtype="float32")
+        load_pair(other, head=str(out), placement=Placement("cpu", "float32"))
 
 
 @pytest.mark.parametrize(

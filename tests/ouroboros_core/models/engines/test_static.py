@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ouroboros_core.errors import UnsupportedModel
-from ouroboros_core.loading.pairs import load_pair
+from ouroboros_core.loading.pairs import Execution, Placement, load_pair
 from ouroboros_core.models.bookkeeping import PREFILL_CHUNK
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines import static
@@ -105,13 +105,15 @@ def test_target_and_draft_are_computed_in_fixed_shapes_where_that_is_asked_for_o
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, draft = save(tmp_path / "target"), save(tmp_path / "draft", seed=1)
-    pair = load_pair(target, draft, device="cpu", dtype="float32", passes="static")
+    pair = load_pair(
+        target, draft, placement=Placement("cpu", "float32"), execution=Execution("static")
+    )
     assert pair.draft is not None
     assert pair.environment.passes == pair.draft.engine == "static"
     monkeypatch.setattr(static, "replayed", lambda device: True)
-    pair = load_pair(target, draft, device="cpu", dtype="float32")
+    pair = load_pair(target, draft, placement=Placement("cpu", "float32"))
     assert pair.draft is not None
     assert pair.environment.passes == pair.draft.engine == "static", "a GPU replays them"
     other = save(tmp_path / "other", family="gpt2")
     with pytest.raises(UnsupportedModel, match="other has no passes in fixed shapes: they are for"):
-        load_pair(other, device="cpu", dtype="float32", passes="static")
+        load_pair(other, placement=Placement("cpu", "float32"), execution=Execution("static"))

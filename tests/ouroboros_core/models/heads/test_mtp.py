@@ -15,7 +15,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from ouroboros_core.decoding.generation import Generation, Task
-from ouroboros_core.loading.pairs import Pair, load_pair
+from ouroboros_core.loading.pairs import Pair, Placement, load_pair
 from ouroboros_core.methods import get
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.heads.mtp import ShippedMtp
@@ -142,7 +142,7 @@ def test_a_layer_in_the_targets_files_drafts_without_a_flag(
     # The released models' number of layers is a part of the pattern.
     kept = {"^mtp.*" if prefix == "mtp." else r"model\.layers\.2.*"}
     monkeypatch.setattr(type(layer.model), "_keys_to_ignore_on_load_unexpected", kept)
-    pair = load_pair(str(tmp_path), device="cpu", dtype="float32")
+    pair = load_pair(str(tmp_path), placement=Placement("cpu", "float32"))
     drafter = pair.heads["mtp"]
     assert isinstance(drafter, ShippedMtp) and pair.mtp_layers is drafter.layers
     check_equal(drafter, layer)
@@ -156,13 +156,14 @@ def test_a_layer_in_the_targets_files_drafts_without_a_flag(
     ours, others = first_drafts(run(pair, "mtp", gamma=1)), first_drafts(theirs)
     assert len(ours.keys() & others.keys()) > 20
     assert all(ours[length] == others[length] for length in ours.keys() & others.keys())
-    assert not load_pair(str(tmp_path), head="none", device="cpu", dtype="float32").heads
+    assert not load_pair(str(tmp_path), head="none", placement=Placement("cpu", "float32")).heads
 
 
 def test_a_target_whose_files_lack_the_layer_has_no_head(tmp_path: Path) -> None:
     """The configuration of the family names a layer in any case."""
     pair = load_pair(
-        folders.save(tmp_path, family="glm4_moe", **FAMILIES["glm4_moe"]), device="cpu"
+        folders.save(tmp_path, family="glm4_moe", **FAMILIES["glm4_moe"]),
+        placement=Placement("cpu"),
     )
     assert pair.target.model.config.num_mtp_layers == 1 and not pair.heads
 

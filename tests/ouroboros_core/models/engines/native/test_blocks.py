@@ -18,7 +18,7 @@ from ouroboros_core.errors import InvalidInput, WeightsUnavailable
 from ouroboros_core.loading import measured as keeping
 from ouroboros_core.loading.blocks import rows_that_gain, use_blocks
 from ouroboros_core.loading.gguf import read_blocks
-from ouroboros_core.loading.pairs import load_pair
+from ouroboros_core.loading.pairs import Execution, Placement, load_pair
 from ouroboros_core.models.bookkeeping import PREFILL_CHUNK
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.native import build
@@ -285,7 +285,11 @@ def test_the_embedded_target_has_the_same_logits_in_both_formats(
 ) -> None:
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # its file is fetched once
     target = load_pair(
-        draft="none", head="none", corpus="none", dtype="bfloat16", weights="blocks"
+        draft="none",
+        head="none",
+        corpus="none",
+        placement=Placement(dtype="bfloat16"),
+        execution=Execution(weights="blocks"),
     ).target
     assert target.weights == "blocks"
     rng = random.Random(4)
