@@ -6,29 +6,22 @@ all runs are recorded that are missing or differ from the list; an interrupted r
 Plain decoding and the method alternate, see `ouroboros_core.benchmark.protocol`. A run's file has
 the seconds of the repeat with the median speedup; its other contents are of an equal run that keeps
 the models' probabilities.
-assets/traces/measured.json has all speedups, the seconds of the plain run beside that repeat, the
-seconds of passes timed around it, and the seconds of proposing without the drafter's passes.
-
-A repeat counts if the machine kept its pace (`kept_pace`). Passes that are timed apart from the run
-decide that, before anything is priced.
+assets/traces/measured.json has all speedups, and the seconds of the plain run beside that repeat. A
+repeat counts if the machine was idle and kept its pace.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import astuple, dataclass, replace
 from functools import cache
-from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from ouroboros_core import methods
-from ouroboros_core.adaptive.profiler import pass_seconds
 from ouroboros_core.benchmark import protocol
 from ouroboros_core.benchmark.protocol import Round
 from ouroboros_core.decoding.generation import Generation, Task
@@ -41,7 +34,6 @@ from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.trace import Seconds, Step, Trace
-from ouroboros_core.what_if.beside import PassClock, Timed, between, costs_beside, proposing
 
 WARM_UP_TOKENS = 8
 METHOD = 1
@@ -49,9 +41,7 @@ METHOD = 1
 REPEATS, ROUNDS = protocol.ROUNDS, 8
 """Repeats that count, and the limit of rounds: a round on a busy machine does not count."""
 SLOWER = 1.15
-"""Largest ratio of equal times on a machine that is idle and keeps its pace."""
-PROBES, PATIENCE, WAIT = 6, 12, 5.0
-"""Passes of a look at the machine, the limit of looks, and seconds between them."""
+"""Largest ratio of the seconds of plain passes on a machine that keeps its pace."""
 
 Facts = dict[str, Any]
 
@@ -91,19 +81,18 @@ def _task(gallery: Facts, facts: Facts, count: int | None = None, observed: bool
     )
 
 
-def record(pair: Pair, gallery: Facts, facts: Facts, clock: PassClock | None = None) -> Trace:
+def record(pair: Pair, gallery: Facts, facts: Facts, *, observed: bool = True) -> Trace:
     """Run one entry of the gallery; with `after`, the run has the phrases of that prompt's run.
 
-    Without a clock the trace keeps the models' probabilities. A clock times the draft passes, and
-    the trace keeps no probabilities, since reading them between two steps makes both slower.
+    observed: the trace keeps the models' probabilities; reading them between two steps makes both
+    slower.
     """
     pool = None
     if "after" in facts:
         values = settings_of(facts)
         pool = PhrasePool(values.ngram_size, values.guess_set_size, fingerprint=pair.fingerprint)
         Generation(pair, _task(gallery, facts | {"prompt": facts["after"]}), pool).run()
-    with clock.running() if clock else nullcontext():
-        trace = Generation(pair, _task(gallery, facts, observed=clock is None), pool).run()
+    trace = Generation(pair, _task(gallery, facts, observed=observed), pool).run()
     names = gallery["pairs"][gallery["prompts"][facts["prompt"]].get("pair", "embedded")]
     assert pair.draft is not None
     draft = names.get("draft") if trace.draft == pair.draft.name else None
@@ -116,29 +105,16 @@ def plain_pass(round_: Round) -> float:
     return median(seconds.verify - seconds.verify_sampling for seconds in steps)
 
 
-def kept_pace(round_: Round, before: Timed, after: Timed) -> bool:
-    """Return whether the machine had the same pace before a round, in its plain run, and after it:
-    by passes over one row, and by the sum of a model's passes."""
-    sides = before, after
-    equal_times = [[plain_pass(round_), *(side["target"].of(1) for side in sides)]]
-    equal_times += [[sum(side[model].seconds) for side in sides] for model in before]
-    return all(max(times) <= SLOWER * min(times) for times in equal_times)
-
-
 @dataclass(frozen=True)
 class Repeats:
     """The repeats of an entry of the gallery.
 
-    rounds     those that count, by speedup
-    trace      the method's run in the middle round, with the models' probabilities
-    costs      of passes around the middle round
-    proposing  the method's seconds of proposing there, without draft passes
+    rounds  those that count, by speedup
+    trace   the method's run in the middle round, with the models' probabilities
     """
 
     rounds: list[Round]
     trace: Trace
-    costs: Timed
-    proposing: float
 
     @property
     def middle(self) -> Round:
@@ -151,42 +127,17 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> Repeats:
     lanes = {"prompt": facts["prompt"], "method": methods.PLAIN}, facts
     Generation(pair, _task(gallery, lanes[0], WARM_UP_TOKENS)).run()
     observed = record(pair, gallery, facts)
-    sides: list[tuple[Timed, Timed]] = []
-    before: Timed = {}
-    host_seconds: list[float] = []
 
-    def run(number: int, lane: int) -> Trace:
-        nonlocal before
-        order = protocol.order(len(lanes), number)
-        if lane == order[0]:
-            _calm(pair, min((first["target"].of(1) for first, _ in sides), default=inf))
-            before = costs_beside(pair, observed)
-        clock = PassClock(pair)
-        trace = record(pair, gallery, lanes[lane], clock)
-        if lane == METHOD:
-            drafted = any(step.draft_passes for step in trace.steps)
-            assert drafted == (clock.seconds > 0), "every draft pass is timed"
-            host_seconds.append(proposing(trace, clock.seconds))
-        if lane == order[-1]:
-            sides.append((before, costs_beside(pair, observed)))
-        return trace
-
-    def steady(rounds: Sequence[Round]) -> list[Round]:
-        return _steady(rounds, sides)
+    def run(_: int, lane: int) -> Trace:
+        return record(pair, gallery, lanes[lane], observed=False)
 
     measuring = protocol.measure(
         len(lanes), protocol.at_once(run), rounds=REPEATS, again=ROUNDS - REPEATS, steady=steady
     )
     measurement = protocol.last(measuring)
     if not measurement.enough:
-        plain_passes = (f"{1e3 * plain_pass(round_):.1f} ms a pass" for round_ in measurement.every)
-        around = (
-            "/".join(f"{1e3 * side['target'].of(1):.1f}" for side in timings) for timings in sides
-        )
-        raise RuntimeError(
-            f"the machine is busy: one row takes {', '.join(around)} ms before and after a round, "
-            f"plain decoding {'; '.join(plain_passes)}"
-        )
+        passes = ", ".join(f"{1e3 * plain_pass(round_):.1f}" for round_ in measurement.every)
+        raise RuntimeError(f"the machine is busy: passes of plain decoding took {passes} ms")
     for number, name in enumerate(("plain", "method's")):
         if len({trace.tokens for trace in measurement.traces(number)}) > 1:
             raise RuntimeError(f"the {name} texts of equal runs differ")
@@ -196,9 +147,7 @@ def repeats(pair: Pair, gallery: Facts, facts: Facts) -> Repeats:
         raise RuntimeError(f"the text is not that of plain decoding from token {where} on")
     rounds = sorted(measurement.rounds, key=lambda round_: round_.speedup(METHOD))
     middle = rounds[len(rounds) // 2]
-    number = next(n for n, round_ in enumerate(measurement.every) if round_ is middle)
-    trace = timed_as(observed, middle.traces[METHOD])
-    return Repeats(rounds, trace, between(*sides[number]), host_seconds[number])
+    return Repeats(rounds, timed_as(observed, middle.traces[METHOD]))
 
 
 def _done(step: Step) -> tuple[Any, ...]:
@@ -214,28 +163,10 @@ def timed_as(observed: Trace, timed: Trace) -> Trace:
     return replace(observed, steps=tuple(replace(a, seconds=b.seconds) for a, b in steps))
 
 
-def _calm(pair: Pair, least: float) -> None:
-    """Wait until a pass over one row takes about `least` seconds, for at most a minute."""
-    for _ in range(PATIENCE):
-        if pass_seconds([(pair.target, 1)], PROBES)[0] <= SLOWER * least:
-            break
-        time.sleep(WAIT)
-
-
-def _steady(rounds: Sequence[Round], sides: Sequence[tuple[Timed, Timed]]) -> list[Round]:
-    """Return the rounds on an idle machine that kept its pace.
-
-    sides  costs of passes before and after each round
-    """
-    singles = (side["target"].of(1) for timings in sides for side in timings)
-    least = min([*singles, *map(plain_pass, rounds)])
-    return [
-        round_
-        for round_, (before, after) in zip(rounds, sides, strict=True)
-        if not round_.busy
-        and plain_pass(round_) <= SLOWER * least
-        and kept_pace(round_, before, after)
-    ]
+def steady(rounds: Sequence[Round]) -> list[Round]:
+    """Return the rounds on an idle machine whose plain passes were as fast as the fastest ones."""
+    least = min(map(plain_pass, rounds))
+    return [r for r in rounds if not r.busy and plain_pass(r) <= SLOWER * least]
 
 
 def stale(gallery: Facts, name: str) -> bool:
@@ -291,9 +222,7 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
     facts = gallery["runs"][name]
     if facts["method"] == methods.PLAIN:
         Generation(pair, _task(gallery, facts, WARM_UP_TOKENS)).run()
-        trace = timed_as(
-            record(pair, gallery, facts), record(pair, gallery, facts, PassClock(pair))
-        )
+        trace = timed_as(record(pair, gallery, facts), record(pair, gallery, facts, observed=False))
         _write(name, trace)
         print(
             f"{name}: {len(trace.tokens)} tokens, {metrics.tokens_per_second(trace):.1f} a second"
@@ -318,11 +247,6 @@ def make(pair: Pair, gallery: Facts, name: str) -> None:
         {
             "speedups": [round(speedup, 4) for speedup in speedups.each],
             "plain": seconds,
-            "costs": {
-                model: [cost.rows, cost.seconds, *([cost.behind] if model == "draft" else [])]
-                for model, cost in measurement.costs.items()
-            },
-            "proposing": round(measurement.proposing, 6),
         },
     )
     length = metrics.mean_acceptance_length(trace)

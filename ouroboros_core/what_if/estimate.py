@@ -1,6 +1,6 @@
 """Estimates of a run on another machine, with other models, or in a batch: modelled, not measured.
 
-A trace holds the work of a run: rows, draft passes and tokens of every step. A `PassPrice` gives
+A trace holds the work of a run: rows, draft passes and tokens of every step. A `Roofline` gives
 the seconds of a pass; `price` adds them up, also for plain decoding of the same number of tokens.
 Whether other models would agree on the same tokens is unknown: the acceptance of the recorded run
 is used.
@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from annotated_types import Ge, Gt, Le, MaxLen
 
 from ouroboros_core import methods
-from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import Source
@@ -99,18 +98,6 @@ class ModelSize:
         return replace(small, name=f"part of {self.name}"[:80])
 
 
-class PassPrice(Protocol):
-    """Seconds of a model's passes."""
-
-    def of(self, rows: float, context: float, batch: int) -> float:
-        """Return the seconds of a pass over `rows` rows of each text, after `context` tokens."""
-        ...
-
-    def prefill(self, tokens: int, batch: int) -> float:
-        """Return the seconds for reading a prompt of `tokens` tokens for each text."""
-        ...
-
-
 @dataclass(frozen=True)
 class Roofline:
     """A pass by the roofline model (Williams, Waterman and Patterson, CACM 52(4), 2009).
@@ -127,6 +114,7 @@ class Roofline:
     model: ModelSize
 
     def of(self, rows: float, context: float, batch: int) -> float:
+        """Return the seconds of a pass over `rows` rows of each text, after `context` tokens."""
         machine, model = self.machine, self.model
         read = model.weight_bytes + model.kv_bytes * context * batch
         reading = read / (machine.bandwidth * machine.bandwidth_share)
@@ -141,23 +129,6 @@ class Roofline:
     def prefill(self, tokens: int, batch: int) -> float:
         """Return the seconds of one pass over the whole prompt."""
         return self.of(tokens, 0, batch)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Costs of passes that were measured on this machine; texts of a batch count as rows.
-
-    reading: seconds for every token of a prompt
-    """
-
-    costs: PassCosts
-    reading: float = 0.0
-
-    def of(self, rows: float, context: float, batch: int) -> float:
-        return self.costs.of(round(rows * batch))
-
-    def prefill(self, tokens: int, batch: int) -> float:
-        return self.reading * tokens * batch
 
 
 @dataclass(frozen=True)
@@ -312,7 +283,7 @@ def work_of(trace: Trace) -> tuple[Work, ...]:
 
 
 def price_work(
-    work: Sequence[Work], prompt: int, target: PassPrice, draft: PassPrice | None, batch: int = 1
+    work: Sequence[Work], prompt: int, target: Roofline, draft: Roofline | None, batch: int = 1
 ) -> Priced:
     """Price work on a machine. Plain decoding is priced without host seconds, which are far below
     the seconds of a pass.
@@ -335,7 +306,7 @@ def price_work(
     return Priced(tuple(steps), tuple(plain), prefill, reading, batch)
 
 
-def _step(work: Work, target: PassPrice, draft: PassPrice | None, batch: int) -> PricedStep:
+def _step(work: Work, target: Roofline, draft: Roofline | None, batch: int) -> PricedStep:
     verify = target.of(work.rows, work.context, batch) if work.rows else 0.0
     guess = 0.0
     if work.draft_passes and draft is not None:
@@ -345,8 +316,8 @@ def _step(work: Work, target: PassPrice, draft: PassPrice | None, batch: int) ->
 
 def price(
     trace: Trace,
-    target: PassPrice,
-    draft: PassPrice | None = None,
+    target: Roofline,
+    draft: Roofline | None = None,
     batch: int = 1,
     host: float = 1.0,
 ) -> Priced:
