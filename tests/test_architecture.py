@@ -143,9 +143,11 @@ def test_torch_stays_in_its_packages(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", modules("visualize"), ids=lambda p: str(p.relative_to(ROOT)))
-def test_only_tabs_the_kit_and_the_page_know_gradio(path: Path) -> None:
+def test_only_tabs_inputs_the_kit_and_the_page_know_gradio(path: Path) -> None:
     name = path.relative_to(ROOT / "visualize").as_posix()
-    if not (name.startswith("kit/") or name.endswith("/tab.py") or name == "page.py"):
+    if not (
+        name.startswith("kit/") or name.endswith(("/tab.py", "/inputs.py")) or name == "page.py"
+    ):
         assert not {n for n in imports(path) if within(n, {"gradio", "torch", "transformers"})}
 
 

@@ -35,7 +35,7 @@ SETTING["help"] = "Tokens copied from each position."
 PAGE = """
 import json
 from ouroboros_core import methods
-from visualize.kit.settings_view import declaration
+from visualize.watch.settings_view import declaration
 from visualize.watch.families import families
 offered = [[one["name"], one["id"]] for family in families() for one in family["methods"]]
 (setting,) = declaration(methods.get("echo"))["settings"]

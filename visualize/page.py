@@ -45,10 +45,10 @@ ADDRESSES = Addresses(tuple(PLACES), dict.fromkeys(LAB, "lab"), MOVED)
 FIRST = (
     "kit/address.js",
     "run/token_view.js",
-    "kit/ask_view.js",
+    "watch/ask_view.js",
     "watch/method_cards.js",
     "watch/example_chips.js",
-    "kit/settings_view.js",
+    "watch/settings_view.js",
     "kit/fault_view.js",
     "run/link_view.js",
     "run/save_view.js",

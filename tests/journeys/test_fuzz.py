@@ -29,7 +29,7 @@ from ouroboros_core.sampling import Sampling
 from tests import ROOT
 from tests.browser import server
 from tests.calls import API, JSON, Page, follow, opened
-from visualize.kit.settings_view import declaration
+from visualize.watch.settings_view import declaration
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 

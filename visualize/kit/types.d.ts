@@ -138,7 +138,7 @@ declare global {
     "ouro:ended": CustomEvent<undefined>;
     /** A view shows another run. */
     "ouro:shown": CustomEvent<undefined>;
-    /** The prompt or a setting has changed; kit/asked.js has the values. */
+    /** The prompt or a setting has changed; watch/asked.js has the values. */
     "ouro:inputs": CustomEvent<undefined>;
     /** A method is chosen. */
     "ouro:method": CustomEvent<{ method: string }>;

@@ -10,15 +10,15 @@ from visualize.compare import components
 from visualize.compare import view as compare_view
 from visualize.gallery import runs as gallery
 from visualize.kit import plots
-from visualize.kit.inputs import CARDS
 from visualize.kit.markup import template
 from visualize.kit.plot_view import plot_markup
-from visualize.kit.settings_view import declaration, merged, run_settings
 from visualize.live.packing import runs_in_browser
 from visualize.live.session import MOST_TOKENS
 from visualize.run.figures import MORE_CHARTS
 from visualize.watch.examples import EXAMPLES
 from visualize.watch.families import families
+from visualize.watch.inputs import CARDS
+from visualize.watch.settings_view import declaration, merged, run_settings
 
 FIRST = {"prompt": gallery.trace("java-union").prompt.text, "method": methods.DEFAULT}
 """The recorded run that plays until the model is there."""

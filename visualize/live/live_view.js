@@ -1,12 +1,12 @@
 // @ts-check
 // Watch and Compare without a server: their views, and a worker that computes in this browser.
-import { inputs } from "../kit/asked.js";
+import { inputs } from "../watch/asked.js";
 import { tell } from "../kit/dom.js";
 import { mount as mountCompare } from "../compare/compare_view.js";
-import { mount as mountAsk } from "../kit/ask_view.js";
+import { mount as mountAsk } from "../watch/ask_view.js";
 import { mount as mountFault } from "../kit/fault_view.js";
 import { mount as mountPlot } from "../kit/plot_view.js";
-import { mount as mountSettings } from "../kit/settings_view.js";
+import { mount as mountSettings } from "../watch/settings_view.js";
 import { mount as mountDetails } from "../run/details_view.js";
 import { mount as mountRun } from "../run/token_view.js";
 import { mount as mountChips } from "../watch/example_chips.js";

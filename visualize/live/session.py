@@ -184,7 +184,7 @@ class Session:
         """Yield the views of a run as JSON: {view, charts}, {pause} where nothing is new, or
         {error}.
 
-        asked  JSON: {prompt, method, settings, run} of visualize/kit/asked.js, a {plan} of
+        asked  JSON: {prompt, method, settings, run} of visualize/watch/asked.js, a {plan} of
                visualize/compare/compare_form.js, or {lane, prompt} or {} for a run or the table of
                the last comparison
         """

@@ -18,7 +18,6 @@ from visualize.kit import labels
 from visualize.kit.events import PRIVATE, in_words, pressable_from, pressable_until_the_end
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import markup
-from visualize.kit.settings_view import CHAT_TEMPLATE
 from visualize.proof import tally as proof
 from visualize.proof.job import Counted, ProofJob
 from visualize.proof.tally import Tally
@@ -26,6 +25,7 @@ from visualize.run.request import RunRequest
 from visualize.server.jobs import Waiting
 from visualize.server.limits import visitor_id, whole_number
 from visualize.server.runner import Runner
+from visualize.watch.settings_view import CHAT_TEMPLATE
 
 FEWEST_SEEDS, MOST_SEEDS = 100, 500
 LONGEST = 3

@@ -43,7 +43,7 @@ class Inputs:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """Return the inputs as the page's scripts compare them (visualize/kit/asked.js)."""
+        """Return the inputs as the page's scripts compare them (visualize/watch/asked.js)."""
         run = {
             "max_new_tokens": self.max_new_tokens,
             "chat": self.chat,

@@ -2,7 +2,7 @@
 // Chips of example prompts, which run at once. A prompt of the visitor's own that something has
 // replaced becomes a chip, too. Triggers `choose_example`.
 import { make } from "../kit/dom.js";
-import { inputs } from "../kit/asked.js";
+import { inputs } from "./asked.js";
 import { recall, store } from "../kit/page_storage.js";
 /** @import { Mount } from "../kit/types" */
 

@@ -2,7 +2,7 @@
 // Cards of the methods that most visitors want, and a sheet of all methods. A click runs the prompt
 // in the box, or triggers `choose_method` to play its recorded run.
 import { make, tell } from "../kit/dom.js";
-import { asksAnew, changes, inputs } from "../kit/asked.js";
+import { asksAnew, changes, inputs } from "./asked.js";
 /** @import { Mount } from "../kit/types" */
 
 /** @type {Mount} */

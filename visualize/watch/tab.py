@@ -21,11 +21,9 @@ from ouroboros_core.trace.trace import Trace
 from visualize.gallery import runs as gallery
 from visualize.kit import labels, plots
 from visualize.kit.events import PRIVATE, at_the_end, errors_on_page, field, refused, sent
-from visualize.kit.inputs import RunInputs, learns
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import MOTTO, markup
 from visualize.kit.plot_view import PLOTLY, PlotView
-from visualize.kit.settings_view import NOTHING_YET, merged
 from visualize.run import figures, permalink, saving
 from visualize.run import view as views
 from visualize.run.components import DetailsView, SaveView, TokenView
@@ -36,8 +34,10 @@ from visualize.run.view import View
 from visualize.server.limits import visitor_id
 from visualize.server.runner import Runner
 from visualize.watch import timing, visit
+from visualize.watch.inputs import RunInputs, learns
 from visualize.watch.job import RunJob
 from visualize.watch.session import Order, Session
+from visualize.watch.settings_view import NOTHING_YET, merged
 from visualize.watch.visit import VisitRun
 from visualize.what_if import view as what_if_view
 

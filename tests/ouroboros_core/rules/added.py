@@ -28,9 +28,9 @@ def page() -> dict[str, Any]:
     """Return the choices of Watch and Proof, and the map of the methods."""
     import gradio
 
-    from visualize.kit.settings_view import run_settings
     from visualize.learn.method_map import field_map
     from visualize.proof.tab import ProofPanel
+    from visualize.watch.settings_view import run_settings
 
     runner: Any = None
     with gradio.Blocks():

@@ -15,9 +15,9 @@ from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Step, Trace
 from scripts import record
 from visualize.gallery import runs as gallery
-from visualize.kit.inputs import CARDS
 from visualize.run.strip import strip
 from visualize.watch.examples import EXAMPLES
+from visualize.watch.inputs import CARDS
 from visualize.watch.tab import RECORDED
 
 RUNS = sorted(gallery.runs())

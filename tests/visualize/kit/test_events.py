@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from ouroboros_core.errors import InvalidInput
-from visualize.kit.inputs import gathered_values
 from visualize.kit.json_html import JsonHTML
+from visualize.watch.inputs import gathered_values
 
 pytestmark = pytest.mark.embedded
 

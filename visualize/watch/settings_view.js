@@ -1,9 +1,9 @@
 // @ts-check
 // All settings of a run: those of the chosen method first, then those of every run. The component's
 // value keeps what a visitor has changed, for every method.
-import { foreign, make, tell } from "./dom.js";
+import { foreign, make, tell } from "../kit/dom.js";
 import { changes, inputs } from "./asked.js";
-/** @import { Mount } from "./types" */
+/** @import { Mount } from "../kit/types" */
 /** @import { Setting, State } from "./asked.js" */
 
 /**

@@ -85,7 +85,7 @@ class RunSettings(JsonHTML):
     and values are replaced, and the others stay.
     """
 
-    VIEW = markup("kit/settings_view")
+    VIEW = markup("watch/settings_view")
 
     def __init__(
         self, kinds: Sequence[type[Method]], method: str, most_tokens: int, **options: Any

@@ -21,7 +21,6 @@ from visualize.kit.address import changed, restored
 from visualize.kit.events import PRIVATE, errors_on_page
 from visualize.kit.json_html import JsonHTML
 from visualize.kit.markup import markup
-from visualize.kit.settings_view import NOTHING_YET, RunSettings, merged, run_choice
 from visualize.run import permalink
 from visualize.run.components import LinkView
 from visualize.run.permalink import Inputs
@@ -29,6 +28,7 @@ from visualize.run.request import RunRequest
 from visualize.server.limits import flag
 from visualize.watch.examples import EXAMPLES
 from visualize.watch.families import families
+from visualize.watch.settings_view import NOTHING_YET, RunSettings, merged, run_choice
 
 CARDS = (
     {"id": "autoregressive", "name": "Plain", "line": "One forward pass for every token."},
@@ -60,7 +60,7 @@ class AskView(JsonHTML):
     Value: the values of all inputs, which the view does not show. field: the id of the prompt's
     box."""
 
-    VIEW = markup("kit/ask_view")
+    VIEW = markup("watch/ask_view")
 
 
 class MethodCards(JsonHTML):

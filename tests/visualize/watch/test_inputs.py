@@ -8,13 +8,13 @@ import gradio as gr
 import pytest
 
 from tests.commands import finished
-from visualize.kit.inputs import learns
+from visualize.watch.inputs import learns
 
 ROUND_TRIPS = """
 import json
 from urllib.parse import parse_qsl
 import gradio as gr
-from visualize.kit.inputs import RunInputs
+from visualize.watch.inputs import RunInputs
 from visualize.run import permalink, saving
 inputs = RunInputs(512, "a prompt")
 with gr.Blocks():

@@ -2,8 +2,8 @@
 // The keys and buttons of a prompt, and whether a run of this visitor is under way. The view
 // decides at once, before the server answers.
 import { differences, inputs, runLabel } from "./asked.js";
-import { tell } from "./dom.js";
-/** @import { Mount } from "./types" */
+import { tell } from "../kit/dom.js";
+/** @import { Mount } from "../kit/types" */
 
 /** @type {Mount} */
 export function mount(element, props, watch) {

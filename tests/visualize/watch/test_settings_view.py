@@ -9,7 +9,7 @@ from ouroboros_core import methods
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.settings import AUTO
-from visualize.kit.settings_view import declaration, merged, run_choice, run_settings
+from visualize.watch.settings_view import declaration, merged, run_choice, run_settings
 
 METHODS = list(methods.available())
 
