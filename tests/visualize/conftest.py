@@ -1,12 +1,14 @@
-"""Fixtures of tests of jobs."""
+"""Fixtures of tests of jobs, and of the static site."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from ouroboros_core.decoding.generation import Generation
 from ouroboros_core.trace.trace import Step
 from tests.visualize.jobs import letters, ready
+from visualize.deploy import static_site
 from visualize.server.models import Models
 from visualize.server.runner import Runner
 
@@ -34,3 +36,16 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Generation]:
 
     monkeypatch.setattr(Generation, "__iter__", noted)
     return found
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the static site."""
+    folder = tmp_path_factory.mktemp("static") / "gallery"
+    static_site.write_gallery(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site_url(site: Path) -> str:
+    return (site / "index.html").as_uri()

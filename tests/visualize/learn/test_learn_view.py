@@ -11,8 +11,7 @@ from urllib.parse import unquote, urlparse
 
 import pytest
 
-from tests.visitor import watch
-from visualize.deploy import static_site
+from tests.visitor import faultless
 from visualize.gallery import runs as gallery
 from visualize.learn import lessons
 
@@ -23,29 +22,16 @@ NUMBERS = {name: number for number, name in enumerate(CHAPTERS)}
 BOX = "n => { const b = n.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; }"
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("static") / "gallery"
-    static_site.write_gallery(folder)
-    return (folder / "index.html").as_uri()
-
-
 @pytest.fixture
 def reader(browser: Any) -> Iterator[Any]:
     """A reader at a desk; nothing fails in the page's scripts."""
-    context = browser.new_context(
-        viewport={"width": 1440, "height": 900}, reduced_motion="reduce", offline=True
-    )
-    page = context.new_page()
-    faults, _ = watch(page)
-    yield page
-    assert not faults, faults
-    context.close()
+    with faultless(browser, (1440, 900), reduced_motion="reduce", offline=True) as page:
+        yield page
 
 
-def read(page: Any, site: str, chapter: str, stop: int) -> dict[str, Any]:
+def read(page: Any, site_url: str, chapter: str, stop: int) -> dict[str, Any]:
     """Open a stop, counted from 1, by its address; what it shows."""
-    page.goto(f"{site}#{chapter}/{stop}")
+    page.goto(f"{site_url}#{chapter}/{stop}")
     page.reload()  # an address that differs only behind the # loads nothing
     page.wait_for_selector(f'.ouro-learn[data-at="{NUMBERS[chapter]}.{stop - 1}"]')
     return dict(CHAPTERS[chapter]["stops"][stop - 1])
@@ -70,13 +56,13 @@ def stop_with(chapter: str, part: str) -> int:
     return next(n for n, stop in enumerate(stops, 1) if part in stop.get("spot", ""))
 
 
-def test_the_targets_answers_are_drawn_below_the_guesses(reader: Any, site: str) -> None:
+def test_the_targets_answers_are_drawn_below_the_guesses(reader: Any, site_url: str) -> None:
     """Accepted guesses have their equal below them; the bonus and the correction are drawn."""
     for chapter, stop in (
         ("guess", stop_with("guess", "ouro-answer")),
         ("reject", stop_with("reject", "correction")),
     ):
-        told = read(reader, site, chapter, stop)
+        told = read(reader, site_url, chapter, stop)
         step = gallery.trace(CHAPTERS[chapter]["run"]).steps[told["at"]["step"]]
         pieces = gallery.trace(CHAPTERS[chapter]["run"]).pieces
         answers = reader.locator(".ouro-learn-run .ouro-answer")
@@ -91,7 +77,7 @@ def test_the_targets_answers_are_drawn_below_the_guesses(reader: Any, site: str)
         assert answers.first.is_visible()
         note = reader.locator(".ouro-learn-run .ouro-tree-note").inner_text()
         assert f"The target's pass has {step.width} rows;" in note, "the word of the lessons"
-    read(reader, site, "guess", 1)
+    read(reader, site_url, "guess", 1)
     assert not reader.locator(".ouro-answer").first.is_visible(), "nothing was checked yet"
 
 
@@ -110,17 +96,17 @@ COVERED = """() => {
 }"""
 
 
-def test_the_lines_to_the_targets_answers_cross_no_letter(reader: Any, site: str) -> None:
+def test_the_lines_to_the_targets_answers_cross_no_letter(reader: Any, site_url: str) -> None:
     """They come before the boxes that they cross, and those are opaque."""
     stops = CHAPTERS["family"]["stops"]
     trees = [n for n, stop in enumerate(stops, 1) if stop.get("spot") == ".ouro-tree"]
-    read(reader, site, "family", trees[-1])
+    read(reader, site_url, "family", trees[-1])
     under, fills = reader.evaluate(COVERED)
     assert under and len(fills) > 1
     assert not [fill for fill in fills if "/" in fill or "rgba" in fill or fill == "none"]
 
 
-def test_the_lookahead_window_is_one_picture(reader: Any, site: str) -> None:
+def test_the_lookahead_window_is_one_picture(reader: Any, site_url: str) -> None:
     """It begins where the words are: at the first pass, at the first n-gram of the text, at the
     first full window."""
     data = CHAPTERS["phrases"]["figures"]["window"]
@@ -129,12 +115,12 @@ def test_the_lookahead_window_is_one_picture(reader: Any, site: str) -> None:
     )
     whole = [bool(one["whole"]) for one in data["passes"]].index(True)
     for stop, at in ((1, 0), (3, whole), (4, whole), (5, full)):
-        assert read(reader, site, "phrases", stop)["figure"] == "window"
+        assert read(reader, site_url, "phrases", stop)["figure"] == "window"
         assert reader.inner_text(".ouro-picture-said").startswith(f"Pass {at + 1}:"), stop
 
 
-def test_a_batchs_slider_begins_at_the_answers_of_the_words(reader: Any, site: str) -> None:
-    words = " ".join(read(reader, site, "batches", 1)["words"])
+def test_a_batchs_slider_begins_at_the_answers_of_the_words(reader: Any, site_url: str) -> None:
+    words = " ".join(read(reader, site_url, "batches", 1)["words"])
     slider = reader.locator('.ouro-batch input[name="batch"]')
     assert f" {slider.input_value()} answers " in words
     assert " 0." in reader.inner_text(".ouro-batch .ouro-picture-said"), (
@@ -142,8 +128,8 @@ def test_a_batchs_slider_begins_at_the_answers_of_the_words(reader: Any, site: s
     )
 
 
-def test_tokens_behind_each_other_have_one_ring(reader: Any, site: str) -> None:
-    told = read(reader, site, "guess", stop_with("guess", ".ouro-token"))
+def test_tokens_behind_each_other_have_one_ring(reader: Any, site_url: str) -> None:
+    told = read(reader, site_url, "guess", stop_with("guess", ".ouro-token"))
     ends = reader.locator(".ouro-text [data-spot]").evaluate_all(
         "all => all.map(n => n.dataset.spot)"
     )
@@ -152,10 +138,10 @@ def test_tokens_behind_each_other_have_one_ring(reader: Any, site: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_card_covers_neither_text_nor_tree(reader: Any, site: str) -> None:
+def test_a_card_covers_neither_text_nor_tree(reader: Any, site_url: str) -> None:
     for chapter, told in CHAPTERS.items():
         for stop in (n for n, one in enumerate(told["stops"], 1) if "card" in one):
-            read(reader, site, chapter, stop)
+            read(reader, site_url, chapter, stop)
             left, top, right, bottom = reader.locator(".ouro-card").evaluate(BOX)
             for part in ("text", "tree", "tree-note", "timeline", "legend"):
                 box = reader.locator(f".ouro-learn-run .ouro-{part}").evaluate(BOX)
@@ -176,15 +162,15 @@ LOW = [
 """Stops that mark what is low on the page, or have a table below their words."""
 
 
-def test_a_stop_begins_with_the_menu_in_sight(reader: Any, site: str) -> None:
+def test_a_stop_begins_with_the_menu_in_sight(reader: Any, site_url: str) -> None:
     """However far the one before was scrolled; what is marked and the buttons are in sight, too."""
     assert len(LOW) > 8
     for chapter, stop in LOW:
-        read(reader, site, chapter, stop)
+        read(reader, site_url, chapter, stop)
         for part in (".ouro-site-nav", ".ouro-learn-rail", ".ouro-learn-next", "[data-spot]"):
             _, top, _, bottom = reader.locator(f"{part} >> visible=true").first.evaluate(BOX)
             assert top >= 0 and bottom <= 900, (chapter, stop, part)
-    read(reader, site, "unchanged", 5)
+    read(reader, site_url, "unchanged", 5)
     reader.mouse.wheel(0, 400)
     reader.wait_for_function("scrollY > 0")
     reader.locator(".ouro-learn-next").click()
@@ -192,9 +178,9 @@ def test_a_stop_begins_with_the_menu_in_sight(reader: Any, site: str) -> None:
     assert reader.evaluate("scrollY") == 0
 
 
-def test_a_run_in_a_lesson_plays_at_most_four_steps_a_second(reader: Any, site: str) -> None:
+def test_a_run_in_a_lesson_plays_at_most_four_steps_a_second(reader: Any, site_url: str) -> None:
     """The recorded run itself lasts less than a second."""
-    read(reader, site, "guess", 1)
+    read(reader, site_url, "guess", 1)
     assert len(gallery.trace(CHAPTERS["guess"]["run"]).steps) > 20
     reader.get_by_role("button", name="Play (Space)").click()
     reader.wait_for_timeout(1500)
@@ -202,10 +188,10 @@ def test_a_run_in_a_lesson_plays_at_most_four_steps_a_second(reader: Any, site: 
     assert step is not None and 2 <= int(step[1]) <= 10
 
 
-def test_a_slider_over_draft_lengths_shows_another_recorded_run(reader: Any, site: str) -> None:
+def test_a_slider_over_draft_lengths_shows_another_recorded_run(reader: Any, site_url: str) -> None:
     """Text, steps and speedup are those of the recorded run of this length."""
     stops = CHAPTERS["guess"]["stops"]
-    read(reader, site, "guess", next(n for n, one in enumerate(stops, 1) if "aside" in one))
+    read(reader, site_url, "guess", next(n for n, one in enumerate(stops, 1) if "aside" in one))
     slider, runs = reader.locator(".ouro-grid input"), gallery.runs()
     assert slider.input_value() == "0"
     for gamma in (2, 4, 6, 8):
@@ -220,10 +206,10 @@ def test_a_slider_over_draft_lengths_shows_another_recorded_run(reader: Any, sit
         assert f"{gallery.facts(name)['speedup']:.2f}×" in speedup
 
 
-def test_a_stop_has_an_address_and_keys_turn_it(reader: Any, site: str) -> None:
+def test_a_stop_has_an_address_and_keys_turn_it(reader: Any, site_url: str) -> None:
     """A reload stays, the browser's Back leads to the chapter before, a chapter opens where it was
     left."""
-    read(reader, site, "guess", 2)
+    read(reader, site_url, "guess", 2)
     reader.keyboard.press("ArrowRight")
     reader.wait_for_function("location.hash === '#guess/3'")
     reader.reload()
@@ -254,9 +240,9 @@ def with_figure(chapter: str, figure: str) -> int:
     return next(n for n, stop in enumerate(stops, 1) if stop.get("figure") == figure)
 
 
-def test_what_the_words_speak_of_is_above_their_sheet_on_a_phone(phone: Any, site: str) -> None:
+def test_what_the_words_speak_of_is_above_their_sheet_on_a_phone(phone: Any, site_url: str) -> None:
     """Rows of the mask are level with their tokens; sliders, bars and results are in view."""
-    read(phone, site, "suffixes", with_figure("suffixes", "mask"))
+    read(phone, site_url, "suffixes", with_figure("suffixes", "mask"))
     nodes = phone.locator(".ouro-mask-node")
     count = nodes.count()
     for n in range(count):
@@ -267,17 +253,17 @@ def test_what_the_words_speak_of_is_above_their_sheet_on_a_phone(phone: Any, sit
     below += [(f".ouro-theory-{selector}", "pays", "theory") for selector in ("sliders", "tokens")]
     below += [(f".ouro-dice-{selector}", "unchanged", "dice") for selector in ("sliders", "bars")]
     for selector, chapter, figure in below:
-        read(phone, site, chapter, with_figure(chapter, figure))
+        read(phone, site_url, chapter, with_figure(chapter, figure))
         bottom = phone.locator(f".ouro-learn {selector}").first.evaluate(BOX)[3]
         assert bottom <= phone.locator(".ouro-learn-text").evaluate(BOX)[1], (selector, bottom)
-    read(phone, site, "pays", with_figure("pays", "theory"))
+    read(phone, site_url, "pays", with_figure("pays", "theory"))
     said, sheet = (
         phone.locator(selector).evaluate(BOX)
         for selector in (".ouro-theory-said", ".ouro-learn-text")
     )
     assert said[1] + 90 <= sheet[1], "its first sentence"
     icon = phone.locator('link[rel="icon"]').get_attribute("href")
-    assert icon == "logo.svg" and Path(unquote(urlparse(site).path)).with_name(icon).is_file()
+    assert icon == "logo.svg" and Path(unquote(urlparse(site_url).path)).with_name(icon).is_file()
 
 
 LINKS = [
@@ -290,13 +276,13 @@ LINKS = [
 
 @pytest.mark.slow
 def test_a_linked_word_lights_its_part_of_the_picture_and_the_reverse(
-    reader: Any, site: str
+    reader: Any, site_url: str
 ) -> None:
     """By the pointer and by the keyboard; numbers are not to be translated."""
     linked = {chapter for chapter, _ in LINKS}
     assert linked == set(CHAPTERS) and len(LINKS) > 40
     for chapter, stop in LINKS:
-        read(reader, site, chapter, stop)
+        read(reader, site_url, chapter, stop)
         links = reader.locator(".ouro-learn-words .ouro-link")
         for n in range(links.count()):
             links.nth(n).focus()
@@ -306,7 +292,7 @@ def test_a_linked_word_lights_its_part_of_the_picture_and_the_reverse(
             assert lit.count(), (chapter, stop, links.nth(n).inner_text())
         bare = reader.locator(".ouro-learn-words").evaluate(BARE)
         assert not re.search(r"\d", bare), (chapter, stop, bare)
-    read(reader, site, "reject", 3)
+    read(reader, site_url, "reject", 3)
     reader.locator('.ouro-answer[data-kind="correction"] text').hover()
     word = reader.locator(".ouro-link[data-linked]")
     assert word.inner_text() == "correction"
@@ -317,7 +303,7 @@ QUOTED = {"mask": "tokens", "ids": "rows", "models": "rows"}
 
 
 @pytest.mark.slow
-def test_a_browser_translates_no_token_of_a_picture(reader: Any, site: str) -> None:
+def test_a_browser_translates_no_token_of_a_picture(reader: Any, site_url: str) -> None:
     """In what is left without the marked parts stand no signs of blanks and line ends, and no token
     that is made of letters."""
     seen = set()
@@ -326,7 +312,7 @@ def test_a_browser_translates_no_token_of_a_picture(reader: Any, site: str) -> N
             data = told.get("figures", {}).get(stop.get("figure"))
             if data is None:
                 continue
-            read(reader, site, chapter, number)
+            read(reader, site_url, chapter, number)
             bare = reader.locator(".ouro-learn-figure").evaluate(BARE)
             assert not re.search("[␣↵⇥]", bare), (chapter, number, bare)
             texts = data.get(QUOTED.get(stop["figure"], ""), [])
@@ -349,7 +335,7 @@ def test_no_picture_and_no_style_has_words_that_a_browser_cannot_translate() -> 
 
 
 def test_a_link_per_student_keeps_the_answers_in_the_browser_and_marks_them(
-    browser: Any, site: str
+    browser: Any, site_url: str
 ) -> None:
     """After a reload the marks are there, and under another name there are none."""
     context = browser.new_context(viewport={"width": 1366, "height": 768}, reduced_motion="reduce")
@@ -359,14 +345,14 @@ def test_a_link_per_student_keeps_the_answers_in_the_browser_and_marks_them(
     stop = len(CHAPTERS[chapter]["stops"]) + 1
 
     def marks(student: str) -> str:
-        page.goto(f"{site}?student={student}#{list(CHAPTERS)[-1]}/99")
+        page.goto(f"{site_url}?student={student}#{list(CHAPTERS)[-1]}/99")
         page.wait_for_selector(f'.ouro-learn[data-at^="{len(CHAPTERS) - 1}."]')
         page.locator(".ouro-learn-next").click()
         onward = page.locator(".ouro-learn-onward")
         assert onward.evaluate(BOX)[3] <= 768, "all marks are in sight"
         return str(onward.inner_text())
 
-    page.goto(f"{site}?student=Ada#{chapter}/{stop}")
+    page.goto(f"{site_url}?student=Ada#{chapter}/{stop}")
     page.locator(".ouro-learn-option").nth(question["answer"]).click()
     told = marks("Ada")
     assert f"✓ {CHAPTERS[chapter]['title']}" in told and told.count("–") >= len(CHAPTERS) - 1

@@ -18,6 +18,7 @@ from tests.visitor import (
     ask,
     chart,
     choose,
+    faultless,
     generate,
     has,
     open_file,
@@ -42,24 +43,13 @@ pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
 HOSTILE = "<script>window.hacked = true</script>{{value}}${alert(1)}"
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("static") / "gallery"
-    static_site.write_gallery(folder)
-    return folder
-
-
 @pytest.fixture
 def offline(browser: Any) -> Iterator[Any]:
     """A visitor without a network; nothing may fail in the page's scripts."""
-    context = browser.new_context(viewport={"width": 1440, "height": 1000})
-    context.set_offline(True)
-    visitor = context.new_page()
-    faults, asked = watch(visitor)
-    yield visitor
-    assert not faults, faults
-    assert all(address.startswith(("file:", "data:", "blob:")) for address in asked)
-    context.close()
+    with faultless(browser, offline=True) as visitor:
+        _, asked = watch(visitor)
+        yield visitor
+        assert all(address.startswith(("file:", "data:", "blob:")) for address in asked)
 
 
 def saved(page: Any, kind: str) -> tuple[str, str]:

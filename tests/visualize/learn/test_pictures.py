@@ -17,9 +17,8 @@ import pytest
 from ouroboros_core import methods
 from ouroboros_core.lookup.suffix_automaton import FRESH, SuffixAutomaton
 from tests import ROOT
-from tests.visitor import has, watch
+from tests.visitor import faultless, has
 from tests.visualize.learn import as_shown
-from visualize.deploy import static_site
 from visualize.gallery import runs as gallery
 from visualize.learn import lessons
 from visualize.learn import pictures as lesson_figures
@@ -304,26 +303,14 @@ def test_the_warm_runs_pool_shows_all_three_ways_of_learning() -> None:
     assert all((one["from"] == -1) == (one["learned"] == "history") for one in entries)
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("static") / "gallery"
-    static_site.write_gallery(folder)
-    return (folder / "index.html").as_uri()
-
-
 @pytest.fixture(params=[1440, 390], ids=["desk", "phone"])
-def reader(request: Any, browser: Any, site: str) -> Iterator[Any]:
+def reader(request: Any, browser: Any, site_url: str) -> Iterator[Any]:
     """A reader of the static lessons without a network; nothing fails in the page's scripts."""
-    context = browser.new_context(
-        viewport={"width": request.param, "height": 900}, reduced_motion="reduce", offline=True
-    )
-    page = context.new_page()
-    faults, _ = watch(page)
-    page.goto(site)
-    page.wait_for_selector(".ouro-learn[data-at]")
-    yield page
-    assert not faults, faults
-    context.close()
+    options: Any = {"reduced_motion": "reduce", "offline": True}
+    with faultless(browser, (request.param, 900), **options) as page:
+        page.goto(site_url)
+        page.wait_for_selector(".ouro-learn[data-at]")
+        yield page
 
 
 def open_picture(page: Any, chapter: str, figure: str) -> dict[str, Any]:
@@ -417,10 +404,10 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.browser
 def test_a_dearer_row_shortens_the_best_guess_and_raises_what_breaks_even(
-    browser: Any, site: str
+    browser: Any, site_url: str
 ) -> None:
     page = browser.new_page()
-    page.goto(site.replace("index.html", "theory.html"))
+    page.goto(site_url.replace("index.html", "theory.html"))
     page.locator(".ouro-theory-said").wait_for()
 
     def told() -> list[float]:
@@ -448,9 +435,9 @@ def test_a_dearer_row_shortens_the_best_guess_and_raises_what_breaks_even(
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_what_a_row_costs_is_moved_by_keys_on_a_phone(browser: Any, site: str) -> None:
+def test_what_a_row_costs_is_moved_by_keys_on_a_phone(browser: Any, site_url: str) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 844})
-    page.goto(site.replace("index.html", "theory.html"))
+    page.goto(site_url.replace("index.html", "theory.html"))
     slider, said = page.locator('input[name="row"]'), page.locator(".ouro-theory-said")
     said.wait_for()
     before, free = float(slider.input_value()), said.inner_text()

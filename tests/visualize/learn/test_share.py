@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from visualize.deploy import static_site
 from visualize.learn import lessons
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -21,13 +20,6 @@ addEventListener("message", ({ data }) => {
 });
 </script><iframe src="index.html?embed#reject" width="1200" height="300"></iframe>"""
 TITLE = ".ouro-learn-title"
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = tmp_path_factory.mktemp("static") / "site"
-    static_site.write_gallery(folder)
-    return folder
 
 
 def opened(browser: Any, address: str, width: int = 1440) -> Any:

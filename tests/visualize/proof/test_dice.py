@@ -17,8 +17,8 @@ from ouroboros_core.rules.parts.candidates import residual
 from ouroboros_core.sampling import gumbel
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Probabilities, Provenance, TreeBuilder
+from tests.seeded_models import chi_square
 from tests.visitor import watch
-from visualize.deploy import static_site
 from visualize.kit.modules import modules
 from visualize.learn import lessons
 
@@ -58,11 +58,6 @@ CODE = base64.b64encode(modules()["proof/dice.js"].encode()).decode()
 def play(page: Any, rule: str, p: Any, q: Any, draws: int = DRAWS, seed: int = 1) -> dict[str, Any]:
     found: dict[str, Any] = page.evaluate(PLAY, [CODE, rule, p, q, draws, seed])
     return found
-
-
-def chi_square(counts: list[int], wanted: Probabilities) -> float:
-    expected = sum(counts) * wanted
-    return float(((np.array(counts) - expected) ** 2 / expected).sum())
 
 
 def probabilities_of(rule: str, p: Probabilities, q: Probabilities) -> Probabilities:
@@ -109,7 +104,10 @@ def test_what_is_drawn_follows_the_rule_as_the_core_has_it(
     own, theirs = np.array(p), np.array(q)
     wanted = probabilities_of(rule, own, theirs)
     np.testing.assert_allclose(played["wanted"], wanted, atol=1e-12)
-    assert chi_square(played["counts"], wanted) < (26.1 if rule == "block" else 13.8), "one in 1000"
+    expected = sum(played["counts"]) * wanted
+    assert chi_square(played["counts"], expected) < (26.1 if rule == "block" else 13.8), (
+        "one in 1000"
+    )
     assert played["theory"]["kept"] == pytest.approx(
         keeping(rule, own, theirs), abs=0.02 if rule == "match" else 1e-9
     )
@@ -135,13 +133,6 @@ def test_the_p_value_is_that_of_the_table_and_equal_seeds_draw_the_same(blank: A
         assert found == pytest.approx(chance, rel=1e-3)
     first, again, other = (play(blank, "match", *SETTINGS[0], 500, seed) for seed in (7, 7, 8))
     assert first["counts"] == again["counts"] != other["counts"]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("static") / "gallery"
-    static_site.write_gallery(folder)
-    return folder
 
 
 def open_game(browser: Any, site: Path, width: int) -> Any:
