@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -17,11 +18,10 @@ from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.text import Text
 
-from ouroboros_core import methods
 from ouroboros_core.benchmark.protocol import Measured
 from ouroboros_core.decoding.generation import Generation, target_of
 from ouroboros_core.messages import counted
-from ouroboros_core.sources import LOOKS, Source
+from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import divergence
 from ouroboros_core.trace.summary import Summary, Verdict
@@ -178,17 +178,7 @@ def report(summary: Summary, notes: Console) -> None:
             for look, count in Counter(trace.looks).items()
         )
     )
-    figures = [
-        f"{summary.tokens} tokens in {summary.seconds:.2f} s",
-        f"{summary.tokens_per_second:.1f} tokens/s",
-    ]
-    if methods.get(trace.method).writer is Source.TARGET:
-        figures += [
-            f"{summary.steps} target passes",
-            f"{summary.tokens_per_pass:.2f} tokens per pass",
-        ]
-    else:
-        figures += [f"{summary.steps} draft passes", "no target pass"]
+    figures = summary.figures
     rate, proposed = summary.acceptance_rate, summary.proposal_acceptance_rate
     if rate is not None and proposed is not None:
         figures.append(f"accepted {rate:.0%} of tested and {proposed:.0%} of proposed tokens")
@@ -204,9 +194,8 @@ def report(summary: Summary, notes: Console) -> None:
             f"under its generation_config.json: {metrics.in_words(trace.generation_config)}"
         )
     figures += [f"under the grammar ({kind})" for kind in trace.grammar]
-    name = escape(methods.label(trace.method, trace.hyperparameters))
-    name += "" if summary.lossless else " (not lossless)"
-    notes.print(f"{name}: " + ", ".join(figures) + f" [dim]({trace.environment.where})[/]")
+    words = f"{escape(summary.name)}: {', '.join(figures)}"
+    notes.print(f"{words} [dim]({trace.environment.where})[/]")
 
 
 def compare(pair: Pair, measured: Measured, notes: Console) -> None:
@@ -221,27 +210,8 @@ def compare(pair: Pair, measured: Measured, notes: Console) -> None:
         notes.print(
             f"measured on a busy machine: {summary.why_busy}; measure again when it is idle"
         )
-    if methods.get(trace.method).writer is not Source.TARGET:
-        notes.print("the draft model wrote this alone: another text, which nobody checked")
-        return
-    rule = summary.sampling.rule
-    if summary.verdict is Verdict.NOT_LOSSLESS:
-        notes.print(
-            f"{rule.name} is not lossless: another text, which the target alone need not write"
-        )
-        return
-    if summary.verdict is Verdict.IN_DISTRIBUTION:
-        notes.print(
-            "the same distribution as plain sampling, not the same text: that is what "
-            f"{rule.name} keeps"
-        )
-        return
-    difference = divergence(target_of(pair, trace), trace, baseline)
-    if difference is None:
-        notes.print("identical to plain decoding, token by token")
-    else:
-        notes.print(
-            difference.sentence(trace.pieces | baseline.pieces),
-            markup=False,
-            style="" if difference.tie else "bold",
-        )
+    if not summary.written_alone and summary.verdict is Verdict.DIFFERENT:
+        judged = divergence(target_of(pair, trace), trace, baseline)
+        summary = replace(summary, difference=judged)
+    wrong = summary.verdict is Verdict.DIFFERENT and not summary.written_alone
+    notes.print(summary.verdict_sentence, markup=False, style="bold" if wrong else "")

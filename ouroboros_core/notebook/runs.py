@@ -15,8 +15,7 @@ from html import escape
 from itertools import pairwise
 from pathlib import Path
 
-from ouroboros_core import methods
-from ouroboros_core.messages import counted, isolated
+from ouroboros_core.messages import isolated
 from ouroboros_core.notebook import tree_svg
 from ouroboros_core.notebook.tree_svg import ROOT, Node
 from ouroboros_core.sampling import Sampling
@@ -75,14 +74,10 @@ def block(body: str) -> str:
 
 
 def headline(run: Summary) -> str:
-    """A run in one sentence: method, tokens, forward passes, seconds."""
+    """A run in one sentence: method, tokens, seconds, forward passes, machine, models."""
     trace = run.trace
-    passes = f"{run.steps} forward pass{'' if run.steps == 1 else 'es'}"
-    mean = f", {run.tokens_per_pass:.2f} tokens per pass" if run.steps else ""
-    took = f"{run.seconds:.2f} s on {trace.environment.where}"
     models = f"{trace.target} with {trace.draft}" if trace.draft else trace.target
-    name = methods.label(trace.method, trace.hyperparameters)
-    return f"{name}: {counted(run.tokens, 'token')} in {passes}{mean}; {took}; {models}"
+    return f"{run.name}: {', '.join(run.figures)}; {trace.environment.where}; {models}"
 
 
 def trace_html(trace: Trace) -> str:

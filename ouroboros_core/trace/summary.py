@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
+from ouroboros_core import methods
+from ouroboros_core.messages import counted
 from ouroboros_core.methods.parts.base import NO_DRAFT, NO_WINDOW
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.sources import Source
@@ -137,6 +139,22 @@ class Summary:
         words = "; ".join(omissions)
         return f"{words}, and so there was nothing to propose" if omissions and nothing else words
 
+    @property
+    def figures(self) -> list[str]:
+        """The amounts of the run in words: tokens, seconds, speed, passes."""
+        passes = [f"{self.steps} draft passes, no target pass"]
+        if not self.written_alone:
+            passes = [f"{self.steps} forward pass{'' if self.steps == 1 else 'es'}"]
+            passes += [f"{self.tokens_per_pass:.2f} tokens per pass"] if self.steps else []
+        spent = f"{counted(self.tokens, 'token')} in {self.seconds:.2f} s"
+        return [spent, f"{self.tokens_per_second:.1f} tokens/s", *passes]
+
+    @property
+    def name(self) -> str:
+        """The method with its settings, and whether it is not lossless."""
+        label = methods.label(self.trace.method, self.trace.hyperparameters)
+        return label if self.lossless else f"{label} (not lossless)"
+
     # Beside plain decoding. None if there is no plain run, or one of the two is empty.
 
     @cached_property
@@ -207,3 +225,42 @@ class Summary:
         if self.difference is None or self.baseline is None:
             return ""
         return self.difference.sentence(self.trace.pieces | self.baseline.pieces)
+
+    @property
+    def verdict_words(self) -> str:
+        """The verdict on the text in a word or two."""
+        if self.verdict is Verdict.DIFFERENT:
+            assert self.first_difference is not None, "the texts differ"
+            return f"no, from token {self.first_difference + 1} on"
+        return _VERDICTS[self.verdict]
+
+    @property
+    def verdict_sentence(self) -> str:
+        """The explanation of the verdict."""
+        match self.verdict:
+            case Verdict.NOT_COMPARED:
+                return "The text compared token by token with plain decoding."
+            case Verdict.IN_DISTRIBUTION:
+                return (
+                    "This acceptance rule keeps the target's probabilities; the text of a seed is "
+                    "another one."
+                )
+            case Verdict.NOT_LOSSLESS:
+                rule = self.sampling.rule
+                words = f"{rule.title} {rule.explanation}"
+                return f"{words}; the target alone need not write this text."
+            case Verdict.SAME:
+                return "The text is identical to plain decoding, token by token."
+        if self.verdict is Verdict.DIFFERENT and self.written_alone:
+            return "The draft model wrote this alone; nobody checked it."
+        report = " Please report this." if self.verdict is Verdict.DIFFERENT else ""
+        return f"{self.difference_sentence}{report}" if self.difference else "Not judged yet."
+
+
+_VERDICTS = {
+    Verdict.NOT_COMPARED: "–",
+    Verdict.IN_DISTRIBUTION: "in distribution",
+    Verdict.NOT_LOSSLESS: "not lossless",
+    Verdict.SAME: "yes",
+    Verdict.TIE: "up to a tie",
+}

@@ -143,7 +143,7 @@ def tiles(summary: Summary) -> list[View]:
             f"{summary.passes_saved} of {summary.tokens}",
             "Tokens that needed no forward pass of the target of their own.",
         ),
-        _tile("Identical text", *_identical(summary)),
+        _tile("Identical text", summary.verdict_words, summary.verdict_sentence),
     ]
 
 
@@ -323,35 +323,6 @@ def _title_of_curves(trace: Trace, sampling: Sampling) -> str:
     return f"Speedup over {over}: tokens against time"
 
 
-def _identical(summary: Summary) -> tuple[str, str]:
-    """The verdict on the text in a word or two, and its explanation."""
-    match summary.verdict:
-        case Verdict.NOT_COMPARED:
-            return "–", "The text compared token by token with plain decoding."
-        case Verdict.IN_DISTRIBUTION:
-            return "in distribution", (
-                "This acceptance rule keeps the target's probabilities; the text of a seed is "
-                "another one."
-            )
-        case Verdict.NOT_LOSSLESS:
-            rule = summary.sampling.rule
-            words = f"{rule.title} {rule.explanation}; the target alone need not write this text."
-            return "not lossless", words
-        case Verdict.SAME:
-            if summary.tokens == 1:
-                return "yes", "The one token is that of plain decoding."
-            return "yes", f"All {summary.tokens} tokens are those of plain decoding."
-        case Verdict.TIE:
-            return "up to a tie", summary.difference_sentence
-    assert summary.first_difference is not None, "the texts differ"
-    verdict = f"no, from token {summary.first_difference + 1} on"
-    if summary.written_alone:
-        return verdict, "The draft model wrote this alone; nobody checked it."
-    if summary.difference is None:
-        return verdict, "Not judged yet."
-    return verdict, f"{summary.difference_sentence} Please report this."
-
-
 def run_view(
     summary: Summary,
     *,
@@ -404,7 +375,7 @@ def parting_view(summary: Summary) -> View | None:
     index = summary.first_difference
     if index is None or index >= summary.tokens:
         return None
-    _, note = _identical(summary)
+    note = summary.verdict_sentence
     judged = summary.difference is not None
     words = note if judged else f"From here on plain decoding differs. {note}"
     tie = summary.difference is not None and summary.difference.tie

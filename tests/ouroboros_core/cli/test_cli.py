@@ -224,8 +224,11 @@ def test_sampling_is_reproducible_and_the_same_whatever_the_method(ouroboros: As
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("draft_only", "the draft model wrote this alone"),
-        ("speculative --temperature 0.8 --acceptance rejection", "the same distribution as plain"),
+        ("draft_only", "The draft model wrote this alone"),
+        (
+            "speculative --temperature 0.8 --acceptance rejection",
+            "keeps the target's probabilities",
+        ),
     ],
 )
 def test_a_comparison_says_what_may_differ_and_why(
