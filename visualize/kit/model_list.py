@@ -107,7 +107,8 @@ class ModelList:
             for arrived in download.download(self.models.missing(name)):
                 so_far = f"{download.in_words(arrived)} of {download.in_words(size)}"
                 words = f"Downloading {name}: {so_far}. Meanwhile, {chosen} writes."
-                bar = f'<progress aria-label="Download" value="{arrived}" max="{size}"></progress>'
+                amounts = f'value="{arrived}" max="{size}"'
+                bar = f'<progress class="ouro-progress" aria-label="Download" {amounts}></progress>'
                 panel = _panel(words, bar, can_stop=True)
                 yield [*self._shows(chosen, free=False), *panel]
         except OuroborosError as error:

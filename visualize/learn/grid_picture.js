@@ -8,7 +8,7 @@ import { make } from "../kit/dom.js";
 export function mount(element, { value }) {
   /** @type {{ runs: { gamma: number, run: string, last: number }[] }} */
   const { runs } = JSON.parse(value);
-  const label = make("label", "ouro-theory-slider"),
+  const label = make("label", "ouro-range"),
     input = make("input"),
     shown = make("output");
   Object.assign(input, { type: "range", min: 0, max: runs.length - 1, step: 1, value: 0 });

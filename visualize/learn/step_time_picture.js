@@ -23,7 +23,7 @@ export function mount(element, { value }) {
    * @type {{ values: Record<string, number>, sliders: string[], free?: number, note: string }}
    */
   const { values, sliders, free, note } = JSON.parse(value);
-  const controls = make("div", "ouro-theory-sliders"),
+  const controls = make("div", "ouro-theory-sliders ouro-ranges"),
     lines = make("div", "ouro-time-lines"),
     said = make("p", "ouro-picture-said");
   said.setAttribute("role", "status");
@@ -39,7 +39,7 @@ export function mount(element, { value }) {
 
   for (const name of sliders) {
     const [text, min, max, step] = SLIDERS[name],
-      label = make("label", "ouro-theory-slider"),
+      label = make("label", "ouro-range"),
       input = make("input"),
       shown = make("output");
     Object.assign(input, { type: "range", min, max, step, name, value: values[name] });

@@ -12,7 +12,7 @@ const SHOWN = 6; // tokens with a row; all are counted
 export function mount(element, { value }) {
   /** @type {{ rows: [string, number, number][] }}  token, p and q at temperature 1 */
   const { rows } = JSON.parse(value);
-  const label = make("label", "ouro-theory-slider"),
+  const label = make("label", "ouro-range"),
     input = make("input"),
     shown = make("output"),
     table = make("table"),

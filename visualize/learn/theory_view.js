@@ -107,7 +107,7 @@ export function mount(element, props) {
    * @param {number} step
    */
   function slider(name, low, high, step) {
-    const label = make("label", "ouro-theory-slider"),
+    const label = make("label", "ouro-range"),
       input = make("input"),
       value = make("output", "");
     Object.assign(input, { type: "range", min: low, max: high, step, value: chosen[name] });

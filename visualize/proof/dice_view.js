@@ -232,7 +232,7 @@ export function mount(element, props) {
    * @param {number} n
    */
   function slider(name, n) {
-    const label = make("label", "ouro-dice-slider"),
+    const label = make("label", "ouro-range"),
       input = make("input"),
       value = make("output", "");
     Object.assign(input, { type: "range", min: 1, max: 100, value: state.weights[name][n] });
