@@ -1,4 +1,5 @@
-"""The pass of a browser, in Node: every row of a tree equals, to the bit, the same row alone."""
+"""The pass of a browser, in Node and in Chromium: every row of a tree equals, to the bit, the same
+row alone."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from ouroboros_core.models.web import WebModel
 from ouroboros_core.sampling import Sampler, Sampling
 from ouroboros_core.tree import TokenTree, TreeBuilder
 from tests import tiny
-from tests.node_pass import NodePass
+from tests.web_pass import PLACES, WebPass
 
 WORDS = 300
 OUTPUTS = range(1, WORDS, 3)
@@ -52,16 +53,23 @@ def made(layers: int = 2, words: int = WORDS) -> PreTrainedModel:
     return model
 
 
-@pytest.fixture(scope="module", params=[*build.BROWSER_BUILDS])
-def node_pass(request: pytest.FixtureRequest) -> Iterator[NodePass]:
-    node = NodePass(build.browser_builds()[request.param])
-    yield node
-    node.close()
+PASSES = [
+    *itertools.product(["node"], build.BROWSER_BUILDS),
+    pytest.param(("chromium", "relaxed"), marks=pytest.mark.served),
+]
+"""Places and builds. Chromium takes the relaxed one."""
+
+
+@pytest.fixture(scope="module", params=PASSES, ids="-".join)
+def web_pass(request: pytest.FixtureRequest) -> Iterator[WebPass]:
+    place, name = request.param
+    with PLACES[place]() as answer:
+        yield WebPass(answer, build.browser_builds()[name])
 
 
 @pytest.fixture(scope="module")
 def pair(
-    node_pass: NodePass, tmp_path_factory: pytest.TempPathFactory
+    web_pass: WebPass, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[WebModel, WebModel, PreTrainedModel, PreTrainedModel]:
     """Return a target and a draft model that shares its embeddings and writes a third of its
     words, and the models of transformers that they were made from."""
@@ -72,8 +80,8 @@ def pair(
     (folder / "target").write_bytes(browser.weights_file(target))
     file = browser.weights_file(draft, outputs=OUTPUTS, embeddings=False)
     (folder / "draft").write_bytes(file)
-    computation = node_pass.model(folder / "target", "target")
-    small = node_pass.model(folder / "draft", "draft", computation)
+    computation = web_pass.model(folder / "target", "target")
+    small = web_pass.model(folder / "draft", "draft", computation)
     return WebModel(computation), WebModel(small), target, draft
 
 
@@ -213,7 +221,7 @@ def test_every_method_writes_the_text_of_plain_decoding(
 
 
 def test_weights_in_blocks_are_the_numbers_that_the_native_pass_reads(
-    node_pass: NodePass, tmp_path: Path
+    web_pass: WebPass, tmp_path: Path
 ) -> None:
     """Oracle: the same numbers as bfloat16."""
     source, rng, blocks = made(), np.random.default_rng(1), {}
@@ -232,7 +240,7 @@ def test_weights_in_blocks_are_the_numbers_that_the_native_pass_reads(
     models = []
     for name, in_file in (("blocks", blocks), ("plain", {})):
         (tmp_path / name).write_bytes(browser.weights_file(source, in_file))
-        models.append(WebModel(node_pass.model(tmp_path / name, name)))
+        models.append(WebModel(web_pass.model(tmp_path / name, name)))
     sizes = [(tmp_path / name).stat().st_size for name in ("blocks", "plain")]
     assert sizes[0] < sizes[1]
     text = prompt(20)
@@ -273,16 +281,16 @@ def test_without_the_compiler_the_message_says_what_to_install(
 @pytest.mark.slow
 @pytest.mark.embedded
 def test_the_embedded_pair_computes_as_in_the_native_pass(
-    node_pass: NodePass, tmp_path: Path
+    web_pass: WebPass, tmp_path: Path
 ) -> None:
     """Oracle: the converted weights in the native pass, and passes over one row each. The files
     have at most 130 MB."""
     sizes = browser.write(tmp_path)
     assert sum(sizes.values()) <= 130e6
-    computation = node_pass.model(tmp_path / "target.bin", "target")
+    computation = web_pass.model(tmp_path / "target.bin", "target")
     models = [
         WebModel(computation),
-        WebModel(node_pass.model(tmp_path / "draft.bin", "draft", computation)),
+        WebModel(web_pass.model(tmp_path / "draft.bin", "draft", computation)),
     ]
     source = transformers.AutoModelForCausalLM.from_pretrained(
         embedded.ensure_target(), dtype=torch.float32
