@@ -28,7 +28,7 @@ const calls = {
     delete objects[logits];
   },
 };
-for (const name of ["reserve", "keep", "argmax", "logarithm", "draw"])
+for (const name of ["reserve", "keep", "follow", "argmax", "logarithm", "draw"])
   calls[name] = (object, ...values) => objects[object][name](...values);
 calls.top = (object, ...values) => {
   const { tokens, scores } = objects[object].top(...values);

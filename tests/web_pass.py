@@ -93,7 +93,7 @@ class WebPass:
 
 
 class ComputedModel:
-    """A `Computation` of web.py."""
+    """A `HeadComputation` of web.py."""
 
     def __init__(self, web_pass: WebPass, number: int) -> None:
         self.web_pass, self.number = web_pass, number
@@ -109,6 +109,9 @@ class ComputedModel:
 
     def keep(self, start: int, rows: Any) -> None:
         self.web_pass.waiting.append(("keep", self.number, start, rows))
+
+    def follow(self, slots: Any, guesses: bool) -> None:
+        self.web_pass.waiting.append(("follow", self.number, slots, guesses))
 
     def run(self, *values: Any) -> ComputedLogits:
         return ComputedLogits(self.web_pass, self.call("run", *values))

@@ -15,14 +15,24 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
+from ouroboros_core import methods
+from ouroboros_core.adaptive.controller import controlled
+from ouroboros_core.adaptive.cost_model import TYPICAL
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import browser, embedded
+from ouroboros_core.loading.heads import load_head
+from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.native import build
 from ouroboros_core.models.engines.native.blocks import BYTES, Blocks
-from ouroboros_core.models.web import WebModel
+from ouroboros_core.models.heads.eagle import EagleConfig
+from ouroboros_core.models.heads.eagle3 import Eagle3Head
+from ouroboros_core.models.heads.head import HeadDrafter, signature
+from ouroboros_core.models.web import WebHead, WebModel
 from ouroboros_core.sampling import Sampler, Sampling
-from ouroboros_core.tree import TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
 from tests import tiny
 from tests.web_pass import PLACES, WebPass
 
@@ -220,6 +230,82 @@ def test_every_method_writes_the_text_of_plain_decoding(
     assert texts[0] == texts[1]
 
 
+@pytest.fixture(scope="module")
+def head(
+    web_pass: WebPass, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[WebHead, WebModel, HeadDrafter]:
+    """Return a random EAGLE-3 head in 8 bits and its target, and the same head in the native
+    pass."""
+    folder, source = tmp_path_factory.mktemp("head"), made(3)
+    config = EagleConfig("target", signature(source), 96, 96, 160, 3, 1, depths=(1, 2))
+    weights = Eagle3Head(config, OUTPUTS)
+    with torch.no_grad():
+        for weight in weights.parameters():
+            weight.normal_(1.0 if weight.dim() == 1 else 0.0, 0.1)
+    weights.save(folder, bits=8)
+    (folder / "target").write_bytes(browser.weights_file(source))
+    (folder / "head").write_bytes(browser.head_file(folder, source))
+    computation = web_pass.model(folder / "target", "target")
+    target = WebModel(computation)
+    drafter = WebHead(web_pass.model(folder / "head", "head", computation), target)
+    native = CausalLM(source, "native", engine="native")
+    return drafter, target, load_head(str(folder), native, "eagle3")
+
+
+def assert_equal_logits(drafter: WebHead, native: HeadDrafter, text: list[int]) -> None:
+    """Compare the logits after the nodes of a tree."""
+    tree = tiny.random_tree(random.Random(1), text[-1], 9)
+    evaluation, expected = drafter.evaluate(text, tree), native.evaluate(text, tree)
+    for node in range(len(tree)):
+        logits = np.array(evaluation.logits(node))
+        np.testing.assert_allclose(logits, expected.logits(node), atol=2e-3)
+    assert evaluation.likeliest(3) == expected.likeliest(3)
+
+
+def test_a_head_proposes_what_it_proposes_in_the_native_pass(head: Any) -> None:
+    """Oracle: the native pass. Texts grow along a tree of the target's, are cut, and others."""
+    drafter, target, native = head
+    for text in (prompt(2), prompt(40), [*prompt(40), 5, 6], prompt(30), prompt(90, 1)):
+        assert_equal_logits(drafter, native, text)
+        target.evaluate(text, tiny.random_tree(random.Random(2), text[-1], 9))
+
+
+def test_a_heads_row_does_not_depend_on_what_was_evaluated_before(head: Any) -> None:
+    """Oracle: the path to a node alone, after everything was forgotten."""
+    drafter, target, _ = head
+    text = prompt(20)
+    for step in range(3):
+        tree = tiny.random_tree(random.Random(step), text[-1], 8)
+        half = drafter.evaluate(text, tree.first(4))
+        if step:
+            drafter.evaluate(prompt(9), TreeBuilder(prompt(9)[-1]).build())
+        grown = drafter.extend(half, tree)
+        for node in range(len(tree)):
+            drafter.forget()
+            target.forget()
+            path = tree.tokens_to(node)
+            line = chain(text[-1], path, Provenance(Source.DRAFT))
+            assert bits(drafter, text, line)[len(path)] == grown.logits(node).tobytes()
+        text = [*text, *tree.tokens_to(len(tree) - 1), 5]
+
+
+@pytest.mark.parametrize("name", ["eagle3", "union"])
+def test_a_method_with_a_head_writes_the_text_of_plain_decoding(head: Any, name: str) -> None:
+    drafter, target, _ = head
+    assert written(target, drafter, name, 24) == written(target, drafter, "autoregressive", 24)
+
+
+def written(target: WebModel, drafter: WebHead, name: str, count: int) -> list[int]:
+    """Return the text that a method writes."""
+    kind, sampler = methods.get(name), Sampler(Sampling(), target.vocabulary)
+    resources = Resources(sampler, heads={"eagle3": drafter})
+    chosen = kind.Hyperparameters(**kind.Hyperparameters.fixed())
+    method = controlled(methods.create(kind, chosen, resources), TYPICAL)
+    return tiny.emitted(
+        [*decode(target, method, prompt(8) * 3, max_new_tokens=count, sampler=sampler)]
+    )
+
+
 def test_weights_in_blocks_are_the_numbers_that_the_native_pass_reads(
     web_pass: WebPass, tmp_path: Path
 ) -> None:
@@ -283,10 +369,10 @@ def test_without_the_compiler_the_message_says_what_to_install(
 def test_the_embedded_pair_computes_as_in_the_native_pass(
     web_pass: WebPass, tmp_path: Path
 ) -> None:
-    """Oracle: the converted weights in the native pass, and passes over one row each. The files
+    """Oracle: the converted weights in the native pass, and passes over one row each. The weights
     have at most 130 MB."""
     sizes = browser.write(tmp_path)
-    assert sum(sizes.values()) <= 130e6
+    assert sum(size for name, size in sizes.items() if name.endswith(".bin")) <= 130e6
     computation = web_pass.model(tmp_path / "target.bin", "target")
     models = [
         WebModel(computation),
@@ -306,3 +392,5 @@ def test_the_embedded_pair_computes_as_in_the_native_pass(
         assert np.abs(difference).max() < 2e-3
     for model in models:
         assert_alone(model, text, tree)
+    drafter = WebHead(web_pass.model(tmp_path / "eagle3.bin", "head", computation), models[0])
+    assert_equal_logits(drafter, load_head(str(embedded.head_folder()), native, "eagle3"), text)
