@@ -1,4 +1,4 @@
-"""Files for a browser: the weights of the embedded pair as the pass reads them, and the pass.
+"""Files for a browser: the weights of the embedded models as the pass reads them, and the pass.
 
 `python -m ouroboros_core.loading.browser FOLDER` writes them. A weights file has the text MAGIC,
 the number of bytes of a header in four bytes, the header as JSON, and behind it at a multiple of
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, OuroborosError
@@ -25,6 +26,8 @@ from ouroboros_core.loading.gguf import read_blocks
 from ouroboros_core.models.engines.native import build
 from ouroboros_core.models.engines.native.blocks import KINDS, Blocks, BlocksOf, joined
 from ouroboros_core.models.engines.native.decoder import PRODUCTS, exact, fits, panels
+from ouroboros_core.models.heads.eagle3 import Eagle3Head
+from ouroboros_core.models.heads.head import SCALE, WEIGHTS
 from ouroboros_core.models.kv_cache import attention_shape
 from ouroboros_core.progress import accept_any_text
 
@@ -110,10 +113,62 @@ def weights_file(
         "vocabulary": config.vocab_size,
     }
     written = None if outputs is None else sorted(outputs)
-    facts = {"shape": shape, "matrices": matrices, "norms": norms, "outputs": written}
+    return _file(data, {"shape": shape, "matrices": matrices, "norms": norms, "outputs": written})
+
+
+def _file(data: _Data, facts: dict[str, Any]) -> bytes:
     header = json.dumps(facts, separators=(",", ":")).encode()
     begin = MAGIC + len(header).to_bytes(4, "little") + header
     return b"".join([begin, bytes(-len(begin) % ALIGNMENT), *data.parts])
+
+
+HEAD_PRODUCTS = {
+    (0, 0): tuple(f"body.layers.0.self_attn.{name}_proj.weight" for name in "qkv"),
+    (0, 1): ("body.layers.0.self_attn.o_proj.weight",),
+    (0, 2): ("body.layers.0.mlp.gate_proj.weight",),
+    (0, 3): ("body.layers.0.mlp.up_proj.weight",),
+    (0, 4): ("body.layers.0.mlp.down_proj.weight",),
+    (-1, 1): ("join.weight",),
+    (-1, 2): ("deeper.weight",),
+}
+"""The matrices of an EAGLE-3 head by layer and place, see `web_matrix` of web.cpp."""
+HEAD_NORMS = {
+    (0, 0): "body.layers.0.input_layernorm.weight",
+    (0, 1): "body.layers.0.post_attention_layernorm.weight",
+    (-1, 0): "body.norm.weight",
+}
+EIGHT_BITS = 3
+"""The kind of a matrix of 8-bit numbers and a factor for each row, ROWS of web.cpp."""
+
+
+def head_file(folder: Path, target: PreTrainedModel) -> bytes:
+    """Return the file of an EAGLE-3 head that is stored in 8 bits, with the same numbers."""
+    config = Eagle3Head.load(folder, target).config
+    weights, data, matrices, norms = load_file(folder / WEIGHTS), _Data(), [], []
+    for (layer, place), names in HEAD_PRODUCTS.items():
+        matrix = torch.cat([weights[name] for name in names])
+        factors = torch.cat([weights[name + SCALE] for name in names])
+        parts = [part.contiguous().view(torch.uint8).flatten() for part in (matrix, factors)]
+        sizes = {"outer": matrix.shape[0], "inner": matrix.shape[1], "kind": EIGHT_BITS}
+        extent = data.add(torch.cat(parts))
+        matrices.append({"layer": layer, "place": place, **sizes, **extent})
+    for (layer, place), name in HEAD_NORMS.items():
+        norms.append({"layer": layer, "place": place, **data.add(weights[name].float())})
+    shape = {
+        "width": config.width,
+        "heads": config.heads,
+        "shared": config.key_value_heads,
+        "head": config.width // config.heads,
+        "middle": config.intermediate,
+        "layers": 1,
+        "eps": config.eps,
+        "theta": config.rope_theta,
+        "longest": target.config.max_position_embeddings,
+        "vocabulary": target.config.vocab_size,
+    }
+    outputs = weights["outputs"].tolist()
+    facts = {"shape": shape, "matrices": matrices, "norms": norms, "outputs": outputs}
+    return _file(data, {**facts, "depths": config.depths})
 
 
 def _check(model: PreTrainedModel, embeddings: bool) -> None:
@@ -138,8 +193,8 @@ def _same_shape(stored: Blocks, weight: torch.Tensor) -> bool:
 
 
 def write(folder: Path) -> dict[str, int]:
-    """Write the weights of the embedded target and its draft model, and the builds of the pass.
-    Return the bytes of each file."""
+    """Write the weights of the embedded target, its draft model and its EAGLE-3 head, and the
+    builds of the pass. Return the bytes of each file."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, file in build.browser_builds().items():
         shutil.copyfile(file, folder / f"pass-{name}.wasm")
@@ -151,6 +206,7 @@ def write(folder: Path) -> dict[str, int]:
     draft = assemble_draft(source, target, torch.bfloat16)
     outputs = read_outputs(source)
     (folder / "draft.bin").write_bytes(weights_file(draft, outputs=outputs, embeddings=False))
+    (folder / "eagle3.bin").write_bytes(head_file(embedded.head_folder(), target))
     return {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
+from ouroboros_core.errors import InvalidInput
 from ouroboros_core.interfaces import Mixture
 from ouroboros_core.models.bookkeeping import TREE_ROOM, Bookkeeping, TokenRows
-from ouroboros_core.tree import Draw, TokenTree, TreeBuilder
+from ouroboros_core.tree import Draw, Evaluation, TokenTree, TreeBuilder
 
 
 class Logits(Protocol):
@@ -53,6 +55,12 @@ class Computation(Protocol):
         slots: Any,
         scored: Any,
     ) -> Logits: ...
+
+
+class HeadComputation(Computation, Protocol):
+    """A head in pass.js."""
+
+    def follow(self, slots: Any, guesses: bool) -> None: ...
 
 
 class HeldLogits:
@@ -200,6 +208,66 @@ class WebModel(Bookkeeping[HeldLogits, WebEvaluation]):
 
     def _candidates(self, logits: HeldLogits, k: int) -> list[list[int]]:
         return likeliest(logits, k)
+
+
+class WebHead(WebModel):
+    """An EAGLE-3 head as a Drafter; see `EagleDrafter`, which computes the same.
+
+    A row reads the target's feature at a token, and the token after it. So the first token has no
+    row, and the cache begins with the second one.
+    """
+
+    computation: HeadComputation
+
+    def __init__(self, computation: HeadComputation, target: WebModel) -> None:
+        super().__init__(computation)
+        self.target = target
+        target.forget()  # it has no features of earlier rows
+
+    def evaluate(self, context: Sequence[int], tree: TokenTree) -> WebEvaluation:
+        context = tuple(context)
+        if len(context) < 2:
+            raise InvalidInput("a head drafts after two tokens at least")
+        self.target.hold(context)
+        root = TreeBuilder(context[-1]).build()
+        return self.extend(super().evaluate(context, root), tree)
+
+    def extend(self, evaluation: Evaluation, tree: TokenTree) -> WebEvaluation:
+        """Make one pass for each level of new nodes, which continue what was guessed after their
+        parents."""
+        assert isinstance(evaluation, WebEvaluation)
+        if not self._holds(evaluation):
+            return self.evaluate(evaluation.context, tree)
+        while (first := len(evaluation.tree)) < len(tree):
+            deeper = (node for node in range(first, len(tree)) if tree.parents[node] >= first)
+            level = tree.first(next(deeper, len(tree)))
+            evaluation = self._grown(evaluation, level)
+        return evaluation
+
+    def _rewind(self, context: tuple[int, ...]) -> int:
+        """Keep no nodes: they continued guesses, and a text's rows continue the target."""
+        self._tree = None
+        return super()._rewind(context)
+
+    def _keep(self, start: int, rows: Sequence[int] = ()) -> None:
+        super()._keep(max(start - 1, 0), [row - 1 for row in rows])
+
+    def _compute(self, rows: TokenRows) -> HeldLogits:
+        """Compute rows without the first token's."""
+        first = int(rows.past == 0)
+        shifted = replace(
+            rows,
+            tokens=rows.tokens[first:],
+            positions=[position - 1 for position in rows.positions[first:]],
+            parents=[parent - first for parent in rows.parents[first:]],
+            scored=[row - first for row in rows.scored],
+            past=rows.past + first - 1,
+        )
+        above, past = len(rows.above), shifted.past
+        parents = [past - above + parent for parent in rows.parents[above:]]
+        straight = range(past, past + len(shifted.tokens))
+        self.computation.follow(_numbers(parents if above else straight), bool(above))
+        return super()._compute(shifted)
 
 
 def _numbers(values: Sequence[int]) -> array[int]:

@@ -34,7 +34,7 @@ LEFT_OUT = tuple(
 """Folders of code that no run reads."""
 DATE = (1980, 1, 1, 0, 0, 0)
 """Of every file in an archive, so that equal code makes equal bytes."""
-HAS = {Need.DRAFT_MODEL, Need.MEMORY, Need.PREDICTED_OUTPUT}
+HAS = {Need.DRAFT_MODEL, Need.EAGLE3, Need.MEMORY, Need.PREDICTED_OUTPUT}
 """Resources of a browser besides the target."""
 LICENCES = (
     ("Pyodide, with CPython and Emscripten", "MPL-2.0, PSF-2.0, MIT", "https://pyodide.org"),
@@ -44,7 +44,7 @@ LICENCES = (
     ("@huggingface/tokenizers", "Apache-2.0", "https://github.com/huggingface/tokenizers.js"),
     ("plotly.js", "MIT", "https://plotly.com/javascript"),
     ("SmolLM2-135M-Instruct", "Apache-2.0", "https://hf.co/HuggingFaceTB/SmolLM2-135M-Instruct"),
-    ("Ouroboros, with its draft model", "Apache-2.0", "LICENSE of this folder"),
+    ("Ouroboros, with its draft model and head", "Apache-2.0", "LICENSE of this folder"),
 )
 """Packed software: licence, licence text and source."""
 
@@ -93,6 +93,7 @@ def _listed(folder: Path) -> dict[str, Any]:
         "models": {
             "target": packed("target.bin", name="SmolLM2-135M-Instruct"),
             "draft": packed("draft.bin", name="smollm2-draft"),
+            "eagle3": packed("eagle3.bin", name="smollm2-eagle3"),
         },
         "passes": {build: packed(f"pass-{build}.wasm") for build in ("simd", "relaxed")},
         "tokenizer": packed("tokenizer.json"),

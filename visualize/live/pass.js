@@ -5,8 +5,10 @@
  *     const pass = await Pass.load(await fetched(`pass-${build()}.wasm`));
  *     const target = pass.model(await fetched("target.bin"), "SmolLM2-135M-Instruct");
  *     const draft = pass.model(await fetched("draft.bin"), "smollm2-draft", target);
+ *     const head = pass.model(await fetched("eagle3.bin"), "smollm2-eagle3", target);
  *
- * `ouroboros_core/models/web.py` makes language models of `target` and `draft`. All calls are
+ * `ouroboros_core/models/web.py` makes language models of `target` and `draft`, and a drafter of
+ * `head`. All calls are
  * synchronous. One `Pass` has one memory, which every model of it shares.
  */
 
@@ -39,6 +41,7 @@ function noMemory() {
  * @property {Matrix[]} matrices
  * @property {Norm[]} norms
  * @property {number[] | null} outputs  token ids that the model can write, ascending; null for all
+ * @property {number[]} [depths]  of a head: layers of the target after which it reads states
  */
 
 /** @typedef {{ layer: number, place: number, inner: number, outer: number, kind: number, begin: number, bytes: number }} Matrix */
@@ -90,11 +93,6 @@ export class Pass {
    */
   model(file, name, target = null) {
     return new Model(this, file, name, target);
-  }
-
-  /** The bytes of memory in use. */
-  get bytes() {
-    return this.exports.memory.buffer.byteLength;
   }
 
   /**
@@ -172,6 +170,9 @@ export class Model {
     const { length } = outputs || [];
     if (outputs && !pass.with(outputs, (ids) => exports.web_outputs(this.handle, ids, length)))
       noMemory();
+    const { depths } = header;
+    if (depths)
+      pass.with(depths, (ids) => exports.web_head(this.handle, target.handle, ids, depths.length));
     /** The number of token ids that the model scores. */
     this.columns = outputs ? outputs.length : vocabulary;
   }
@@ -206,6 +207,19 @@ export class Model {
     const kept = numbers(rows);
     this.pass.with(kept, (address) =>
       this.pass.exports.web_keep(this.handle, start, address, kept.length),
+    );
+  }
+
+  /**
+   * Say which features the next rows of a head continue: its guesses in some slots of its cache, or
+   * the features in those of the target's.
+   * @param {Numbers} slots
+   * @param {boolean} guesses
+   */
+  follow(slots, guesses) {
+    const chosen = numbers(slots);
+    this.pass.with(chosen, (address) =>
+      this.pass.exports.web_continue(this.handle, address, chosen.length, Number(guesses)),
     );
   }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ouroboros_core import methods
 from ouroboros_core.adaptive.cost_model import Costs, PassCosts
-from ouroboros_core.adaptive.profiler import in_turn, pass_of
+from ouroboros_core.adaptive.profiler import HEAD_ROWS, Timer, in_turn, level_of, pass_of
 from ouroboros_core.decoding.generation import Task
 from ouroboros_core.environment import Environment
 from ouroboros_core.errors import InvalidInput, OuroborosError
-from ouroboros_core.interfaces import LanguageModel
-from ouroboros_core.models.web import WebModel
+from ouroboros_core.interfaces import Drafter, LanguageModel
+from ouroboros_core.models.web import WebHead, WebModel
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.version import VERSION
@@ -116,7 +116,7 @@ class BrowserPair:
     corpus = self_draft = None
     foreign = fingerprint = ""
     small = True
-    heads: Mapping[str, Any] = field(default_factory=dict)
+    heads: Mapping[str, Drafter] = field(default_factory=dict)
     candidate_generators: Mapping[str, Any] = field(default_factory=dict)
     generation_config: Mapping[str, Any] = field(default_factory=dict)
 
@@ -124,7 +124,11 @@ class BrowserPair:
     def costs(self) -> Costs:
         """Return the seconds of passes, measured once."""
         draft = self.draft
-        return Costs(_timed(self.target), _timed(draft) if draft else None)
+        return Costs(
+            _timed(self.target, pass_of, TIMED_ROWS),
+            _timed(draft, pass_of, TIMED_ROWS) if draft else None,
+            {kind: _timed(head, level_of, HEAD_ROWS) for kind, head in self.heads.items()},
+        )
 
     @cached_property
     def environment(self) -> Environment:
@@ -161,15 +165,17 @@ class BrowserPair:
             )
 
 
-def _timed(model: LanguageModel) -> PassCosts:
-    """Time passes of a model. More rows never count as cheaper than fewer."""
-    timers = [pass_of(model, rows, TIMED_CONTEXT) for rows in TIMED_ROWS]
+def _timed(
+    model: Drafter, timer: Callable[[Any, int, int], Timer], rows: tuple[int, ...]
+) -> PassCosts:
+    """Time passes of a model by their rows. More rows never count as cheaper than fewer."""
+    timers = [timer(model, count, TIMED_CONTEXT) for count in rows]
     # Other work, and code that the browser has not optimised yet, only add to a time.
     least = [min(times) for times in in_turn(timers, TIMED_ROUNDS, TIMED_SECONDS)]
     rising = [min(least[n:]) for n in range(len(least))]
     model.forget()
     model.passes = model.rows = 0
-    return PassCosts(TIMED_ROWS, tuple(max(seconds, 1e-6) for seconds in rising))
+    return PassCosts(rows, tuple(max(seconds, 1e-6) for seconds in rising))
 
 
 class Session:
@@ -249,17 +255,19 @@ def task(asked: Mapping[str, Any]) -> Task:
     )
 
 
-def start(target: Any, draft: Any, tokens: Any, facts: str, browser: str) -> Session:
+def start(target: Any, draft: Any, eagle3: Any, tokens: Any, facts: str, browser: str) -> Session:
     """Return a session, after the passes were timed.
 
-    target, draft  models of `pass.js`
-    tokens         the tokenizer, see `Words`
-    facts          JSON that `packing.py` writes: special, before, after, stops
-    browser        its name
+    target, draft, eagle3  models of `pass.js`
+    tokens   the tokenizer, see `Words`
+    facts    JSON that `packing.py` writes: special, before, after, stops
+    browser  its name
     """
     packed = json.loads(facts)
     words = Words(tokens, packed["special"], packed["before"], packed["after"])
     stops = frozenset(packed["stops"])
-    pair = BrowserPair(WebModel(target), WebModel(draft), words, stops, browser)
+    written = WebModel(target)
+    heads = {"eagle3": WebHead(eagle3, written)}
+    pair = BrowserPair(written, WebModel(draft), words, stops, browser, heads)
     assert pair.costs.target, "the passes are timed before the first run"
     return Session(pair)

@@ -85,7 +85,7 @@ async function begin() {
   send({ measuring: true });
   const session = pyodide.pyimport("visualize.live.session");
   const tokenizer = wordsOf(new Tokenizer(words, {}));
-  return session.start(models.target, models.draft, tokenizer, files.facts, browser());
+  return session.start(...Object.values(models), tokenizer, files.facts, browser());
 }
 
 /** Wait until waiting messages, such as {stop}, are read. */

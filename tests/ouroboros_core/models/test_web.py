@@ -1,4 +1,5 @@
-"""The pass of a browser, in Node: every row of a tree equals, to the bit, the same row alone."""
+"""The pass of a browser, in Node and in Chromium: every row of a tree equals, to the bit, the same
+row alone."""
 
 from __future__ import annotations
 
@@ -14,16 +15,26 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
+from ouroboros_core import methods
+from ouroboros_core.adaptive.controller import controlled
+from ouroboros_core.adaptive.cost_model import TYPICAL
+from ouroboros_core.decoding.loop import decode
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading import browser, embedded
+from ouroboros_core.loading.heads import load_head
+from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.native import build
 from ouroboros_core.models.engines.native.blocks import BYTES, Blocks
-from ouroboros_core.models.web import WebModel
+from ouroboros_core.models.heads.eagle import EagleConfig
+from ouroboros_core.models.heads.eagle3 import Eagle3Head
+from ouroboros_core.models.heads.head import HeadDrafter, signature
+from ouroboros_core.models.web import WebHead, WebModel
 from ouroboros_core.sampling import Sampler, Sampling
-from ouroboros_core.tree import TokenTree, TreeBuilder
+from ouroboros_core.sources import Source
+from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
 from tests import tiny
-from tests.node_pass import NodePass
+from tests.web_pass import PLACES, WebPass
 
 WORDS = 300
 OUTPUTS = range(1, WORDS, 3)
@@ -52,16 +63,23 @@ def made(layers: int = 2, words: int = WORDS) -> PreTrainedModel:
     return model
 
 
-@pytest.fixture(scope="module", params=[*build.BROWSER_BUILDS])
-def node_pass(request: pytest.FixtureRequest) -> Iterator[NodePass]:
-    node = NodePass(build.browser_builds()[request.param])
-    yield node
-    node.close()
+PASSES = [
+    *itertools.product(["node"], build.BROWSER_BUILDS),
+    pytest.param(("chromium", "relaxed"), marks=pytest.mark.served),
+]
+"""Places and builds. Chromium takes the relaxed one."""
+
+
+@pytest.fixture(scope="module", params=PASSES, ids="-".join)
+def web_pass(request: pytest.FixtureRequest) -> Iterator[WebPass]:
+    place, name = request.param
+    with PLACES[place]() as answer:
+        yield WebPass(answer, build.browser_builds()[name])
 
 
 @pytest.fixture(scope="module")
 def pair(
-    node_pass: NodePass, tmp_path_factory: pytest.TempPathFactory
+    web_pass: WebPass, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[WebModel, WebModel, PreTrainedModel, PreTrainedModel]:
     """Return a target and a draft model that shares its embeddings and writes a third of its
     words, and the models of transformers that they were made from."""
@@ -72,8 +90,8 @@ def pair(
     (folder / "target").write_bytes(browser.weights_file(target))
     file = browser.weights_file(draft, outputs=OUTPUTS, embeddings=False)
     (folder / "draft").write_bytes(file)
-    computation = node_pass.model(folder / "target", "target")
-    small = node_pass.model(folder / "draft", "draft", computation)
+    computation = web_pass.model(folder / "target", "target")
+    small = web_pass.model(folder / "draft", "draft", computation)
     return WebModel(computation), WebModel(small), target, draft
 
 
@@ -212,8 +230,84 @@ def test_every_method_writes_the_text_of_plain_decoding(
     assert texts[0] == texts[1]
 
 
+@pytest.fixture(scope="module")
+def head(
+    web_pass: WebPass, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[WebHead, WebModel, HeadDrafter]:
+    """Return a random EAGLE-3 head in 8 bits and its target, and the same head in the native
+    pass."""
+    folder, source = tmp_path_factory.mktemp("head"), made(3)
+    config = EagleConfig("target", signature(source), 96, 96, 160, 3, 1, depths=(1, 2))
+    weights = Eagle3Head(config, OUTPUTS)
+    with torch.no_grad():
+        for weight in weights.parameters():
+            weight.normal_(1.0 if weight.dim() == 1 else 0.0, 0.1)
+    weights.save(folder, bits=8)
+    (folder / "target").write_bytes(browser.weights_file(source))
+    (folder / "head").write_bytes(browser.head_file(folder, source))
+    computation = web_pass.model(folder / "target", "target")
+    target = WebModel(computation)
+    drafter = WebHead(web_pass.model(folder / "head", "head", computation), target)
+    native = CausalLM(source, "native", engine="native")
+    return drafter, target, load_head(str(folder), native, "eagle3")
+
+
+def assert_equal_logits(drafter: WebHead, native: HeadDrafter, text: list[int]) -> None:
+    """Compare the logits after the nodes of a tree."""
+    tree = tiny.random_tree(random.Random(1), text[-1], 9)
+    evaluation, expected = drafter.evaluate(text, tree), native.evaluate(text, tree)
+    for node in range(len(tree)):
+        logits = np.array(evaluation.logits(node))
+        np.testing.assert_allclose(logits, expected.logits(node), atol=2e-3)
+    assert evaluation.likeliest(3) == expected.likeliest(3)
+
+
+def test_a_head_proposes_what_it_proposes_in_the_native_pass(head: Any) -> None:
+    """Oracle: the native pass. Texts grow along a tree of the target's, are cut, and others."""
+    drafter, target, native = head
+    for text in (prompt(2), prompt(40), [*prompt(40), 5, 6], prompt(30), prompt(90, 1)):
+        assert_equal_logits(drafter, native, text)
+        target.evaluate(text, tiny.random_tree(random.Random(2), text[-1], 9))
+
+
+def test_a_heads_row_does_not_depend_on_what_was_evaluated_before(head: Any) -> None:
+    """Oracle: the path to a node alone, after everything was forgotten."""
+    drafter, target, _ = head
+    text = prompt(20)
+    for step in range(3):
+        tree = tiny.random_tree(random.Random(step), text[-1], 8)
+        half = drafter.evaluate(text, tree.first(4))
+        if step:
+            drafter.evaluate(prompt(9), TreeBuilder(prompt(9)[-1]).build())
+        grown = drafter.extend(half, tree)
+        for node in range(len(tree)):
+            drafter.forget()
+            target.forget()
+            path = tree.tokens_to(node)
+            line = chain(text[-1], path, Provenance(Source.DRAFT))
+            assert bits(drafter, text, line)[len(path)] == grown.logits(node).tobytes()
+        text = [*text, *tree.tokens_to(len(tree) - 1), 5]
+
+
+@pytest.mark.parametrize("name", ["eagle3", "union"])
+def test_a_method_with_a_head_writes_the_text_of_plain_decoding(head: Any, name: str) -> None:
+    drafter, target, _ = head
+    assert written(target, drafter, name, 24) == written(target, drafter, "autoregressive", 24)
+
+
+def written(target: WebModel, drafter: WebHead, name: str, count: int) -> list[int]:
+    """Return the text that a method writes."""
+    kind, sampler = methods.get(name), Sampler(Sampling(), target.vocabulary)
+    resources = Resources(sampler, heads={"eagle3": drafter})
+    chosen = kind.Hyperparameters(**kind.Hyperparameters.fixed())
+    method = controlled(methods.create(kind, chosen, resources), TYPICAL)
+    return tiny.emitted(
+        [*decode(target, method, prompt(8) * 3, max_new_tokens=count, sampler=sampler)]
+    )
+
+
 def test_weights_in_blocks_are_the_numbers_that_the_native_pass_reads(
-    node_pass: NodePass, tmp_path: Path
+    web_pass: WebPass, tmp_path: Path
 ) -> None:
     """Oracle: the same numbers as bfloat16."""
     source, rng, blocks = made(), np.random.default_rng(1), {}
@@ -232,7 +326,7 @@ def test_weights_in_blocks_are_the_numbers_that_the_native_pass_reads(
     models = []
     for name, in_file in (("blocks", blocks), ("plain", {})):
         (tmp_path / name).write_bytes(browser.weights_file(source, in_file))
-        models.append(WebModel(node_pass.model(tmp_path / name, name)))
+        models.append(WebModel(web_pass.model(tmp_path / name, name)))
     sizes = [(tmp_path / name).stat().st_size for name in ("blocks", "plain")]
     assert sizes[0] < sizes[1]
     text = prompt(20)
@@ -273,16 +367,16 @@ def test_without_the_compiler_the_message_says_what_to_install(
 @pytest.mark.slow
 @pytest.mark.embedded
 def test_the_embedded_pair_computes_as_in_the_native_pass(
-    node_pass: NodePass, tmp_path: Path
+    web_pass: WebPass, tmp_path: Path
 ) -> None:
-    """Oracle: the converted weights in the native pass, and passes over one row each. The files
+    """Oracle: the converted weights in the native pass, and passes over one row each. The weights
     have at most 130 MB."""
     sizes = browser.write(tmp_path)
-    assert sum(sizes.values()) <= 130e6
-    computation = node_pass.model(tmp_path / "target.bin", "target")
+    assert sum(size for name, size in sizes.items() if name.endswith(".bin")) <= 130e6
+    computation = web_pass.model(tmp_path / "target.bin", "target")
     models = [
         WebModel(computation),
-        WebModel(node_pass.model(tmp_path / "draft.bin", "draft", computation)),
+        WebModel(web_pass.model(tmp_path / "draft.bin", "draft", computation)),
     ]
     source = transformers.AutoModelForCausalLM.from_pretrained(
         embedded.ensure_target(), dtype=torch.float32
@@ -298,3 +392,5 @@ def test_the_embedded_pair_computes_as_in_the_native_pass(
         assert np.abs(difference).max() < 2e-3
     for model in models:
         assert_alone(model, text, tree)
+    drafter = WebHead(web_pass.model(tmp_path / "eagle3.bin", "head", computation), models[0])
+    assert_equal_logits(drafter, load_head(str(embedded.head_folder()), native, "eagle3"), text)

@@ -9,7 +9,7 @@ import pytest
 
 from tests import ROOT
 from tests.commands import finished
-from tests.node_pass import node
+from tests.web_pass import node
 
 SCRIPT = """
 import { common, segments } from "MODULE";

@@ -17,7 +17,7 @@ from visualize.deploy.static_site import write_gallery
 
 pytestmark = [pytest.mark.slow, pytest.mark.served, pytest.mark.timeout(1500)]
 PROMPT = "Write a Python function add(a, b) and call add(a, b) twice."
-METHODS = ("autoregressive", "speculative", "union")
+METHODS = ("autoregressive", "speculative", "eagle3", "union")
 TOKENS = 24
 PATIENCE = 600_000
 """Milliseconds, for a busy machine."""
@@ -76,7 +76,7 @@ def written(page: Page, method: str) -> tuple[str, int]:
     return page.locator(".ouro-run .ouro-text").inner_text(), int(steps or 0)
 
 
-def test_three_methods_write_the_same_text_in_the_browser_and_again_without_a_network(
+def test_methods_write_the_same_text_in_the_browser_and_again_without_a_network(
     address: str, page: Page
 ) -> None:
     page.goto(address + "watch.html")

@@ -18,8 +18,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser import chromium
-from tests.node_pass import node
 from tests.visualize.live.test_session import PLAN, session_of, updates
+from tests.web_pass import node
 from visualize.deploy import static_site
 from visualize.kit.markup import PLOTLY_JS
 from visualize.kit.modules import carried

@@ -37,8 +37,9 @@ def plain_session() -> Session:
 def session_of() -> Session:
     """Return a session with models of plain Python."""
     words = Words(Letters(), ["dad"], [1, 2], [3])
-    target, draft = (cast(LanguageModel, PlainModel(salt)) for salt in (0, 3))
-    return Session(BrowserPair(target, draft, words, frozenset(), "a browser"))
+    target, draft, head = (cast(LanguageModel, PlainModel(salt)) for salt in (0, 3, 5))
+    heads = {"eagle3": head}
+    return Session(BrowserPair(target, draft, words, frozenset(), "a browser", heads))
 
 
 def updates(session: Session, **asked: Any) -> list[Any]:
@@ -55,7 +56,7 @@ def text(sent: list[Any]) -> str:
 def test_each_method_shows_the_text_of_plain_decoding_and_measures_it(session: Session) -> None:
     plain = text(updates(session, method="autoregressive"))
     assert len(plain) == RUN["max_new_tokens"]
-    for method in ("speculative", "suffix", "union"):
+    for method in ("speculative", "suffix", "eagle3", "union"):
         sent = updates(session, method=method)
         last = sent[-1]
         assert text(sent) == plain

@@ -10,6 +10,7 @@
 #define EXPORT(name) __attribute__((export_name(#name))) name
 
 constexpr int64_t GRAIN = 256;  // the capacity of a cache grows in multiples of this many rows
+constexpr int ROWS = 3;  // kind of a matrix of 8-bit numbers [outer][inner], then a factor a row
 static const Threads ALONE{nullptr, nullptr, nullptr, 1};
 
 template <class T>
@@ -28,6 +29,15 @@ struct Model {
   std::vector<uint8_t> skipped;
   std::vector<float> cos, sin;
   int64_t capacity = 0;
+  // Of a target with a head, and of the head: each cached row's last state, and its states after
+  // some layers.
+  void* features = nullptr;  // [capacity][1 + depths][width]
+  int64_t states = 0;        // 1 + depths, or 0
+  std::vector<int32_t> depths;
+  // Of a head:
+  Model* target = nullptr;
+  Matrix join, deeper;           // feature and embedding -> input; states of the depths -> feature
+  std::vector<float> continued;  // [rows][width] features that the next rows continue
 
   int64_t columns() const { return output.outer; }
   int32_t token(int64_t column) const { return ids.empty() ? (int32_t)column : ids[column]; }
@@ -55,6 +65,38 @@ static uint8_t* unpacked(const uint8_t* blocks, int64_t groups) {
     memcpy(panels + i * sizeof group.weights, group.weights, sizeof group.weights);
   }
   return panels;
+}
+
+// Returns the bfloat16 panels of 8-bit numbers with a factor for each output.
+static uint8_t* unpacked_rows(const uint8_t* data, Matrix w) {
+  int64_t size = panels(w) * PANEL * w.inner;
+  auto factors = (const float*)(data + w.outer * w.inner);
+  auto weights = room<bf16>(size);
+  w.panels = (const uint8_t*)weights;
+  if (weights) memset(weights, 0, size * sizeof(bf16));
+  for (int64_t i = 0; weights && i < w.outer; i++)
+    for (int64_t k = 0; k < w.inner; k++) {
+      float weight = (float)(int8_t)data[i * w.inner + k] * factors[i];
+      uint32_t word;
+      memcpy(&word, &weight, sizeof word);  // rounded to the nearest, ties to even
+      place(w, i)[k / 2 * 2 * PANEL + k % 2] = (bf16)((word + 0x7fff + ((word >> 16) & 1)) >> 16);
+    }
+  return (uint8_t*)weights;
+}
+
+// A tensor of a cache, [heads][capacity] rows of `bytes` bytes; its memory may be null.
+struct Tensor {
+  void** memory;
+  int64_t heads, bytes;
+};
+static std::vector<Tensor> cache_of(Model& m) {
+  std::vector<Tensor> tensors;
+  for (auto* held : {&m.keys, &m.values})
+    for (void*& memory : *held)
+      tensors.push_back({&memory, m.decoder.shared, m.decoder.head * (int64_t)sizeof(float)});
+  if (m.states)
+    tensors.push_back({&m.features, 1, m.states * m.decoder.width * (int64_t)sizeof(float)});
+  return tensors;
 }
 
 // Fills the angles of further positions, in single precision as transformers computes them.
@@ -86,23 +128,26 @@ Model* EXPORT(web_model)(int width, int heads, int shared, int head, int middle,
 }
 
 // Takes over the memory of a matrix as browser.py writes it. Place 0 to 4 of a layer is a field of
-// `Layer`; layer -1 has the embeddings, which are the output matrix too, or at place 1 only that.
-// Returns whether there is memory for its panels.
+// `Layer`; layer -1 has the embeddings, which are the output matrix too, or at places 1 and 2 the
+// matrices `join` and `deeper` of a head. Returns whether there is memory for its panels.
 int EXPORT(web_matrix)(Model* m, int layer, int place, int inner, int outer, int kind,
                        uint8_t* data) {
   Matrix w{data, inner, outer, nullptr, BFLOAT16};
   int64_t groups = (int64_t)inner / INPUTS * panels(w);
   if (kind != BFLOAT16) {
-    w.panels = kind == Q4_1 ? unpacked<FourBits>(data, groups) : unpacked<EightBits>(data, groups);
+    w.panels = kind == ROWS   ? unpacked_rows(data, w)
+               : kind == Q4_1 ? unpacked<FourBits>(data, groups)
+                              : unpacked<EightBits>(data, groups);
     free(data);
   }
   if (layer >= 0) {
     Layer& y = m->layers[layer];
     Matrix* places[] = {&y.qkv, &y.out, &y.gate, &y.up, &y.down};
     *places[place] = w;
+  } else if (place) {
+    (place == 1 ? m->join : m->deeper) = w;
   } else {
-    if (place == 0) m->embeddings = w;
-    m->output = w;
+    m->embeddings = m->output = w;
   }
   return w.panels != nullptr;
 }
@@ -138,39 +183,64 @@ int EXPORT(web_outputs)(Model* m, const int32_t* ids, int count) {
   return 1;
 }
 
+// Makes of a model the head of a target, whose states after some layers it reads. The target keeps
+// its features from now on; its cache must be empty.
+void EXPORT(web_head)(Model* m, Model* target, const int32_t* depths, int count) {
+  m->target = target, m->states = 1;
+  target->depths.assign(depths, depths + count);
+  target->states = 1 + count, target->capacity = 0;
+}
+
+// Says which features the next rows of a head continue: its own guesses in some slots of its cache,
+// or the features in those of the target's.
+void EXPORT(web_continue)(Model* m, const int32_t* slots, int count, int guesses) {
+  const Model& from = guesses ? *m : *m->target;
+  int64_t width = m->decoder.width, inner = m->deeper.inner;
+  m->continued.resize(count * width);
+  Buffer<float> states(count * inner), sums(count * width);
+  std::vector<float> ones(width, 1.0f);
+  for (int64_t row = 0; row < count; row++) {
+    const float* feature = (float*)from.features + slots[row] * from.states * width;
+    memcpy(&m->continued[row * width], feature, width * sizeof(float));
+    for (int64_t n = 1; n < from.states; n++)
+      normalise(feature + n * width, ones.data(), states + row * inner + (n - 1) * width, width,
+                m->decoder.eps);
+  }
+  if (guesses) return;
+  multiply<float>(m->deeper, states, sums, count, ALONE);
+  for (int64_t i = 0; i < count * width; i++) m->continued[i] += sums[i];
+}
+
 // Makes the cache large enough; returns whether there is memory.
 int EXPORT(web_reserve)(Model* m, int rows) {
   if (rows <= m->capacity) return 1;
-  int64_t capacity = std::max<int64_t>(rows, 2 * m->capacity), head = m->decoder.head;
+  int64_t capacity = std::max<int64_t>(rows, 2 * m->capacity);
   capacity = (capacity + GRAIN - 1) / GRAIN * GRAIN;
-  std::vector<float*> larger(2 * m->keys.size());
-  for (float*& tensor : larger) {
-    tensor = room<float>(m->decoder.shared * capacity * head);
-    if (!tensor) {  // the cache stays as it is
-      for (float* other : larger) free(other);
+  std::vector<char*> larger;
+  for (const Tensor& tensor : cache_of(*m)) {
+    larger.push_back(room<char>(tensor.heads * capacity * tensor.bytes));
+    if (!larger.back()) {  // the cache stays as it is
+      for (char* other : larger) free(other);
       return 0;
     }
   }
   auto next = larger.begin();
-  for (auto* tensors : {&m->keys, &m->values})
-    for (void*& held : *tensors) {
-      for (int64_t h = 0; held && h < m->decoder.shared; h++)
-        memcpy(*next + h * capacity * head, (float*)held + h * m->capacity * head,
-               m->capacity * head * sizeof(float));
-      free(held);
-      held = *next++;
-    }
+  for (const Tensor& tensor : cache_of(*m)) {
+    auto held = (const char*)*tensor.memory;
+    for (int64_t h = 0; held && h < tensor.heads; h++)
+      memcpy(*next + h * capacity * tensor.bytes, held + h * m->capacity * tensor.bytes,
+             m->capacity * tensor.bytes);
+    free(*tensor.memory);
+    *tensor.memory = *next++;
+  }
   m->capacity = capacity;
   return 1;
 }
 
 void EXPORT(web_keep)(Model* m, int start, const int32_t* rows, int count) {
   std::vector<Rows> tensors;
-  for (auto* held : {&m->keys, &m->values})
-    for (void* memory : *held)
-      if (memory)
-        tensors.push_back({(char*)memory, m->decoder.shared,
-                           m->decoder.head * (int64_t)sizeof(float)});
+  for (const Tensor& tensor : cache_of(*m))
+    if (*tensor.memory) tensors.push_back({(char*)*tensor.memory, tensor.heads, tensor.bytes});
   std::vector<int64_t> wide(rows, rows + count);
   ouroboros_keep(tensors.data(), (int64_t)tensors.size(), m->capacity, start, wide.data(), count);
 }
@@ -191,10 +261,27 @@ float* EXPORT(web_run)(Model* m, int rows, int past, const int32_t* numbers, int
     for (int64_t k = 0; k < width; k++)
       x[row * width + k] = widened_one(weights[k / 2 * 2 * PANEL + k % 2]);
   }
+  if (m->target) {
+    Buffer<float> both(rows * 2 * width);
+    for (int64_t row = 0; row < rows; row++) {
+      memcpy(both + row * 2 * width, &m->continued[row * width], width * sizeof(float));
+      memcpy(both + (row * 2 + 1) * width, x + row * width, width * sizeof(float));
+    }
+    multiply<float>(m->join, both, x, rows, ALONE);
+  }
+  Buffer<float> states(rows * width * m->depths.size());
+  for (size_t n = 0; n < m->depths.size(); n++)
+    m->watched[m->depths[n] - 1] = states + n * rows * width;
   Pass pass{rows,      past,          x,        hidden,           wide.data(),
             m->cos.data(), m->sin.data(), m->keys.data(), m->values.data(), m->capacity,
             straight,  begin,         slots,    m->watched.data(), m->skipped.data()};
   run<float>(m->decoder, pass, ALONE);
+  for (int64_t row = 0; m->states && row < rows; row++) {
+    float* feature = (float*)m->features + (past + row) * m->states * width;
+    memcpy(feature, hidden + row * width, width * sizeof(float));
+    for (size_t n = 0; n < m->depths.size(); n++)
+      memcpy(feature + (n + 1) * width, states + (n * rows + row) * width, width * sizeof(float));
+  }
   if (!count) return nullptr;
   for (int64_t i = 0; i < count; i++)
     memcpy(chosen + i * width, hidden + scored[i] * width, width * sizeof(float));
