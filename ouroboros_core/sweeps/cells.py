@@ -156,14 +156,17 @@ def ideal(points: Runs, grid: Grid) -> list[Ideal]:
     """The ideal draft length for every combination of values on the axes other than gamma's.
 
     The theorem is about a chain that the draft model writes token by token; where a method has
-    other proposals, they are part of alpha, and it is a guide. Empty for a method without gamma or
-    without passes of a draft model.
+    other proposals, they are part of alpha, and it is a guide. A stopping rule chooses which tokens
+    are drafted, so its cells are left out. Empty for a method without gamma or without passes of a
+    draft model.
     """
     setting = grid.kind.Hyperparameters.settings().get(GAMMA)
     if setting is None or setting.high is None:
         return []
     alike: dict[tuple[Value, ...], list[Cell]] = {}
     for cell in grid.cells:
+        if getattr(cell.spec.hyperparameters, "stop", "fixed") != "fixed":
+            continue
         values = zip(grid.axes, cell.coordinates, strict=True)
         other_values = tuple(value for axis, value in values if axis.name != GAMMA)
         alike.setdefault(other_values, []).append(cell)

@@ -279,7 +279,7 @@ export function mount(element, props, watch, trigger) {
     for (const [n, lane] of state.pair.entries())
       for (const trace of figure.data)
         (trace.customdata || []).forEach((/** @type {any} */ cell, /** @type {number} */ at) => {
-          if (cell === lane - 1 && trace.error_y)
+          if (cell === lane - 1 && (trace.error_y || trace.error_x))
             rings.push({ x: trace.x[at], y: trace.y[at], text: "AB"[n] });
           const across = Array.isArray(cell) ? cell.indexOf(lane - 1) : -1;
           if (across >= 0) rings.push({ x: trace.x[across], y: trace.y[at], text: "AB"[n] });
@@ -436,6 +436,7 @@ export function mount(element, props, watch, trigger) {
     for (const row of value.rows || []) state.rows.set(row.lane, row);
     if (value.figure) state.figure = value.figure;
     if (value.theory) part("theory").textContent = value.theory.join(" ");
+    if (value.caption) root.querySelector("figcaption").textContent = value.caption;
     form.busy(!state.done);
     part("status").textContent = status(value);
     part("status").toggleAttribute("data-fault", Boolean(value.fault));

@@ -20,8 +20,8 @@ from visualize.what_if.view import clock_names
 COMPARE_VIEW = markup("compare/compare_view", "measure", "stop_measuring", "open_run", "save_table")
 LADDER = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16)
 """Whole numbers that a visitor can compare, as far as they are within a setting's bounds."""
-FIRST = (1, 2, 4, 6, 8, AUTO)
-"""The values that are chosen at first."""
+FIRST = (1, 2, 4, 6, 8)
+"""The numbers that are chosen at first."""
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """The same of a setting that is no whole number, as shares of the way between its bounds."""
 
@@ -74,12 +74,17 @@ def _declared(kind: type[Method]) -> dict[str, Any]:
                 "name": name,
                 "label": labels.setting(name),
                 "values": [str(value).lower() for value in choices],
-                "first": [str(value).lower() for value in choices if value in FIRST],
+                "first": [str(value).lower() for value in choices if _is_first(value)],
             }
             for name, choices in varied.items()
             if len(choices) > 1
         ],
     }
+
+
+def _is_first(value: Value) -> bool:
+    """Return whether a value is chosen at first: words are, unlike most numbers, all shown."""
+    return isinstance(value, str | bool) or value in FIRST
 
 
 def values(kind: type[Method], name: str) -> list[Value]:

@@ -1,4 +1,5 @@
-"""Plotly figures of settings compared: the trade-off of one setting, the heat map of two."""
+"""Plotly figures of settings compared: the trade-off of one setting, by numbers or by words, and
+the heat map of two."""
 
 from __future__ import annotations
 
@@ -29,6 +30,11 @@ YIELD, COST, SPEEDUP = "#7C3AED", "#A16207", "#0F766E"
 
 ASIDE = 0.35
 """Distance of a mark from its cell's middle, which has the numbers; cells are 1 wide and high."""
+YIELD_NAME, COST_NAME = "tokens per pass", "cost of a step, in plain steps"
+RAYS = (1, 1.25, 1.5, 2, 2.5, 3, 4, 6, 8)
+"""Speedups of the rays on which values of one speedup lie."""
+SIDES = ("top center", "bottom center", "middle right", "middle left")
+"""Where a point's label stands, the best side first: beside the point is its interval."""
 BETWEEN = 8
 """Points of a curve of the theory between two values."""
 NOTHING = "Nothing is measured yet."
@@ -53,20 +59,21 @@ def trade_off(
     predicted: Mapping[int, Predicted] | None = None,
 ) -> dict[str, Any]:
     """Return tokens per pass and cost of a step by the values of one axis, and their quotient, the
-    speedup, with its interval; else as `heatmap`.
+    speedup, with its interval; else as `heatmap`. Values without a number, such as stopping rules,
+    have no order: each is a point, and its speedup is the slope of the ray through it.
 
     A thin line is the theory: of a chain of gamma draft tokens, each accepted with chance alpha and
     drafted for `cost` plain steps (Leviathan et al., arXiv 2211.17192). Where other draft lengths
     are `predicted`, hollow points on it take its place.
     """
-    return plain(_trade_off(rows, axes, ideals, predicted or {})) if rows else empty(NOTHING)
+    return plain(_one_axis(rows, axes, ideals, predicted or {})) if rows else empty(NOTHING)
 
 
 def page(
     rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal], note: str
 ) -> go.Figure:
     """Return the chart for a separate page."""
-    figure = _heatmap(rows, axes, ideals) if len(axes) == 2 else _trade_off(rows, axes, ideals, {})
+    figure = _heatmap(rows, axes, ideals) if len(axes) == 2 else _one_axis(rows, axes, ideals, {})
     title = {"text": note, "font": {"size": 13}}
     return figure.update_layout(template="plotly_white", height=600, title=title)
 
@@ -129,7 +136,107 @@ def _heatmap(rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ide
     return figure
 
 
-def _trade_off(
+def _one_axis(
+    rows: Sequence[CellRow],
+    axes: Sequence[Axis],
+    ideals: Sequence[Ideal],
+    predicted: Mapping[int, Predicted],
+) -> go.Figure:
+    if predicted or any(map(_is_number, axes[0].values)):
+        return _lines(rows, axes, ideals, predicted)
+    return _points(rows, axes)
+
+
+def _is_number(value: Value) -> bool:
+    return not isinstance(value, str | bool)
+
+
+def _points(rows: Sequence[CellRow], axes: Sequence[Axis]) -> go.Figure:
+    """Draw a point for each value: tokens per pass over the cost of a step. Their quotient is the
+    speedup, so values that are as fast as each other lie on one ray from the origin."""
+    (axis,) = axes
+    figure = go.Figure()
+    spots = [(_cost(row), row.acceptance_length) for row in rows]
+    costs, lengths = zip(*spots, strict=True)
+    left, right = _around(costs)
+    bottom, top = _around(lengths)
+    for speedup in RAYS:
+        end = min(right, top / speedup)
+        if end <= left or speedup * end <= bottom:
+            continue
+        figure.add_scatter(
+            x=[0, end],
+            y=[0, speedup * end],
+            mode="lines+text",
+            text=["", f"{speedup:g}×"],
+            textposition="bottom left",
+            name="equal speedup",
+            legendgroup="rays",
+            showlegend=not figure.data,
+            line={"color": PLAIN, "dash": "dot", "width": 1},
+            textfont={"color": PLAIN, "size": 11},
+            hoverinfo="skip",
+        )
+    names = labels(axis)
+    figure.add_scatter(
+        x=costs,
+        y=lengths,
+        customdata=[row.cell for row in rows],
+        text=[names[axis.values.index(row.coordinates[0])] for row in rows],
+        textposition=_sides(spots, (right - left) / 5, (top - bottom) / 10),
+        hovertext=[_hover(row, axes) for row in rows],
+        hovertemplate="%{hovertext}<extra></extra>",
+        mode="markers+text",
+        name=named(axis.name),
+        cliponaxis=False,
+        marker={"color": SPEEDUP, "symbol": "diamond", "size": 9},
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": [row.acceptance_length / row.bounds[0] - _cost(row) for row in rows],
+            "arrayminus": [_cost(row) - row.acceptance_length / row.bounds[1] for row in rows],
+            "thickness": 1,
+        },
+    )
+    if fastest := best(rows):
+        _star(figure, fastest, axes, _cost(fastest), fastest.acceptance_length)
+    figure.update_layout(layout(COST_NAME, YIELD_NAME, hovermode="closest"))
+    figure.update_xaxes(range=[left, right])
+    figure.update_yaxes(range=[bottom, top], rangemode="normal")
+    return figure
+
+
+def _around(numbers: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of an axis with room for labels around its numbers. It spans a good part of
+    the largest, so that equal values with noise look equal."""
+    low, high = min(numbers), max(numbers)
+    room = max(0.2 * (high - low), 0.1 * high)
+    return max(0.0, low - room), high + room
+
+
+def _sides(spots: Sequence[tuple[float, float]], wide: float, high: float) -> list[str]:
+    """Return for each point the side on which its label is farthest from other points and labels.
+
+    wide, high  size of a label
+    """
+    shifts = dict(zip(SIDES, ((0, high), (0, -high), (wide, 0), (-wide, 0)), strict=True))
+    taken, sides = [*spots], []
+    for x, y in spots:
+
+        def room(side: str, x: float = x, y: float = y) -> float:
+            across, up = x + shifts[side][0], y + shifts[side][1]
+            others = (spot for spot in taken if spot != (x, y))
+            return min(
+                (max(abs(a - across) / wide, abs(b - up) / high) for a, b in others), default=1
+            )
+
+        side = max(SIDES, key=lambda side: min(room(side), 1))
+        sides.append(side)
+        taken.append((x + shifts[side][0], y + shifts[side][1]))
+    return sides
+
+
+def _lines(
     rows: Sequence[CellRow],
     axes: Sequence[Axis],
     ideals: Sequence[Ideal],
@@ -148,8 +255,8 @@ def _trade_off(
     apart = [row for row in rows if isinstance(row.coordinates[0], str)]
     points = [*joined, *([None] if joined and apart else []), *apart]
     lines: tuple[tuple[str, str, str, Callable[[CellRow], float]], ...] = (
-        ("tokens per pass", YIELD, "circle", lambda row: row.acceptance_length),
-        ("cost of a step, in plain steps", COST, "square", _cost),
+        (YIELD_NAME, YIELD, "circle", lambda row: row.acceptance_length),
+        (COST_NAME, COST, "square", _cost),
         ("speedup: their quotient", SPEEDUP, "diamond", lambda row: row.speedup),
     )
     for name, colour, symbol, number in lines:

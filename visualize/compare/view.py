@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ouroboros_core.sweeps.cells import GAMMA, by_theory
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.summary import Summary, Verdict
 from visualize.compare import figures
@@ -31,6 +32,12 @@ TEXTS = {
     Verdict.NOT_LOSSLESS: "not lossless",
 }
 """Remarks on texts that are not simply those of plain decoding."""
+CAPTIONS = {
+    GAMMA: "What a longer guess gains, and what it costs",
+    "stop": "When should it stop?",
+}
+CAPTION = "What each value gains, and what it costs"
+"""Titles of the chart by the setting that varies, and of any other setting."""
 PREDICTED = (
     "Hollow points are predicted from the one run that was measured. Choose more values and press "
     "Measure here to replace them."
@@ -200,17 +207,17 @@ def table(comparison: Comparison) -> View:
 
 
 def drawn(comparison: Comparison) -> View:
-    """Return the chart, and what the theory says."""
-    from ouroboros_core.sweeps.cells import by_theory
-
+    """Return the chart with its caption, and what the theory says."""
     rows, ideals, axes = comparison.rows, comparison.ideals, comparison.plan.grid.axes
     words = by_theory(ideals, axes, labels.named)
     if len(axes) == 2:
-        return {"figure": figures.heatmap(rows, axes, ideals), "theory": words}
+        caption = "The speedup of each combination"
+        return {"figure": figures.heatmap(rows, axes, ideals), "theory": words, "caption": caption}
     predicted = comparison.predicted
     if predicted:
         words.append(PREDICTED)
-    return {"figure": figures.trade_off(rows, axes, ideals, predicted), "theory": words}
+    figure = figures.trade_off(rows, axes, ideals, predicted)
+    return {"figure": figure, "theory": words, "caption": CAPTIONS.get(axes[0].name, CAPTION)}
 
 
 @cache

@@ -468,6 +468,48 @@ def test_a_trade_off_has_yield_cost_and_their_quotient_with_its_interval() -> No
     assert "Nothing is measured yet" in str(figures.heatmap([], AXES))
 
 
+def test_words_on_an_axis_are_labelled_points_whose_slope_is_their_speedup() -> None:
+    """Words have no order: no line joins them. The oracle is the quotient of a point's places."""
+    axis = Axis("stop", ("fixed", "p_min", "entropy", "ema"))
+    speedups, lengths = (1.1, 1.6, 1.5, 0.9), (3.0, 2.4, 2.4, 2.0)
+    rows = [
+        replace(row_of(cell, (value,), speedup), acceptance_length=length)
+        for cell, (value, speedup, length) in enumerate(
+            zip(axis.values, speedups, lengths, strict=True)
+        )
+    ]
+    for figure in (
+        figures.trade_off(rows, [axis], [Ideal(("fixed",), 2, 1.5, 0.6, 0.2)]),
+        figures.page(rows, [axis], [], "here").to_dict(),
+    ):
+        (points,) = named(figure, "stopping rule (stop)")
+        assert tuple(points["text"]) == axis.values
+        assert tuple(points["y"]) == lengths and list(points["customdata"]) == [0, 1, 2, 3]
+        for x, y, speedup in zip(points["x"], points["y"], speedups, strict=True):
+            assert y / x == pytest.approx(speedup)
+        errors = points["error_x"]
+        for at, (x, y, speedup) in enumerate(zip(points["x"], lengths, speedups, strict=True)):
+            ends = y / (x + errors["array"][at]), y / (x - errors["arrayminus"][at])
+            assert ends == pytest.approx((speedup - 0.1, speedup + 0.2))
+        (star,) = named(figure, "measured best")
+        assert star["y"][0] / star["x"][0] == pytest.approx(1.6)
+        rays = named(figure, "equal speedup")
+        slopes = {ray["text"][1]: ray["y"][1] / ray["x"][1] for ray in rays}
+        assert {"1×", "1.5×"} <= set(slopes)
+        assert all(float(text[:-1]) == pytest.approx(slope) for text, slope in slopes.items())
+        assert not named(figure, "theory"), "gamma is not on the axis"
+    switches = [row_of(0, (False,), 1.2), row_of(1, (True,), 1.1)]
+    (points,) = named(figures.trade_off(switches, [Axis("adaptive", (False, True))]), "adaptive")
+    assert tuple(points["text"]) == ("false", "true")
+
+
+def test_labels_of_points_that_lie_near_each_other_stand_on_different_sides() -> None:
+    axis = Axis("stop", ("fixed", "ema"))
+    rows = [row_of(0, ("fixed",), 1.5), row_of(1, ("ema",), 1.51)]
+    (points,) = named(figures.trade_off(rows, [axis]), "stop")
+    assert len({*points["textposition"]}) == 2
+
+
 def test_the_curves_of_the_theory_are_those_of_the_paper() -> None:
     """Leviathan et al.: (1 - alpha^(gamma + 1)) / (1 - alpha) tokens for 1 + gamma c."""
     axis = Axis("gamma", (1, 3))

@@ -11,7 +11,7 @@ import pytest
 
 from ouroboros_core.sweeps.grid import Axis, Grid
 from tests.visitor import view_alone
-from tests.visualize.compare.test_view import one_length
+from tests.visualize.compare.test_view import by_rule, one_length
 from visualize.compare import view as compare_view
 from visualize.compare.comparison import Comparison, Plan
 from visualize.compare.components import COMPARE_VIEW, facts
@@ -139,6 +139,10 @@ def test_the_form_asks_for_what_is_shown_and_the_slider_names_its_row(page: Any)
     lane = dict(page.eval_on_selector_all(".ouro-compare-row", PAIR))["B"]
     named = ["B", "is", *filled()["names"][lane].split()]
     assert page.locator(".ouro-compare-slide").inner_text().split() == named
+    caption = page.locator("figcaption")
+    assert caption.inner_text() == "What a longer guess gains, and what it costs"
+    page.evaluate("value => show(value)", compare_view.begun(by_rule(), "") | {"done": True})
+    assert caption.inner_text() == "When should it stop?"
     alone = compare_view.begun(one_length(), "recorded") | {"done": True}
     page.evaluate("value => show(value)", alone)
     assert not page.locator(".ouro-compare-slide").is_visible()

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ouroboros_core import methods
+from ouroboros_core.methods.parts.stopping import RULES
 from ouroboros_core.settings import AUTO
 from ouroboros_core.sweeps.grid import Axis, Grid
 from ouroboros_core.trace import metrics
@@ -82,6 +83,37 @@ def test_a_comparison_of_the_automatic_draft_length_alone_has_a_chart() -> None:
     assert figure["layout"]["xaxis"]["ticktext"] == ["2", "8", AUTO]
     measured = next(line for line in figure["data"] if line["name"].startswith("speedup"))
     assert list(measured["x"]) == [2] and list(measured["y"]) == [row.speedup]
+
+
+def by_rule() -> Comparison:
+    """Recorded runs stand in for those of stopping rules."""
+    whole = compare_view.recorded()
+    rules = tuple(RULES)[:5]
+    grid = Grid("speculative", (Axis("stop", rules),))
+    lanes = range(len(rules) + 1)
+    return replace(
+        whole,
+        plan=replace(whole.plan, grid=grid, others=()),
+        runs={(0, 0, lane): whole.runs[0, 0, lane] for lane in lanes},
+        repeats={lane: whole.repeats[lane] for lane in lanes if lane},
+    )
+
+
+def test_stopping_rules_are_points_of_one_chart_and_only_fixed_lengths_have_a_theory() -> None:
+    """The oracle is the run of each rule: emitted tokens / passes of the target."""
+    comparison = by_rule()
+    view = compare_view.begun(comparison, "recorded")
+    assert view["caption"] == "When should it stop?"
+    (points,) = (line for line in view["figure"]["data"] if "stop" in line["name"])
+    traces = [comparison.shown(lane)[0][0] for lane in range(1, 6)]
+    lengths = [len(trace.tokens) / len(trace.steps) for trace in traces]
+    assert [*points["y"]] == pytest.approx(lengths)
+    assert [*points["text"]] == list(RULES)[:5]
+    (sentence,) = view["theory"]
+    assert sentence.startswith("By theory, at stopping rule (stop) fixed,")
+    (method,) = (one for one in facts(64)["methods"] if one["id"] == "speculative")
+    (stop,) = (one for one in method["settings"] if one["name"] == "stop")
+    assert stop["first"] == stop["values"] == list(RULES)
 
 
 def test_a_modelled_clock_has_a_time_for_each_step() -> None:

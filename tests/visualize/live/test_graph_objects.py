@@ -49,12 +49,14 @@ def test_the_charts_of_a_comparison_are_those_that_plotly_makes(
     rows, (axis,), ideals = recorded.rows, recorded.plan.grid.axes, recorded.ideals
     other = Axis("window", ("1", "2"))
     cells = [replace(row, coordinates=(*row.coordinates, "2")) for row in rows]
+    words = [replace(rows[0], coordinates=("fixed",)), replace(rows[1], coordinates=("ema",))]
     above = [replace(ideal, others=("1",)) for ideal in ideals]
 
     def both() -> Any:
         lines = compare_figures.trade_off(rows, [axis], ideals)
         grid = compare_figures.heatmap(cells, [axis, other], above)
-        return json.loads(json.dumps([lines, grid], default=list))
+        points = compare_figures.trade_off(words, [Axis("stop", ("fixed", "ema"))])
+        return json.loads(json.dumps([lines, grid, points], default=list))
 
     expected = both()
     for module in (compare_figures, plots):
