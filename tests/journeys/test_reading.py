@@ -452,7 +452,7 @@ def test_in_forced_colours_controls_are_seen_and_what_is_chosen_can_be_told(
     )
     page.goto(f"{url}/?__theme={scheme}")
     page.wait_for_selector("#token-view .ouro-token")
-    page.get_by_role("button", name="Ouroboros paper's colours").click()
+    page.get_by_role("button", name="show guesses").click()
     open_settings(page)
     for tab in ("Watch", "Learn"):
         open_tab(page, tab)

@@ -2,6 +2,7 @@
 sees."""
 
 import json
+import re
 import sys
 from collections import Counter
 from typing import Any
@@ -35,6 +36,7 @@ from tests.visitor import (
     tile,
     tokens,
 )
+from visualize import page as whole_page
 from visualize.drafts.tab import records
 from visualize.gallery import runs as gallery
 from visualize.run import view as views
@@ -43,6 +45,7 @@ from visualize.watch.tab import RECORDED
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
+HREF = re.compile(r'href="([^"]+)"[^>]*>([^<]+)<')
 HOSTILE = '<img src=x onerror="window.pwned=1"> ${1+1} {{value}} C:\\users </textarea><script>window.pwned=2</script>'
 HANGING = """
 import runpy, sys, threading
@@ -128,7 +131,10 @@ def test_a_visitor_generates_the_papers_example_and_sees_who_wrote_each_token(
 
 def test_what_a_method_chooses_is_drawn_and_one_click_fixes_it(page: Any, url: str) -> None:
     slider = page.get_by_label("number input for tree size")
+    position = page.get_by_label("range slider for tree size")
     assert slider.input_value() == "", "auto is the default"
+    assert position.get_attribute("aria-valuetext") == "auto"
+    assert position.input_value() == position.get_attribute("min"), "auto is its first position"
     ask(page, "Count from one to ten in words.", 32)
     generate(page)
     drawn = bars(page, "choices")
@@ -141,6 +147,7 @@ def test_what_a_method_chooses_is_drawn_and_one_click_fixes_it(page: Any, url: s
     preset(page, "fixed", "union")
     assert slider.input_value() == str(methods.get("union").Hyperparameters.fixed()["tree_size"])
     set_number(page, "Tree size", 3)
+    assert position.get_attribute("aria-valuetext") == position.input_value() == "3"
     generate(page)
     assert "tree size 3" in page.locator("#token-view .ouro-title").inner_text()
 
@@ -228,10 +235,13 @@ def test_the_endpoint_generate_needs_a_prompt_only_and_ends_in_the_trace(url: st
         client(url).predict("Hi", "speculative", {"gamma": 99}, api_name="/generate")
 
 
-def test_the_papers_colours_are_one_click_away_and_reach_text_and_charts(page: Any) -> None:
+def test_the_papers_colours_stand_with_their_meaning_and_reach_text_and_charts(page: Any) -> None:
     plot, colours = chart(page, "acceptance"), "n => n.data.map(d => d.marker.color)"
     before = plot.evaluate(colours)
-    page.get_by_role("button", name="Ouroboros paper's colours").click()
+    paper = page.get_by_role("button", name="Ouroboros paper's colours")
+    assert not paper.is_visible(), "the first screen has no choice of colours"
+    page.get_by_text("What the colours mean").click()
+    paper.click()
     page.wait_for_timeout(300)
     after = plot.evaluate(colours)
     assert after[0] == "#1f5fd0" != before[0]
@@ -280,6 +290,19 @@ def test_a_file_is_opened_by_a_button_in_the_pages_own_look(page: Any) -> None:
     page.keyboard.press("Shift+Tab")
     assert own.evaluate("label => getComputedStyle(label).outlineStyle") == "solid"
     assert not page.get_by_text("Use via API").is_visible(), "a link that says nothing to a visitor"
+
+
+def test_the_footer_leads_to_paper_interface_and_licence_and_on_a_space_to_its_code(
+    page: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links = page.locator(".ouro-footer a")
+    assert links.all_inner_texts() == ["Paper", "API", "Licence: Apache 2.0"]
+    with page.context.expect_page() as opened:
+        links.nth(1).click()
+    opened.value.get_by_text("/generate").first.wait_for()
+    monkeypatch.setenv("SPACE_ID", "somebody/ouroboros")
+    named = {name: address for address, name in HREF.findall(whole_page.footer())}
+    assert named["Code"] == "https://huggingface.co/spaces/somebody/ouroboros/tree/main"
 
 
 def test_the_tab_drafts_tells_how_they_were_made(page: Any) -> None:

@@ -114,7 +114,7 @@ def _steady(figure: go.Figure, bottom: int) -> None:
 
 
 def choices(steps: Sequence[Step]) -> Figure:
-    """Draw the checked nodes and draft passes of each step, with expectation and reason."""
+    """Draw the checked guesses and draft passes of each step, with expectation and reason."""
     chosen = [step for step in steps if step.choice is not None]
     if not chosen:
         return empty("Settings were fixed: there was nothing to choose.")
@@ -124,7 +124,7 @@ def choices(steps: Sequence[Step]) -> Figure:
     figure.add_bar(
         x=x,
         y=[len(step.tree) - 1 for step in chosen],
-        name="nodes verified",
+        name="guesses checked",
         customdata=notes,
         marker={"color": PLAIN, "line": {"width": 0}},
         hovertemplate="%{customdata}<extra></extra>",
@@ -138,7 +138,7 @@ def choices(steps: Sequence[Step]) -> Figure:
             line={"shape": "hvh", "color": INK, "width": 2},
             hovertemplate="draft passes: %{y}<extra></extra>",
         )
-    figure.update_layout(layout("step (one target pass each)", "nodes, passes"))
+    figure.update_layout(layout("step (one target pass each)", "guesses, passes"))
     figure.update_xaxes(unifiedhovertitle={"text": "step %{x}"})
     return plain(figure)
 
@@ -146,7 +146,7 @@ def choices(steps: Sequence[Step]) -> Figure:
 def _told(choice: Decision, came: int) -> str:
     """Return the decision of a step in words, with the number of tokens that it brought."""
     return (
-        f"{choice.size} of {choice.offered} nodes: {choice.why}; {choice.expected:.2f} tokens "
+        f"{choice.size} of {choice.offered} guesses: {choice.why}; {choice.expected:.2f} tokens "
         f"expected, {came} came"
     )
 

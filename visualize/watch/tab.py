@@ -285,14 +285,14 @@ class WatchPanel:
         if act is None or last is None:
             task, warm = self.inputs.read(gathered)
             return Order(task, pair, warm)
-        return Order(_again(last.task, act), last.pair, last.warm)
+        return Order(repeated(last.task, act), last.pair, last.warm)
 
     @staticmethod
     def _follow(session: Session, event: gr.EventData) -> Any:
         """Set the inputs to those of the last run as a notice repeats it."""
         if session.last_order is None:
             return gr.skip()
-        task = _again(session.last_order.task, sent(event, "act"))
+        task = repeated(session.last_order.task, sent(event, "act"))
         run = {"chat": task.chat}
         return merged(methods.get(task.method), task.hyperparameters.model_dump(), run)
 
@@ -440,7 +440,7 @@ def _recorded_run(name: str) -> tuple[Trace, View, dict[str, Any]]:
     return trace, view, more_charts(summary)
 
 
-def _again(task: Task, act: Any) -> Task:
+def repeated(task: Task, act: Any) -> Task:
     """Return a task as a notice repeats it."""
     if act == CHAT:
         return replace(task, chat=True)

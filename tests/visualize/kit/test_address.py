@@ -108,11 +108,14 @@ def test_a_link_names_the_model_and_a_recorded_run_has_an_address_of_its_own(
 
 
 def test_a_link_offers_the_run_it_names_and_one_click_makes_it(opened: Any) -> None:
-    visitor = opened("/?prompt=Count+to+five.&method=speculative&gamma=99&tokens=8&chat=0")
+    visitor = opened(
+        "/?prompt=Count+to+five.&method=speculative&gamma=99&tokens=8&chat=0&model=a/b"
+    )
     visitor.get_by_role("button", name="Run this").wait_for()
     said = visitor.locator(".ouro-link").inner_text()
     assert "The prompt and the settings are those of the link. Nothing was run yet." in said
     assert "gamma must be auto, or between 1 and 32, got 99" in said
+    assert "The sender had the model a/b." in said
     assert tokens(visitor) == [], "no other run stands beside the inputs of a link"
     status = visitor.locator("#token-view .ouro-status", has_text="Nothing has run yet.")
     status.wait_for()
@@ -259,6 +262,16 @@ def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_
     chart(visitor, "acceptance").hover()  # shows its toolbar
     options = visitor.locator(".ouro-watch .ouro-options input").locator("visible=true")
     assert options.count() == 0, "the settings are closed at first"
+    visitor.keyboard.press("Tab")
+    assert visitor.evaluate("document.activeElement.textContent") == "Skip to the result"
+    for _ in range(12):
+        visitor.keyboard.press("Tab")
+        visitor.wait_for_timeout(100)  # a list opens a moment after it has the focus
+        assert visitor.locator("ul[role=listbox]").count() == 0, "the list of models stays closed"
+        if visitor.evaluate(STOP)[0] == "prompt":
+            break
+    visitor.locator(".ouro-skip").press("Enter")
+    assert visitor.evaluate(STOP)[0] == "result"
     visitor.locator(".ouro-settings summary").click()
     visitor.locator("#prompt textarea").focus()
     order: list[str] = []

@@ -101,7 +101,7 @@ def test_other_draft_lengths_have_the_runs_own_the_best_and_the_line_of_the_orac
 def test_the_decision_of_a_step_is_shown_on_hovering() -> None:
     choice = Decision(0, 0, 1.0, 50.0, "nothing proposed", window=0)
     step = Step(0, chain(1, [], DRAFT), (), 10, 1, Seconds(verify=1.0), choice=choice)
-    assert "nothing proposed; no window" in str(figures.choices([step]))
+    assert "0 of 0 guesses: nothing proposed; no window" in str(figures.choices([step]))
 
 
 def test_charts_of_time_and_cost_have_no_colour_of_a_source() -> None:

@@ -13,7 +13,7 @@ import pytest
 from ouroboros_core.messages import counted
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Trace
-from tests.visitor import bar_at, faultless, press_at, press_bar, view_alone
+from tests.visitor import bar_at, faultless, point_at, press_at, press_bar, view_alone
 from visualize.deploy.static_site import replay_html
 from visualize.gallery import runs as gallery
 from visualize.kit.markup import PLOTLY_JS
@@ -137,6 +137,16 @@ def test_a_drag_over_bars_highlights_the_tokens_of_its_steps(replay: Any) -> Non
     assert replay.locator(".ouro-step[data-picked]").count() == 0
 
 
+def test_rejected_tokens_are_read_out_as_such_where_they_are_shown(replay: Any) -> None:
+    """The oracle is the tree that the browser gives to a screen reader."""
+    press_bar(replay, 3)
+    rejected = replay.locator(".ouro-step[data-stage] .ouro-rejected").count()
+    session = replay.context.new_cdp_session(replay)
+    nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+    words = [node["name"]["value"] for node in nodes if "name" in node]
+    assert rejected and words.count(", rejected: ") == 1
+
+
 def test_a_click_on_a_token_moves_the_run_to_its_step_and_opens_its_card(replay: Any) -> None:
     press_bar(replay, 2)
     press_at(replay, replay.locator('.ouro-step[data-step="7"] .ouro-token').first)
@@ -165,6 +175,12 @@ def test_the_legend_groups_sources_beside_the_first_and_isolates_one(replay: Any
     replay.locator(".ouro-legend-more").click()
     assert named() == dict(counts), "each of the others, none with a zero"
     replay.locator(".ouro-legend-more").click()
+    isolated = "document.querySelector('.ouro-run').dataset.only"
+    replay.mouse.move(5, 5)
+    point_at(replay, replay.locator(ONLY))
+    assert replay.evaluate(isolated) == "draft", "under the pointer"
+    replay.mouse.move(5, 5)
+    assert replay.evaluate(isolated) is None
     replay.locator(ONLY).click()
     faded = replay.eval_on_selector_all(
         ".ouro-token", "tokens => tokens.filter(t => getComputedStyle(t).opacity < 1).length"

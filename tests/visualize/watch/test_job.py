@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from ouroboros_core import methods
 from ouroboros_core.benchmark.protocol import AGAIN, ROUNDS
 from ouroboros_core.decoding.generation import Generation
 from ouroboros_core.loading.pairs import Pair
 from ouroboros_core.sampling import Sampling
+from ouroboros_core.settings import AUTO
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Trace
 from tests.visualize.jobs import ending, letters, make_task, ready, run
@@ -24,6 +26,7 @@ from visualize.server.runner import Runner
 from visualize.watch import job
 from visualize.watch.job import Compared, Finished, Live, Progress, RunJob, Started, Written
 from visualize.watch.session import Order, Session
+from visualize.watch.tab import FIXED, repeated
 
 
 def methods_of(begun: list[Generation]) -> list[str]:
@@ -119,6 +122,16 @@ def test_a_notice_stays_while_a_run_is_timed_but_that_of_a_busy_machine(
     first = next(update for update in again if isinstance(update, Compared))
     assert [notice["act"] for notice in first.view["notices"]] == ["fixed"]
     assert [notice["act"] for notice in ending(again).view["notices"]] == ["again", "fixed"]
+
+
+def test_show_it_anyway_fixes_what_is_automatic_and_keeps_the_other_settings() -> None:
+    kind: Any = methods.get("ouroboros").Hyperparameters
+    task = replace(make_task(), method="ouroboros", hyperparameters=kind(gamma=7))
+    before = task.hyperparameters.model_dump()
+    after = repeated(task, FIXED).hyperparameters.model_dump()
+    automatic = {name for name, value in before.items() if value == AUTO}
+    assert {name for name in before if before[name] != after[name]} == automatic != set()
+    assert {name: after[name] for name in automatic}.items() <= kind.fixed().items()
 
 
 def test_a_run_streams_every_step_once_and_ends_with_everything(runner: Runner) -> None:

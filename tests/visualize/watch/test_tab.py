@@ -138,6 +138,15 @@ def test_where_motion_is_not_wanted_the_first_run_stands_at_its_best_step(page: 
     assert page.locator(".ouro-sentence").first.inner_text().endswith(".")
 
 
+TOO_SMALL = """() => [...document.querySelectorAll('button, input, select, summary, a')]
+  .filter((node) => node.checkVisibility({ visibilityProperty: true }))
+  .filter((node) => !node.closest('.modebar, .ouro-skip, p'))  // shown on demand, or in a sentence
+  .map((node) => [node.textContent || node.ariaLabel, node.getBoundingClientRect()])
+  .filter(([, { width, height }]) => Math.min(width, height) < 24)
+  .map(([words, { width, height }]) => `${words}: ${width} x ${height}`)"""
+"""What is too small for a finger or a shaking hand, as WCAG 2.2 has it."""
+
+
 @pytest.mark.parametrize("width", [1440, 1024, 390])
 def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, width: int) -> None:
     height = {1440: 900, 1024: 768, 390: 844}[width]
@@ -168,11 +177,8 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, 
         inside += ["#token-view .ouro-timeline", "#token-view .ouro-curves"]
     inside += [f".ouro-chip:not([hidden]) >> nth={n}" for n in range(len(EXAMPLES))]
     places = page.locator(".ouro-places > .tab-wrapper").bounding_box()
-    assert places is not None
-    header, models = page.locator(".ouro-top"), page.locator(".ouro-top > :is(#pair, #only-pair)")
-    room, listed = header.bounding_box(), models.first.bounding_box()
-    assert room is not None and listed is not None
-    assert room["y"] <= listed["y"] and listed["height"] <= room["height"]
+    header, models = (page.locator(name).bounding_box() for name in (".ouro-top", "#pair"))
+    assert places and models["height"] < header["height"], "the list is inside the header"
     if width == 390:
         assert page.locator("#token-view .ouro-run").bounding_box()["width"] >= 350
         page.locator("#models p", has_text="a small model").wait_for()
@@ -183,6 +189,11 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, 
         assert box is not None
         assert box["y"] >= 0 and box["y"] + box["height"] <= height, selector
         assert box["x"] >= 0 and box["x"] + box["width"] <= width, selector
+    assert page.evaluate(TOO_SMALL) == []
+    if width == 1440:
+        page.set_viewport_size({"width": 1920, "height": 1080})
+        run = page.locator("#token-view .ouro-run").bounding_box()
+        assert run["width"] > 0.85 * 1920 and run["x"] + run["width"] < 1920
     context.close()
 
 
@@ -285,6 +296,14 @@ def test_a_click_on_a_method_runs_the_prompt_in_the_box_and_changes_no_prompt(pa
         wait_for_title(page, words)
         assert page.locator("#token-view .ouro-badge").inner_text() == "live", "no recorded run"
         assert asked.inner_text() == field.input_value() == own
+    page.locator(".ouro-all").click()
+    before = ended(page)
+    name = page.get_by_text("Prompt lookup", exact=True)
+    page.locator(".ouro-sheet .ouro-method", has=name).click()
+    finish(page, before)
+    wait_for_title(page, "Prompt lookup")
+    assert not page.locator(".ouro-sheet").is_visible()
+    assert asked.inner_text() == field.input_value() == own
     ask(page, LONG_ANSWER, 48)
     page.click("#generate")
     page.wait_for_function(f"{WRITTEN} > 32", timeout=120_000)
