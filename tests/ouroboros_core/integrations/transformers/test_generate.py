@@ -416,6 +416,8 @@ def test_the_callers_model_is_left_as_it_was() -> None:
         ({"num_beams": 2}, "beam search is not possible here, only greedy"),
         ({"return_dict_in_generate": True, "output_hidden_states": True}, "output_hidden_states:"),
         ({"return_dict_in_generate": True, "output_attentions": True}, "output_attentions: not"),
+        ({"assistant_ensemble_weight": 0.5}, "or without do_sample: not possible"),
+        ({"assistant_ensemble_weight": 0.3, "do_sample": True}, "other than 0.5, or without"),
         ({"method": "telepathy"}, "method must be one of autoregressive"),
         ({"settings": {"gamma": 99}}, "gamma must be auto, or between 1 and 32, got 99"),
         ({"method": "eagle2"}, "eagle2 needs an EAGLE head"),
