@@ -10,32 +10,22 @@ draft here is a chain, or the tree of its likeliest paths, whose tokens are not 
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import cast
 
-from annotated_types import Ge, Le
 from pydantic import Field
 
-from ouroboros_core import settings
 from ouroboros_core.interfaces import GroupDrafter
-from ouroboros_core.methods.parts.base import (
-    Context,
-    Guesser,
-    Method,
-    Resources,
-    Shape,
-    TokenizedPrompt,
-)
+from ouroboros_core.methods.parts.base import Context, Resources
 from ouroboros_core.methods.parts.best_first import best_first, grow, likeliest
+from ouroboros_core.methods.parts.head_chain import HeadChain
 from ouroboros_core.methods.parts.needs import Need
-from ouroboros_core.settings import AUTO, Auto, upto
+from ouroboros_core.methods.parts.stopping import RULES, Stop, new_stop
+from ouroboros_core.settings import upto
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder, chain
 
-LONGEST = 16
-"""Draft tokens at most if their number is 'auto'; most drafters are trained for fewer."""
 
-
-class ParallelSpec(Method):
+class ParallelSpec(HeadChain):
     """One pass of the drafter, and a chain of its tokens at each position."""
 
     id = "parallel_spec"
@@ -46,38 +36,38 @@ class ParallelSpec(Method):
         "each from a mask token of its own."
     )
     order = 28
-    on_map = (Guesser.HEAD, Shape.CHAIN)
     needs = frozenset({Need.PARALLEL})
-    auto_setting = "gamma"
 
-    class Hyperparameters(settings.Hyperparameters):
-        gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
-            AUTO, examples=[3], description="Draft tokens per step; levels of a tree."
-        )
+    class Hyperparameters(HeadChain.Hyperparameters):
         tree_size: int = Field(
-            0, ge=0, le=63, description="Nodes of the likeliest tree of the step; 0: a chain."
+            0,
+            ge=0,
+            le=63,
+            description="Nodes of the likeliest tree, gamma deep; 0: a chain, which `stop` may end "
+            "earlier.",
         )
+
+    settings: Hyperparameters
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
-        self.settings = hyperparameters
-        self.group = cast(GroupDrafter, self.drafter)
-        self.gamma = min(upto(hyperparameters.gamma, LONGEST), self.group.group)
+        self.group = cast(GroupDrafter, self.head)
 
-    def start(self, prompt: TokenizedPrompt, max_new_tokens: int) -> None:
-        self.group.forget()
-        self.group.reserve(len(prompt.tokens) + max_new_tokens)
+    def stop_rule(self) -> Stop:
+        rule = self.settings.stop
+        return new_stop(rule, min(upto(self.settings.gamma, RULES[rule].MOST), self.group.group))
 
     def propose(self, context: Context) -> TokenTree:
         builder = TreeBuilder(context.root)
-        length = min(self.gamma, context.deepest)
+        size = self.settings.tree_size
+        length = min(self.stop.longest if size else self.stop.length(), context.deepest)
         if length < 1 or len(context.tokens) < 2 or not context.budget.allows_pass():
             return builder.build()
         # Outputs depend on the depth only, so any chain gets all of them.
         line = chain(context.root, [context.root] * (length - 1), Provenance(Source.DRAFT))
         evaluation = self.group.evaluate(context.tokens, line)
         position = len(context.tokens) - 1
-        if size := self.settings.tree_size:
+        if size:
             positions = range(position + 1, position + 1 + length)
             rows = likeliest(self.resources, evaluation, range(length), positions, size)
             paths = best_first([[chance for _, chance in row] for row in rows], size)
@@ -87,9 +77,11 @@ class ParallelSpec(Method):
         drafted = [(node, choose(node)) for node in range(length)]
         shares = evaluation.confidences(drafted)
         for (node, token), share in zip(drafted, shares, strict=True):
+            if self.stop.before(evaluation, node):
+                break
             origin = Provenance(Source.DRAFT, step=context.step, confidence=round(share, 2))
             builder.note_output(node, (evaluation, node))
             builder.add(token, node, origin, self.resources.drawn_from(evaluation, node))
-            if token in self.resources.stop_tokens:
+            if token in self.resources.stop_tokens or self.stop.behind(evaluation, node, share):
                 break
         return builder.build()

@@ -49,7 +49,7 @@ class Speculative(Method):
         gamma: Annotated[int, Ge(1), Le(32)] | Auto = Field(
             AUTO,
             examples=[2],
-            description="Draft tokens per step; at most so many under a stopping rule.",
+            description="Draft tokens per step; the most under a stopping rule.",
         )
         stop: StopRule = "fixed"
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import ClassVar
 
 from ouroboros_core.rules.parts.base import Rule, Target, Witness
 from ouroboros_core.rules.parts.candidates import K_SEQ, draw_rest, explain_draw, pick
@@ -26,7 +27,7 @@ class Rejection(Rule):
     id = "rejection"
     name = "rejection sampling"
     explanation = "keeps each token by min(1, p/q)"
-    papers = ("2211.17192", "2302.01318")
+    papers: ClassVar[tuple[str, ...]] = ("2211.17192", "2302.01318")
     order = 2
     needs_probabilities = True
     joint_tests = MappingProxyType({K_SEQ: explain_draw})

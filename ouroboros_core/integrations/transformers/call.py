@@ -21,6 +21,7 @@ from transformers.generation import GenerationMode
 
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.check import check_kind
+from ouroboros_core.rules.ensemble import ENSEMBLE, WEIGHT
 from ouroboros_core.sampling import Sampling
 
 PREPARED = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep"}
@@ -75,7 +76,9 @@ def refuse(
         "num_return_sequences": (config.num_return_sequences or 1) > 1,
         "output_attentions": config.output_attentions,
         "output_hidden_states": config.output_hidden_states,
-        "assistant_ensemble_weight": config.assistant_ensemble_weight is not None,
+        f"assistant_ensemble_weight other than {WEIGHT}, or without do_sample": (
+            config.assistant_ensemble_weight not in (None, WEIGHT if config.do_sample else None)
+        ),
     }
     refused = [name for name, is_set in wrong.items() if is_set]
     refused += [
@@ -150,6 +153,8 @@ def sampling_of(config: GenerationConfig, processors: list[Any]) -> Sampling:
     if not config.do_sample:
         return Sampling()
     values: dict[str, Any] = {"temperature": 1.0, "seed": int(torch.randint(2**32, (1,)))}
+    if config.assistant_ensemble_weight is not None:
+        values["acceptance"] = ENSEMBLE
     for name, kind in WARPERS.items():
         last = processors[-1] if processors else None
         if type(last) is kind and getattr(last, "filter_value", -np.inf) == -np.inf:

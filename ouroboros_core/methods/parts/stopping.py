@@ -25,10 +25,9 @@ StopRule = Annotated[
     Literal["fixed", "p_min", "entropy", "adaedl", "hf_constant", "hf_heuristic", "ema"],
     Field(
         description=(
-            "When a draft ends. fixed: after gamma tokens or by the automatic choice; p_min "
-            "(llama.cpp): before a token below 0.75; entropy (SVIP), adaedl: at high entropy; "
-            "hf_constant (transformers): after a token below 0.4; hf_heuristic: by the last "
-            "draft's success; ema (SGLang): by a moving average."
+            "When a draft ends. fixed: after gamma tokens, or as auto chooses; p_min: before a "
+            "token below 0.75; entropy, adaedl: at high entropy; hf_constant: after one below 0.4; "
+            "hf_heuristic, ema: by earlier success."
         )
     ),
 ]

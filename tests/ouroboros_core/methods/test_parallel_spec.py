@@ -17,12 +17,16 @@ RULES = [Sampling(), Sampling(temperature=0.8, seed=3), REJECTING]
 
 
 def method(
-    sampling: Sampling, stop: frozenset[int] = frozenset(), gamma: int = 3, tree: int = 0
+    sampling: Sampling,
+    stop: frozenset[int] = frozenset(),
+    gamma: int = 3,
+    tree: int = 0,
+    rule: str = "fixed",
 ) -> Any:
     heads = {"parallel": SeededHeads(5, noise=0.7)}
     return started(
         "parallel_spec",
-        {"gamma": gamma, "tree_size": tree},
+        {"gamma": gamma, "tree_size": tree, "stop": rule},
         sampling,
         stop_tokens=stop,
         heads=heads,
@@ -53,8 +57,32 @@ def test_a_draft_is_no_longer_than_a_group_and_ends_with_the_text_or_a_stop_toke
     assert len(method(Sampling()).propose(Context(TEXT[:1], 50, 0))) == 1
 
 
+@pytest.mark.parametrize("rule", ["hf_constant", "p_min"])
+def test_a_stopping_rule_ends_the_chain_by_the_chances_at_its_places(rule: str) -> None:
+    """The oracle looks the places up one by one: transformers' rule ends a chain behind a token
+    below 0.4, llama.cpp's before a place where no token has 0.75. A tree has no such end."""
+    made, lengths = method(Sampling(), rule=rule), set[int]()
+    for last in range(6):
+        context = Context((*TEXT, last), 50, 0)
+        chances = [softmax(made.group.after((last, 100 + place))).max() for place in range(3)]
+        if rule == "p_min":
+            expected = next((n for n, chance in enumerate(chances) if chance < 0.75), 3)
+        else:
+            expected = next((n for n, chance in enumerate(chances, 1) if chance < 0.4), 3)
+        assert len(made.propose(context).proposals) == expected
+        lengths.add(expected)
+    assert len(lengths) > 1, "the rule ends some chains only"
+    assert len(method(Sampling(), tree=7, rule=rule).propose(context).proposals) == 7
+
+
 def test_drafted_corrected_and_bonus_tokens_follow_the_target() -> None:
     check_places(method(REJECTING, gamma=2), REJECTING, 12_000)
+
+
+def test_the_text_follows_the_target_if_a_rule_ends_its_drafts() -> None:
+    check_places(
+        method(REJECTING, gamma=2, rule="hf_constant"), REJECTING, 5_000, kinds=("first", "bonus")
+    )
 
 
 def test_drafted_corrected_and_bonus_tokens_of_a_tree_follow_the_target() -> None:

@@ -39,7 +39,7 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_an_added_rule_is_an_option_with_help(answer: dict[str, Any]) -> None:
     assert answer["flag"] == "lenient"
-    assert "--acceptance match|rejection|block|typical|lenient" in answer["help"]
+    assert "--acceptance match|rejection|block|typical|ensemble|lenient" in answer["help"]
     assert SENTENCE in " ".join(answer["help"].split())
 
 
@@ -66,10 +66,10 @@ def test_an_added_rule_judges_a_run_and_the_reasons_name_it(answer: dict[str, An
 
 
 def test_the_rules_stand_in_the_order_of_menus_and_the_default_is_exact() -> None:
-    assert list(rules.available()) == ["match", "rejection", "block", "typical"]
+    assert list(rules.available()) == ["match", "rejection", "block", "typical", "ensemble"]
     assert rules.get(rules.DEFAULT).repeats_plain_text
     assert all(rule.lossless for rule in rules.available().values() if rule.repeats_plain_text)
-    allowed = "acceptance must be one of match, rejection, block, typical"
+    allowed = "acceptance must be one of match, rejection, block, typical, ensemble"
     with pytest.raises(InvalidInput, match=allowed):
         rules.get("never")
 

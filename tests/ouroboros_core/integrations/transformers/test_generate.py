@@ -31,6 +31,7 @@ from ouroboros_core.errors import InvalidInput, VocabularyMismatch
 from ouroboros_core.integrations.transformers import generate as hf
 from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sampling import gumbel, question_of
+from ouroboros_core.trace.summary import Summary
 from tests import ROOT, tiny
 from visualize.deploy import hub
 
@@ -416,6 +417,8 @@ def test_the_callers_model_is_left_as_it_was() -> None:
         ({"num_beams": 2}, "beam search is not possible here, only greedy"),
         ({"return_dict_in_generate": True, "output_hidden_states": True}, "output_hidden_states:"),
         ({"return_dict_in_generate": True, "output_attentions": True}, "output_attentions: not"),
+        ({"assistant_ensemble_weight": 0.5}, "or without do_sample: not possible"),
+        ({"assistant_ensemble_weight": 0.3, "do_sample": True}, "other than 0.5, or without"),
         ({"method": "telepathy"}, "method must be one of autoregressive"),
         ({"settings": {"gamma": 99}}, "gamma must be auto, or between 1 and 32, got 99"),
         ({"method": "eagle2"}, "eagle2 needs an EAGLE head"),
@@ -490,3 +493,10 @@ def test_the_folder_for_the_hub_is_loaded_by_transformers(
     assert mine.given == expected.given
     with pytest.raises(ValueError, match="trust_remote_code"):
         target.generate(PROMPT, config, custom_generate=str(folder), trust_remote_code=False)
+
+
+def test_the_ensemble_weight_of_a_call_is_the_rule_and_marked_in_the_trace() -> None:
+    options = {"return_dict_in_generate": True, "trace": True, "tokenizer": tokenizer()}
+    sampled = ours(assistant_ensemble_weight=0.5, do_sample=True, **options)
+    assert sampled.trace.sampling["acceptance"] == "ensemble"
+    assert not Summary(sampled.trace).lossless
