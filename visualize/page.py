@@ -133,7 +133,7 @@ def footer() -> str:
     space = os.environ.get("SPACE_ID")
     links = {
         "Paper": "https://arxiv.org/abs/2402.13720",
-        "API": "?view=api",
+        "API": "gradio_api/info",  # without Gradio's own footer, ?view=api shows nothing
         **({"Code": f"https://huggingface.co/spaces/{space}/tree/main"} if space else {}),
         "Licence: Apache 2.0": "https://www.apache.org/licenses/LICENSE-2.0",
     }

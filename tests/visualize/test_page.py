@@ -299,7 +299,7 @@ def test_the_footer_leads_to_paper_interface_and_licence_and_on_a_space_to_its_c
     assert links.all_inner_texts() == ["Paper", "API", "Licence: Apache 2.0"]
     with page.context.expect_page() as opened:
         links.nth(1).click()
-    opened.value.get_by_text("/generate").first.wait_for()
+    opened.value.get_by_text("/generate").wait_for()
     monkeypatch.setenv("SPACE_ID", "somebody/ouroboros")
     named = {name: address for address, name in HREF.findall(whole_page.footer())}
     assert named["Code"] == "https://huggingface.co/spaces/somebody/ouroboros/tree/main"

@@ -139,7 +139,7 @@ def test_where_motion_is_not_wanted_the_first_run_stands_at_its_best_step(page: 
 
 
 TOO_SMALL = """() => [...document.querySelectorAll('button, input, select, summary, a')]
-  .filter((node) => node.checkVisibility({ visibilityProperty: true }))
+  .filter((node) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true }))
   .filter((node) => !node.closest('.modebar, .ouro-skip, p'))  // shown on demand, or in a sentence
   .map((node) => [node.textContent || node.ariaLabel, node.getBoundingClientRect()])
   .filter(([, { width, height }]) => Math.min(width, height) < 24)
