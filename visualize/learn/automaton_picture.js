@@ -95,9 +95,9 @@ export function mount(element, { value }) {
      */
     const quoted = (low, high) => "“\u2068" + tokens.slice(low, high).join("") + "\u2069”";
     const words = !match
-      ? `${counted(at, "token")} read, ${counted(states, "state")}. The last token has ` +
+      ? `${counted(at, "token")} read, ${counted(states, "node")}. The last token has ` +
         `not occurred before: nothing is copied.`
-      : `${counted(at, "token")} read, ${counted(states, "state")}. ` +
+      : `${counted(at, "token")} read, ${counted(states, "node")}. ` +
         `${quoted(at - match.length, at)} occurred before, followed by ` +
         `${quoted(match.end, end)}, which would be copied` +
         (at < tokens.length

@@ -236,8 +236,8 @@ def models_figure(names: Sequence[str]) -> dict[str, Any]:
             )
     columns = ["model", "layers", "weights", "output"]
     title = (
-        "Each target with its draft below it: this chapter's, and the Java program's. In millions: "
-        "the weights of the layers, and those of the output matrix."
+        "Each target with its draft model below it: this chapter's, and the Java program's. In "
+        "millions: the weights of the layers, and those of the output matrix."
     )
     return {"kind": "table", "quoted": True, "columns": columns, "rows": rows, "title": title}
 
@@ -398,9 +398,9 @@ def hundred_draws() -> dict[str, Any]:
         kept = min(p, q)
         counts = (p, q, kept, q - kept, lacking[token], kept + lacking[token])
         rows.append([token, *(int(DRAWS * count) for count in counts)])
-    columns = ["token", "target wants", "draft says", "kept", "rejected", "drawn anew", "in all"]
+    columns = ["token", "target wants", "guessed", "kept", "rejected", "drawn anew", "in all"]
     parts = [column.replace(" ", "_") for column in columns]
-    title = f"{DRAWS} draws of the draft"
+    title = f"{DRAWS} draws of the draft model"
     facts = {"columns": columns, "rows": rows, "column_parts": parts, "title": title}
     return {"kind": "table"} | facts
 
@@ -430,6 +430,34 @@ def sibling_draws() -> dict[str, Any]:
     title = f"{DRAWS} draws, with a second guess wherever the first is rejected"
     parts = {"column_parts": ["", "", "one two", "", "two", "", ""]}
     return {"kind": "table", "columns": columns, "rows": rows, "title": title} | parts
+
+
+def biased_facts() -> dict[str, Any]:
+    """The worked example, if rejected guesses were replaced by draws from p itself: the draws anew,
+    the share of them that would be sun, the suns in all, and those that the target wants."""
+    draws = hundred_draws()
+    sun = dict(zip(draws["columns"], draws["rows"][0], strict=True))
+    wanted, kept = sun["target wants"], sun["kept"]
+    redrawn = sum(row[draws["columns"].index("rejected")] for row in draws["rows"])
+    again = wanted / DRAWS
+    return {
+        "redrawn": redrawn,
+        "again": again,
+        "biased": round(kept + redrawn * again),
+        "wanted": wanted,
+    }
+
+
+def sibling_facts() -> dict[str, int]:
+    """The worked example with a second guess: the snows that the target wants and the first guesses
+    give, and those that would be kept beyond them if the second guess were tested against p."""
+    draws = sibling_draws()
+    snow = dict(zip(draws["columns"], draws["rows"][-1], strict=True))
+    p, q = map(Fraction, EXAMPLE["snow"])
+    drawn_without_sun = q / (1 - Fraction(EXAMPLE["sun"][1]))
+    assert snow["target wants"] == snow["first kept"]
+    beyond = snow["second guess"] * min(Fraction(1), p / drawn_without_sun)
+    return {"snow": snow["target wants"], "beyond": int(beyond)}
 
 
 def rule_facts() -> dict[str, float]:

@@ -14,6 +14,7 @@ from visualize.learn.facts import (
     likeliest_rate,
     rule_facts,
     sibling_draws,
+    sibling_facts,
     size_in_words,
     weight_facts,
 )
@@ -96,6 +97,8 @@ ANSWERS = 256
 guessed."""
 EXPERTS = {"experts": 128, "active": 8}
 """Of a mixture of experts, as an example: experts of a layer, and those that a token uses."""
+WAKING_ROWS = (5, 64)
+"""Rows of a pass whose woken experts the words compare."""
 
 
 def sources() -> Chapter:
@@ -137,7 +140,7 @@ def _target(source: str) -> str:
 
 def family() -> Chapter:
     """The family today: one recorded step of each relative, and its shape as a small picture."""
-    facts: dict[str, Any] = {**rule_facts()}
+    facts: dict[str, Any] = rule_facts() | sibling_facts()
     layers = int(weight_facts(gallery.trace(SOURCES["draft"][0]))["layers"])
     figures: dict[str, Any] = {}
     stops: list[Stop] = []
@@ -187,9 +190,11 @@ def batches() -> Chapter:
         {"at": at(one, "commit"), "figure": "batch"},
     ]
     share = EXPERTS["active"] / EXPERTS["experts"]
-    woken = [EXPERTS["experts"] * (1 - (1 - share) ** rows) for rows in (5, 64)]
+    woken = [EXPERTS["experts"] * (1 - (1 - share) ** rows) for rows in WAKING_ROWS]
     batch = batch_figure(CARD_COST, card["card"], card["card_rows"])
     facts: dict[str, Any] = {**EXPERTS, "few": woken[0], "many": woken[1]}
+    facts |= {"few_rows": WAKING_ROWS[0], "many_rows": WAKING_ROWS[1]}
+    facts |= {"rows_each": WAKING_ROWS[1] * EXPERTS["active"] / woken[1]}
     facts |= {"free": batch["free"], "gamma": batch["values"]["gamma"], "answers": ANSWERS}
     facts |= {f"batch_{key}": value for key, value in batch_facts(batch, ANSWERS).items()}
     facts |= {"one_speedup": batch_facts(batch, 1)["speedup"]}

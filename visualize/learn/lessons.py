@@ -28,6 +28,7 @@ from visualize.learn.facts import (
     bench_facts,
     bench_figure,
     best_speedup,
+    biased_facts,
     card_facts,
     cost_facts,
     fragment_facts,
@@ -50,7 +51,6 @@ from visualize.learn.facts import (
     residual_rows,
     rounds,
     rule_facts,
-    size_in_words,
     sizes,
     step_facts,
     weight_facts,
@@ -206,16 +206,13 @@ def _open(trace: Trace, step: Step) -> bool:
 
 def _guess() -> Chapter:
     name = "fibonacci-speculative"
-    trace, sisters = gallery.trace(name), gallery.trace(SISTERS)
+    trace = gallery.trace(name)
     step = first_step(trace, lambda s: s.kind == "bonus" and len(s.path) == GUESSES)
     facts: dict[str, Any] = gallery.facts(name) | step_facts(step) | weight_facts(trace)
+    costs = pass_facts(trace, _baseline(name))
     facts |= {"ratio": shown_ratio(facts["length"], facts["cost"])}
-    facts |= grid_facts(GRID)
-    facts |= {
-        "target_name": trace.target,
-        "sister_size": size_in_words(sisters.target),
-        "little_size": size_in_words(sisters.draft or ""),
-    }
+    facts |= costs | cost_facts(trace, _baseline(name)) | grid_facts(GRID)
+    facts["target_name"] = trace.target
     drafted, verified = at(step, "draft"), at(step, "verify")
     stops: list[Stop] = [
         {"at": drafted, "spot": span(step)},
@@ -243,7 +240,6 @@ def _guess() -> Chapter:
         "prompts": {name: gallery.trace(name).prompt.text for name in QUIZ},
         "none": say("learn.guess.none"),
     }
-    costs = pass_facts(trace, _baseline(name))
     figures = {"time": time_figure(facts, GUESSES, costs)}
     figures |= {"runs": offered_runs(name, DRAFTED), "yourself": draft_figure(*YOURSELF)}
     figures |= {"grid": grid_figure(GRID), "models": models_figure([name, SISTERS])}
@@ -310,7 +306,8 @@ def _unchanged() -> Chapter:
     costs = gallery.facts(same) | cost_facts(keyed, plain)
     facts |= {f"keyed_{name}": costs[name] for name in KEYED}
     facts["keyed_ratio"] = shown_ratio(costs["length"], costs["cost"])
-    facts |= {name: trace.sampling[name] for name in ("top_p", "temperature")} | rule_facts()
+    facts |= {name: trace.sampling[name] for name in ("top_p", "temperature")}
+    facts |= rule_facts() | biased_facts()
     seen = {"step": step.index, "node": trial.node}
     stops: list[Stop] = [
         {"run": SISTERS, "at": final(gallery.trace(SISTERS)), "spot": SAME},
@@ -361,7 +358,7 @@ def _copying() -> Chapter:
     facts: dict[str, Any] = gallery.facts(name) | step_facts(whole) | part_facts(trace)
     facts |= refusal_facts(trace, wrong, refused) | {"match": _matched(whole)}
     facts |= {"sam_match": _matched(long), "sam_checked": len(long.tree) - 1}
-    facts |= {"sam_accepted": len(long.path)} | bench_facts("prompt_lookup", BENCHED)
+    facts |= bench_facts("prompt_lookup", BENCHED)
     card = {"step": whole.index, "node": whole.path[-1]}
     stops: list[Stop] = [
         {"at": at(whole, "draft"), "figure": "copy"},
@@ -416,6 +413,7 @@ def _phrases() -> Chapter:
     )
     provenance = paid.tree.provenance[paid.path[-1]]
     facts["learned"] = (provenance.step or 0) + 1
+    facts["jacobi_length"] = gallery.facts(JACOBI)["length"]
     right = first_step(gallery.trace(JACOBI), lambda step: bool(step.path))
     stops: list[Stop] = [
         {"at": final(trace), "figure": "window", "first": 0},
@@ -549,7 +547,7 @@ def _warm() -> Chapter:
 def _pays() -> Chapter:
     name = "story-speculative-8"
     trace = gallery.trace(name)
-    facts: dict[str, Any] = gallery.facts(name)
+    facts: dict[str, Any] = gallery.facts(name) | {"gamma": trace.hyperparameters["gamma"]}
     even = metrics.break_even(facts["depth"], facts["cost"])
     assert even is not None, "the words say which share of the guesses breaks even"
     shallow, deep = (metrics.expected_tokens(0.5, gamma) for gamma in (2, 8))

@@ -164,8 +164,8 @@ def batch_figure(cost: float, card: str, rows: float) -> dict[str, Any]:
     the same up to a number of rows."""
     free = round(rows)
     note = (
-        f"A model, not a measurement: the {free} rows of an {card} cost nothing, beyond them the "
-        f"time of a pass grows with its rows. {KEY}"
+        f"A calculation, not a measurement: the {free} rows of an {card} cost nothing, beyond them "
+        f"the time of a pass grows with its rows. {KEY}"
     )
     values = {"alpha": 0.7, "gamma": 4, "cost": round(cost, 2), "row": 0.0, "batch": 1}
     sliders = ["alpha", "gamma", "batch"]

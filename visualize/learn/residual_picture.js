@@ -19,7 +19,7 @@ export function residual(data) {
   const figure = make("figure", "ouro-residual"),
     table = make("table"),
     head = make("tr");
-  for (const name of ["token", "draft q", "target p", "min(p, q)", "left of p"])
+  for (const name of ["token", "draft model q", "target p", "min(p, q)", "left of p"])
     head.append(make("th", "", name));
   table.append(head);
   for (const row of data.rows) {

@@ -21,7 +21,9 @@ export function mount(element, { value }) {
   label.append(make("span", "", "T: temperature"), input, shown);
   said.setAttribute("role", "status");
   const head = make("tr");
-  head.append(...["token", "target p", "draft q", "min(p, q)"].map((name) => make("th", "", name)));
+  head.append(
+    ...["token", "target p", "draft model q", "min(p, q)"].map((name) => make("th", "", name)),
+  );
 
   /**
    * Return probabilities at a temperature: each score is divided by it.

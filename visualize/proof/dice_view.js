@@ -107,7 +107,7 @@ export function mount(element, props) {
   function story({ guesses, tokens, kept, u, chance }) {
     /** @param {number[]} list */
     const named = (list) => list.map((token) => `“${TOKENS[token]}”`).join(" ");
-    const said = `The draft guesses ${named(guesses)}`;
+    const said = `The draft model guesses ${named(guesses)}`;
     if (state.rule === "block")
       return `${said}; ${counted(kept, "guess", "guesses")} kept. The text: ${named(tokens)}.`;
     if (state.rule === "match")

@@ -377,7 +377,7 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     page.locator(".ouro-stepper input").press("End")
     page.get_by_role("button", name="Place in the text: one back").press("Space")
     told = page.locator(".ouro-copy-said").inner_text()
-    assert re.search(r"6 tokens read, \d+ states. “ one two” occurred before", told)
+    assert re.search(r"6 tokens read, \d+ nodes. “ one two” occurred before", told)
     assert "followed by “ three, one”" in told and "goes on with 0 of these 3 tokens" in told
     marked = {
         look: "".join(page.locator(f'.ouro-copy-text span[data-look~="{look}"]').all_inner_texts())

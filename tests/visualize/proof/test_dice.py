@@ -179,7 +179,7 @@ def test_the_game_is_played_by_keyboard_without_a_server(
     page.locator('input[value="rejection"]').press("ArrowUp")  # the last of four, round the corner
     assert drawn(page) == [0, 0, 0]
     page.locator(".ouro-dice-one").press("Enter")
-    assert "The draft guesses" in page.locator(".ouro-dice-last").inner_text()
+    assert "The draft model guesses" in page.locator(".ouro-dice-last").inner_text()
     assert "too few" in page.locator(".ouro-dice-verdict").inner_text()
     page.locator(".ouro-dice-many").press("Enter")
     assert "does not sample from p" in page.locator(".ouro-dice-verdict").inner_text()
