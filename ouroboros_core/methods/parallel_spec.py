@@ -43,7 +43,7 @@ class ParallelSpec(Method):
     paper = "https://arxiv.org/abs/2410.05589"
     summary = (
         "A one-layer drafter on the target's hidden states predicts several tokens in one pass, "
-        "each from a mask token of its own."
+        "each from its own mask token."
     )
     order = 28
     on_map = (Guesser.HEAD, Shape.CHAIN)
