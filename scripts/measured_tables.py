@@ -69,10 +69,10 @@ def _above() -> str:
         f"{min(speedups[kind]):.1f} to {max(speedups[kind]):.1f} times" for kind in (False, True)
     )
     return (
-        f"On two CPU cores the default, `{methods.DEFAULT}`, writes greedy text {greedy} as fast "
-        f"as plain decoding in bfloat16, and sampled text {sampled}. [Same text](docs/losslessness"
-        ".md): in sampling by `match`; by `rejection` the same distribution. **No whole run was "
-        "timed on a GPU.** Tokens per second:"
+        f"On two CPU cores, in bfloat16, the default method `{methods.DEFAULT}` writes greedy text "
+        f"{greedy} as fast as plain decoding, and sampled text {sampled}. [The text is the same]"
+        "(docs/losslessness.md); when sampling by `rejection`, only its distribution is. **No "
+        "complete run has been timed on a GPU.** Tokens per second:"
     )
 
 
@@ -88,9 +88,13 @@ def _speeds(data: dict[str, Any]) -> str:
         f"{target}{sampled}, {processor}",
         f"**{ours.speedup:.2f}×** [{low:.2f},&nbsp;{high:.2f}]",
         *(f"{row.tokens_per_second:.1f}" for row in (ours, plain, rows[report.HF_GREEDY])),
-        next((f"{row.tokens_per_second:.1f}" for row in _by_llama_cpp(rows)), "–"),
+        next(map(_llama_cpp_speeds, _by_llama_cpp(rows)), "–"),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _llama_cpp_speeds(row: report.Row) -> str:
+    return f"{row.tokens_per_second:.1f} (decoding: {row.decode_tokens_per_second:.1f})"
 
 
 def _fastest(rows: Iterable[report.Row]) -> report.Row:
@@ -109,12 +113,13 @@ def _below() -> list[str]:
     )
     equal, texts = _equal_texts()
     return [
-        f"**Conditions**: {environment['threads']} threads, with the time to read the prompt, "
-        f"{settings['max_new_tokens']} new tokens at most; {prompts}; sampled at temperature 0.8. "
-        "Each row is a run of its own: compare within a row. [Benchmarks](docs/benchmarks.md"
-        "#on-other-processors-and-models) has commits and commands.",
-        f"**Same text**: {equal:,} of {texts:,} texts (these prompts under every method and "
-        "setting, greedy and by `match`) equal plain decoding's, by the native CPU pass.",
+        f"**Conditions**: {environment['threads']} threads, prompt processing included, at most "
+        f"{settings['max_new_tokens']} new tokens; {prompts}; sampled at temperature 0.8. Each row "
+        "is a separate run, and machines of one name differ: compare only within a row. "
+        "[Benchmarks](docs/benchmarks.md#on-other-processors-and-models) has the commits (where "
+        "recorded), and [commands](docs/benchmarks.md#measure-it-yourself).",
+        f"**Same text**: {equal:,} of {texts:,} texts (every measured method and setting, greedy "
+        "or by `match`, float32 included) equal plain decoding's, on the native CPU pass.",
         *_llama_cpp(),
     ]
 
@@ -134,12 +139,11 @@ def _equal_texts() -> tuple[int, int]:
 def _llama_cpp() -> Iterator[str]:
     for data in _in_bfloat16():
         rows = _overall(data)
-        for row in _by_llama_cpp(rows):
+        if _by_llama_cpp(rows):
             yield (
-                "**llama.cpp** reads the same file, in an [AVX2 wheel](docs/benchmarks.md"
-                "#llamacpp-beside-them) that takes long to read a prompt: decoding only, it writes "
-                f"{row.decode_tokens_per_second:.1f}, ours "
-                f"{rows['autoregressive'].decode_tokens_per_second:.1f}."
+                "**llama.cpp** ran the same file from an [AVX2 wheel](docs/benchmarks.md"
+                "#llamacpp-beside-them) that is slow at reading prompts; without the prompt, "
+                f"our plain decoding writes {rows['autoregressive'].decode_tokens_per_second:.1f}."
             )
 
 
@@ -181,7 +185,7 @@ def _benchmarks(folder: Path | None = None) -> dict[str, dict[str, Any]]:
 
 
 def bench_section() -> str:
-    """Return the table of all methods, with conditions and command."""
+    """Return the table of all methods, with conditions."""
     data = _benchmark()
     table = report.read_rows(data["rows"])
     lines = [
@@ -201,9 +205,7 @@ def bench_section() -> str:
         if name not in methods_measured and not name.startswith("hf_")
     ]
     left_out = f"Not in this run: {', '.join(missing)}.\n"
-    count = data["settings"]["questions"]
-    command = f"`rm assets/benchmark.json && make bench LIMIT={count}` measures this anew."
-    return "\n".join([*lines, *peers, "", *([left_out] if missing else []), command, ""])
+    return "\n".join([*lines, *peers, "", *([left_out] if missing else [])])
 
 
 def _line(row: report.Row) -> str:
@@ -235,19 +237,23 @@ def warm_section() -> str:
 
 
 def worst() -> str:
-    """Return the lowest speedup of a lossless method on a group of prompts, of all benchmarks."""
-    speed, method, count, dtype, sampling = min(
+    """Return the lowest speedups of a lossless method and of the default on a group of prompts, of
+    all benchmarks."""
+    slow = sorted(
         (row.speedup, row.method, row.questions, data["environment"]["dtype"], sampling_of(data))
         for data in _benchmarks().values()
         for row in report.read_rows(data["rows"])
         if row.lossless and "[" not in row.method and not row.method.startswith(report.PEERS)
     )
+    speed, method, count, dtype, sampling = slow[0]
+    usual = next(row for row in slow if row[1] == methods.DEFAULT)
     return (
         textwrap.fill(
-            "* **Drafts can cost more than they save.** In the worst group of all benchmarks, "
-            f"`{method}` reaches {speed:.2f} times the speed of plain decoding ({sampling}, "
-            f"{dtype}, automatic settings, [Benchmarks](benchmarks.md)). With "
-            f"{counted(count, 'prompt')}, part of it is chance.",
+            "* **Drafts can cost more than they save.** On the worst kind of prompt of all "
+            f"benchmarks, `{method}` reaches {speed:.2f} times the speed of plain decoding "
+            f"({sampling}, {dtype}, automatic settings, [Benchmarks](benchmarks.md)), and the "
+            f"default, `{methods.DEFAULT}`, {usual[0]:.2f} ({usual[-1]}). With only "
+            f"{counted(count, 'prompt')} of a kind, part of this is chance.",
             140,
             subsequent_indent="  ",
         )
@@ -288,8 +294,12 @@ def pairs_section(folder: Path | None = None) -> str:
         named = "transformers, plain" if plain else f"`{method}`"
         lines.append(f"| {named} | {' | '.join(cells)} |")
     lines.append("")
-    for name, data in benchmarks.items():
-        link = f"* [{name}.csv](../assets/{name}.csv): {conditions(data)}."
+    every = [_conditions(data) for data in benchmarks.values()]
+    shared = [one for one in every[0] if all(one in others for others in every)]
+    lines += [f"{', '.join(shared)}. Each file:", ""]
+    for name, own in zip(benchmarks, every, strict=True):
+        differs = ", ".join(one for one in own if one not in shared)
+        link = f"* [{name}.csv](../assets/{name}.csv): {differs}."
         lines.append(textwrap.fill(link, 140, subsequent_indent="  ", break_on_hyphens=False))
     return "\n".join(lines) + "\n"
 
@@ -325,16 +335,25 @@ def sampling_of(data: dict[str, Any]) -> str:
 
 
 def conditions(data: dict[str, Any]) -> str:
+    return ", ".join(_conditions(data))
+
+
+def _conditions(data: dict[str, Any]) -> list[str]:
     settings, environment = data["settings"], data["environment"]
-    commit = f"commit {data['commit']}" if data.get("commit") else "commit not recorded"
-    return (
-        f"Version {environment['ouroboros']}, {commit}, {environment.get('passes', '')} pass, "
-        f"{pair_of(data)}, {settings['questions']} prompts, {settings['max_new_tokens']} new "
-        f"tokens, {sampling_of(data)}, {environment['processor']}, "
-        f"{environment['threads']} threads, "
-        f"{environment['dtype']}, torch {environment['torch']}, transformers "
-        f"{environment['transformers']}"
-    )
+    return [
+        f"Version {environment['ouroboros']}",
+        f"commit {data['commit']}" if data.get("commit") else "commit not recorded",
+        f"{environment.get('passes', '')} pass",
+        pair_of(data),
+        f"{settings['questions']} prompts",
+        f"{settings['max_new_tokens']} new tokens",
+        sampling_of(data),
+        environment["processor"],
+        f"{environment['threads']} threads",
+        environment["dtype"],
+        f"torch {environment['torch']}",
+        f"transformers {environment['transformers']}",
+    ]
 
 
 def sampled_speedups(method: str) -> dict[str, float]:

@@ -23,11 +23,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_commands_of_the_readme_are_understood() -> None:
-    lines = re.findall(r"^    \$ ouroboros (.*)$", README, re.MULTILINE)
+    lines = re.findall(r"^    ouroboros (.*)$", README, re.MULTILINE)
     assert lines
     for line in lines:
         build_parser().parse_args(shlex.split(line))
-    targets = re.findall(r"(?:`|\$ )make ([\w-]+)", README)
+    targets = re.findall(r"(?:`|^    )make ([\w-]+)", README, re.MULTILINE)
     assert {"run", "test", "docs"} <= set(targets)
     assert missing_targets(targets) == []
 

@@ -32,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gpu",
         action="store_true",
-        help="for who has a GPU: ten minutes of checks, and a report in Markdown to paste",
+        help="for owners of a GPU: ten minutes of checks, and a report in Markdown to paste",
     )
     parser.add_argument(
         "--quick", action="store_true", help="with --gpu: so few prompts that it only tries itself"

@@ -47,8 +47,8 @@ class Cape(Method):
     name = "CaPE"
     paper = "https://arxiv.org/abs/2402.02082"
     summary = (
-        "A small draft model guesses a chain, and where it is unsure some alternatives beside it; "
-        "the target checks them all in one pass."
+        "A small draft model guesses a chain, with alternatives where it is unsure; the target "
+        "checks them all in one pass."
     )
     order = 21
     on_map = (Guesser.DRAFT_MODEL, Shape.TREE)

@@ -104,7 +104,7 @@ class Cascade(Method):
     paper = "https://arxiv.org/abs/2312.11462"
     summary = (
         "A small draft model checks copies from the text and extends them; the target checks the "
-        "result, with one more copy behind it."
+        "result, with one more copy appended."
     )
     order = 24
     on_map = (Guesser.DRAFT_MODEL, Shape.CHAIN)

@@ -16,8 +16,7 @@ class DraftOnly(Method):
     name = "Draft model alone"
     paper = ""
     summary = (
-        "The draft model writes the text without anybody checking it: how fast, and how different, "
-        "that would be."
+        "The draft model writes the text unchecked, to show how fast and how different that is."
     )
     order = 5
     proposes = False

@@ -40,8 +40,8 @@ class DraftVerify(Method):
     name = "Draft & Verify"
     paper = "https://arxiv.org/abs/2309.08168"
     summary = (
-        "No second model: the target itself, with some of its layers skipped, guesses the next few "
-        "tokens and stops where it is unsure; the whole target checks them in one pass."
+        "No second model: the target, skipping some of its layers, guesses the next few tokens and "
+        "stops where it is unsure; the full target checks them in one pass."
     )
     order = 11
     on_map = (Guesser.TARGET, Shape.CHAIN)

@@ -37,8 +37,8 @@ class DSpark(HeadChain):
     name = "DSpark"
     paper = "https://arxiv.org/abs/2607.05147"
     summary = (
-        "A small drafter on the target's hidden states fills a block of places in one pass; each "
-        "token is then corrected by the token before it."
+        "A small drafter on the target's hidden states fills a block of positions in one pass; "
+        "each token is then corrected given the one before it."
     )
     order = 29
     needs = frozenset({Need.DSPARK})

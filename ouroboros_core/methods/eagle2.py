@@ -15,8 +15,8 @@ class Eagle2(HeadTree):
     name = "EAGLE-2"
     paper = "https://arxiv.org/abs/2406.16858"
     summary = (
-        "A one-layer head reads the target's last hidden states and drafts a tree, of which the "
-        "likeliest part is checked."
+        "A one-layer head reads the target's last hidden states and drafts a tree; the target "
+        "checks its most likely part."
     )
     order = 25
     needs = frozenset({Need.EAGLE})

@@ -14,8 +14,8 @@ class Eagle3(HeadTree):
     name = "EAGLE-3"
     paper = "https://arxiv.org/abs/2503.01840"
     summary = (
-        "A one-layer head reads hidden states of several layers of the target and drafts a tree, "
-        "of which the likeliest part is checked."
+        "A one-layer head reads hidden states from several of the target's layers and drafts a "
+        "tree; the target checks its most likely part."
     )
     order = 26
     needs = frozenset({Need.EAGLE3})

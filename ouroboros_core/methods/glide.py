@@ -15,8 +15,8 @@ class Glide(HeadChain):
     name = "GliDe"
     paper = "https://arxiv.org/abs/2402.02082"
     summary = (
-        "A one-layer draft looks at the keys and values that the target has kept of the text, and "
-        "writes the next few tokens."
+        "A one-layer draft attends to the target's cached keys and values, and drafts the next few "
+        "tokens."
     )
     order = 27
     needs = frozenset({Need.GLIDE})

@@ -130,8 +130,8 @@ class Graph(Method):
     name = "Graph-structured speculative decoding"
     paper = "https://arxiv.org/abs/2407.16207"
     summary = (
-        "A small draft model drafts a tree in which equal continuations are computed once; the "
-        "target checks it as a tree, in one pass."
+        "A small draft model drafts a tree in which identical continuations are computed once; the "
+        "target checks it in one pass."
     )
     order = 24
     on_map = (Guesser.DRAFT_MODEL, Shape.GRAPH)

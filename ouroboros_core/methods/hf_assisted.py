@@ -15,7 +15,7 @@ class HfAssisted(Assisted):
     id = "hf_assisted"
     name = "Assisted generation of transformers"
     paper = "https://huggingface.co/blog/assisted-generation"
-    summary = "What generate(assistant_model=...) proposes, by transformers' own code."
+    summary = "Proposes what generate(assistant_model=...) does, with transformers' own code."
     order = 200
     on_map = (Guesser.DRAFT_MODEL, Shape.CHAIN)
     needs = frozenset({Need.HF_DRAFT})

@@ -15,7 +15,7 @@ class HfCandidates(Assisted):
     id = "hf_candidates"
     name = "Any candidate generator of transformers"
     paper = "https://huggingface.co/docs/transformers/assisted_decoding"
-    summary = "What a CandidateGenerator of your own proposes; given in Python."
+    summary = "Proposes what your own CandidateGenerator does; set from Python only."
     order = 207
     on_map = (Guesser.DRAFT_MODEL, Shape.CHAIN)
     needs = frozenset({Need.CANDIDATES})

@@ -16,7 +16,9 @@ class HfDflash(Assisted):
     id = "hf_dflash"
     name = "Block drafter of transformers"
     paper = "https://arxiv.org/abs/2602.06036"
-    summary = 'What generate(speculation_type="dflash") proposes, by transformers\' own code.'
+    summary = (
+        'Proposes what generate(speculation_type="dflash") does, with transformers\' own code.'
+    )
     order = 206
     on_map = (Guesser.HEAD, Shape.CHAIN)
     needs = frozenset({Need.BLOCK_DRAFT})

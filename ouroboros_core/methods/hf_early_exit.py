@@ -17,7 +17,7 @@ class HfEarlyExit(Assisted):
     id = "hf_early_exit"
     name = "Early exit of transformers"
     paper = "https://arxiv.org/abs/2404.16710"
-    summary = "What generate(assistant_early_exit=...) proposes, by transformers' own code."
+    summary = "Proposes what generate(assistant_early_exit=...) does, with transformers' own code."
     order = 202
     superseded = "It needs a model trained for it; draft_verify skips layers of any model."
     on_map = (Guesser.TARGET, Shape.CHAIN)

@@ -15,7 +15,7 @@ class HfMtp(Assisted):
     id = "hf_mtp"
     name = "Multi-token prediction of transformers"
     paper = "https://arxiv.org/abs/2412.19437"
-    summary = "What generate(use_mtp=True) proposes, by transformers' own code."
+    summary = "Proposes what generate(use_mtp=True) does, with transformers' own code."
     order = 205
     on_map = (Guesser.HEAD, Shape.CHAIN)
     needs = frozenset({Need.MTP})

@@ -19,7 +19,9 @@ class HfPromptLookup(Assisted):
     id = "hf_prompt_lookup"
     name = "Prompt lookup of transformers"
     paper = "https://github.com/apoorvumang/prompt-lookup-decoding"
-    summary = "What generate(prompt_lookup_num_tokens=...) proposes, by transformers' own code."
+    summary = (
+        "Proposes what generate(prompt_lookup_num_tokens=...) does, with transformers' own code."
+    )
     order = 201
     superseded = "prompt_lookup copies in the same way, and suffix copies more."
     on_map = (Guesser.TEXT, Shape.CHAIN)

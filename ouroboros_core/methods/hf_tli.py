@@ -16,7 +16,7 @@ class HfTli(Assisted):
     id = "hf_tli"
     name = "Token-level intersection of transformers"
     paper = "https://arxiv.org/abs/2502.05202"
-    summary = "A draft model of any tokenizer writes the tokens that both vocabularies have."
+    summary = "A draft model with any tokenizer drafts only tokens that both vocabularies share."
     order = 204
     on_map = (Guesser.DRAFT_MODEL, Shape.CHAIN)
     needs = frozenset({Need.SHARED_TOKENS})

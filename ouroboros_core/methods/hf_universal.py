@@ -18,7 +18,9 @@ class HfUniversal(Assisted):
     id = "hf_universal"
     name = "Universal assisted generation of transformers"
     paper = "https://huggingface.co/blog/universal_assisted_generation"
-    summary = "A draft model of any tokenizer: what generate(assistant_tokenizer=...) proposes."
+    summary = (
+        "A draft model with any tokenizer: proposes what generate(assistant_tokenizer=...) does."
+    )
     order = 203
     on_map = (Guesser.DRAFT_MODEL, Shape.CHAIN)
     needs = frozenset({Need.TRANSLATED})

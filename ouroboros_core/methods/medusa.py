@@ -43,8 +43,8 @@ class Medusa(Method):
     name = "Medusa"
     paper = "https://arxiv.org/abs/2401.10774"
     summary = (
-        "Small heads on the target's last hidden state guess the next few places at once; the "
-        "likeliest combinations are checked as a tree."
+        "Small heads on the target's last hidden state guess the next few positions at once; the "
+        "most likely combinations are checked as a tree."
     )
     order = 26
     on_map = (Guesser.HEAD, Shape.TREE)

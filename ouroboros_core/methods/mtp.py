@@ -15,7 +15,7 @@ class Mtp(HeadChain):
     name = "Multi-token prediction"
     paper = "https://arxiv.org/abs/2412.19437"
     summary = (
-        "A layer that ships with the target reads its last hidden states and writes the next few "
+        "A layer that ships with the target reads its last hidden states and drafts the next few "
         "tokens."
     )
     order = 26

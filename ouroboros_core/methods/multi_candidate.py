@@ -93,8 +93,8 @@ class MultiCandidate(Method):
     name = "Multi-candidate speculative decoding"
     paper = "https://arxiv.org/abs/2401.06706"
     summary = (
-        "A small draft model proposes several tokens at each place; the target checks the whole "
-        "tree of them in one pass."
+        "A small draft model proposes several tokens at each position; the target checks the whole "
+        "tree in one pass."
     )
     order = 22
     on_map = (Guesser.DRAFT_MODEL, Shape.TREE)

@@ -41,8 +41,8 @@ class Ngram(Method):
     name = "N-gram assisted decoding"
     paper = "https://github.com/romsto/Speculative-Decoding"
     summary = (
-        "No draft model: counts which token followed which in the text so far, and proposes the "
-        "most frequent ones."
+        "No draft model: counts which tokens followed which in the text so far, and proposes the "
+        "most frequent."
     )
     order = 14
     on_map = (Guesser.TEXT, Shape.CHAIN)

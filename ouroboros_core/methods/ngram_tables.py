@@ -50,7 +50,7 @@ class NgramTables(Method):
     name = "N-gram tables of llama.cpp"
     paper = "https://github.com/ggml-org/llama.cpp/blob/master/docs/speculative.md"
     summary = (
-        "No draft model: looks the last tokens up in one of five tables over the text, as "
+        "No draft model: looks up the last tokens in one of five tables built from the text, as "
         "llama.cpp does."
     )
     order = 16

@@ -75,7 +75,7 @@ class Ouroboros(Method):
     name = "Ouroboros"
     paper = "https://arxiv.org/abs/2402.13720"
     summary = (
-        "A draft model that writes phrase by phrase, and candidate suffixes behind its draft, "
+        "A draft model writes phrase by phrase; candidate suffixes appended to its draft are "
         "checked in the same pass."
     )
     order = 30

@@ -33,7 +33,7 @@ class ParallelSpec(HeadChain):
     paper = "https://arxiv.org/abs/2410.05589"
     summary = (
         "A one-layer drafter on the target's hidden states predicts several tokens in one pass, "
-        "each from a mask token of its own."
+        "each from its own mask token."
     )
     order = 28
     needs = frozenset({Need.PARALLEL})

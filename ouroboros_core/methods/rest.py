@@ -37,8 +37,8 @@ class Rest(Method):
     name = "REST"
     paper = "https://arxiv.org/abs/2311.08252"
     summary = (
-        "No draft model: finds the end of the text in a corpus and proposes, as a tree, what "
-        "followed it there most often."
+        "No draft model: finds the end of the text in a corpus and proposes a tree of what most "
+        "often followed it there."
     )
     order = 18
     on_map = (Guesser.TEXT, Shape.TREE)

@@ -39,8 +39,8 @@ class Sam(Combination):
     name = "SAM-Decoding"
     paper = "https://arxiv.org/abs/2411.10666"
     summary = (
-        "Copies what followed the longest match in text, corpus or predicted output; without one, "
-        "another method drafts."
+        "Copies what followed the longest match in the text, a corpus or a predicted output; if "
+        "there is none, another method drafts."
     )
     order = 27
     on_map = (Guesser.TEXT, Shape.CHAIN)

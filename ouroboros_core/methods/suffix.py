@@ -43,8 +43,8 @@ class Suffix(Method):
     name = "SuffixDecoding"
     paper = "https://arxiv.org/abs/2411.04975"
     summary = (
-        "No draft model: counts what followed every ending of the text, here and in earlier "
-        "answers, and proposes the most frequent continuation."
+        "No draft model: counts what followed earlier matches of the text's end, here and in "
+        "earlier answers, and proposes the most frequent continuation."
     )
     order = 15
     on_map = (Guesser.TEXT, Shape.CHAIN)

@@ -75,8 +75,8 @@ class Superposed(Method):
     name = "Superposed decoding"
     paper = "https://arxiv.org/abs/2405.18400"
     summary = (
-        "A small draft model writes several drafts at once, each pass reading the mean of their "
-        "last tokens; n-gram counts tell them apart, and the target checks them all."
+        "A small draft model writes several drafts at once: each pass reads the mean of their last "
+        "tokens, n-gram counts separate them again, and the target checks them all."
     )
     order = 24
     on_map = (Guesser.DRAFT_MODEL, Shape.CHAINS)

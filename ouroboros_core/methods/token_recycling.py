@@ -74,8 +74,8 @@ class TokenRecycling(Method):
     name = "Token Recycling"
     paper = "https://arxiv.org/abs/2408.08696"
     summary = (
-        "No draft model: proposes, as a tree, what the target thought likely the last time that a "
-        "token appeared."
+        "No draft model: proposes a tree of the tokens that the target found likely the last time "
+        "each token appeared."
     )
     order = 16
     on_map = (Guesser.TARGET, Shape.TREE)

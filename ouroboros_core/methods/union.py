@@ -39,8 +39,8 @@ class Union(Combination):
     name = "Union of all sources"
     paper = ""
     summary = (
-        "Copies, recycled candidates and a draft, where there is one, in one tree, sized to what "
-        "checking costs on this machine."
+        "Puts copies, recycled candidates and, if there is one, a draft into one tree, sized by "
+        "what checking costs on this machine."
     )
     order = 29
     uses = frozenset({Need.CORPUS, Need.PREDICTED_OUTPUT, Need.MEMORY})

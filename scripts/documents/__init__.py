@@ -33,10 +33,10 @@ from scripts.documents.pages import (
     rules_table,
     sampled_answer,
 )
-from scripts.documents.readme import live_methods, method_count, opening
+from scripts.documents.readme import method_count, opening
 from scripts.documents.trace_format import schema, schema_tables
 from scripts.documents.training import drafts_section, shapes_table
-from scripts.documents.what_if import machines_table, models_table
+from scripts.documents.what_if import machines_table, models_table, predicted, predictions
 
 ROOT = assets().parent
 COMMAND = "python -m scripts.documents"
@@ -83,11 +83,12 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {
         "opening": opening,
         "methods": method_count,
-        "live": live_methods,
+        "predicted": predicted,
         "result": measured_tables.result,
     },
     "mkdocs.yml": {"methods": nav},
     "docs/methods/index.md": {"methods": methods_table, "tasks": measured_tables.tasks_section},
+    "docs/models.md": {"predictions": predictions},
     "docs/losslessness.md": {"rules": rules_table},
     "docs/page.md": {"legend": legend, "charts": charts},
     "docs/benchmarks.md": {

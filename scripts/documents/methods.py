@@ -7,6 +7,9 @@ from typing import Any
 from ouroboros_core.cli.methods import describe
 from scripts.documents.markdown import wrapped
 
+STOP_PAGE = "speculative"
+"""The method whose page explains the values of `stop`."""
+
 
 def methods_table() -> str:
     lines = ["| method | needs | what it does |", "|---|---|---|"]
@@ -34,7 +37,8 @@ def settings_of(method: dict[str, Any]) -> str:
         return "This method has no settings.\n"
     lines = ["| setting | default | allowed | what it is |", "|---|---|---|---|"]
     lines += [
-        f"| `{name}` | `{default_of(setting)}` | {allowed_of(setting)} | {setting['help']} |"
+        f"| `{name}` | `{default_of(setting)}` | {allowed_of(setting)} | "
+        f"{help_of(method['id'], name, setting)} |"
         for name, setting in method["settings"].items()
     ]
     if method["published"]:
@@ -44,6 +48,13 @@ def settings_of(method: dict[str, Any]) -> str:
         )
         lines += ["", f"Preset `published`: {', '.join(values)}."]
     return "\n".join(lines) + "\n"
+
+
+def help_of(method: str, name: str, setting: dict[str, Any]) -> str:
+    """Return what a setting is; the page of the first method that has it explains `stop`."""
+    if name == "stop" and method != STOP_PAGE:
+        return f"When a draft ends: see [speculative decoding]({STOP_PAGE}.md#settings)."
+    return str(setting["help"])
 
 
 def default_of(setting: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from visualize.live.packing import runs_in_browser
 
 
 def method_count() -> str:
-    """Return a sentence with the number of methods (README.md)."""
+    """Return how many methods there are, and how many run in a browser (README.md)."""
     kinds = methods.available().values()
     borrowed = [kind.id for kind in kinds if kind.id.startswith("hf_")]
     others = [kind.id for kind in kinds if not kind.proposes]
@@ -18,19 +18,12 @@ def method_count() -> str:
     ours = [f"`{kind.id}`" for kind in written if not kind.paper]
     programs = [kind for kind in written if kind.paper.startswith("https://github.com/")]
     papers = len(written) - len(ours) - len(programs)
+    live = sum(runs_in_browser(kind) for kind in kinds)
     return (
-        f"{len(kinds)} methods in one decoding loop: {papers} after papers, {len(programs)} after "
-        f"other programs, {len(borrowed)} of transformers, our own {', '.join(ours)}, and "
-        f"{len(others)} to compare with.\n"
-    )
-
-
-def live_methods() -> str:
-    """Return a sentence with the number of methods of the live page (README.md)."""
-    count = sum(runs_in_browser(kind) for kind in methods.available().values())
-    return (
-        f"`make static` writes a site that needs no server: {count} methods run live in the "
-        "visitor's browser ([Deployment](docs/deployment.md)).\n"
+        f"{len(kinds)} methods share one decoding loop: {papers} from papers, {len(programs)} from "
+        f"other programs, {len(borrowed)} from transformers, our own {', '.join(ours)}, and "
+        f"{len(others)} for comparison. `make static` builds a site without a server: {live} of "
+        "them run live in the visitor's browser ([Deployment](docs/deployment.md)).\n"
     )
 
 
@@ -47,11 +40,11 @@ def opening() -> str:
     target, draft = (str(name).rpartition("/")[2] for name in (run.target, run.draft))
     settings, usual = measured_tables.measured(target, run.method)
     return (
-        f"*A recorded run of the method Ouroboros on two CPU cores: {target} writes "
+        f"*A recorded run of the Ouroboros method on two CPU cores: {target} writes "
         f"{summary.tokens} tokens in {summary.steps} passes, {speedup.median:.2f} times as fast as "
-        f"plain decoding, with the same text. Blue tokens are guesses of {draft}, green ones "
-        "phrases appended to its drafts, orange ones the target's corrections, pink ones its bonus "
-        "tokens. Prompt and settings were chosen; with automatic settings, over "
-        f"{settings['questions']} prompts and {settings['max_new_tokens']} tokens, this method "
-        f"reaches {usual:.2f} times ([How fast](#how-fast)).*\n"
+        f"plain decoding, with the same text. Blue tokens were guessed by {draft}, green ones "
+        "appended to its drafts as known phrases; orange ones are the target's corrections, pink "
+        "ones its bonus tokens. The prompt and settings were hand-picked; with automatic settings, "
+        f"over {settings['questions']} prompts and {settings['max_new_tokens']} tokens, it reaches "
+        f"{usual:.2f} times ([How fast](#how-fast)).*\n"
     )
