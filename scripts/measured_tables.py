@@ -66,7 +66,8 @@ def _above() -> str:
         sampled = data["settings"]["sampling"]["temperature"] > 0
         speedups[sampled].append(_overall(data)[methods.DEFAULT].speedup)
     greedy, sampled = (
-        f"{min(speedups[kind]):.1f} to {max(speedups[kind]):.1f} times" for kind in (False, True)
+        " to ".join(dict.fromkeys(f"{end(speedups[kind]):.1f}" for end in (min, max))) + " times"
+        for kind in (False, True)
     )
     return (
         f"On two CPU cores, in bfloat16, the default method `{methods.DEFAULT}` writes greedy text "

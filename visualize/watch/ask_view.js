@@ -105,8 +105,12 @@ export function mount(element, props, watch) {
   });
   document.addEventListener("focusin", ({ target }) => {
     const field = /** @type {HTMLElement} */ (target);
-    if (tabbed && field.ariaExpanded)
-      setTimeout(() => field.ariaExpanded === "true" && press(field, "Escape"), 50);
+    if (!tabbed || !field.ariaExpanded) return;
+    const close = () => tabbed && field.ariaExpanded === "true" && press(field, "Escape");
+    const opening = new MutationObserver(close);
+    opening.observe(field, { attributeFilter: ["aria-expanded"] });
+    field.addEventListener("blur", () => opening.disconnect(), { once: true });
+    close();
   });
   document.addEventListener("pointerdown", ({ target }) => {
     tabbed = false;
