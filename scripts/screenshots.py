@@ -50,6 +50,11 @@ MOST_BYTES = 3_000_000
 SEEK = """([name, seconds]) => document.dispatchEvent(
   new CustomEvent('ouro:seek', { detail: { run: `recorded ${name}`, seconds } })
 )"""
+LAST_LINE = """token => {
+  const { x, y, width, height } = [...token.getClientRects()].at(-1);
+  return [x + width / 2, y + height / 2];
+}"""
+"""The middle of a token, which may begin in the line before."""
 TYPEFACE = """async () => {
   const fonts = ['16px Inter', '16px "JetBrains Mono"'];
   await Promise.all(fonts.map((font) => document.fonts.load(font)));
@@ -175,7 +180,8 @@ def _watch(page: Any, shoot: Callable[..., None]) -> None:
     shoot("watch")
     token = reached[disputed.index] + len(disputed.path)
     page.evaluate(SEEK, [RECORDED, arrived[token] + 1e-3])
-    page.locator("#token-view .ouro-token").nth(token).click()
+    disputed_token = page.locator("#token-view .ouro-token").nth(token)
+    page.mouse.click(*disputed_token.evaluate(LAST_LINE))
     shoot("card")
     page.keyboard.press("Escape")
 
