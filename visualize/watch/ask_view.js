@@ -98,11 +98,17 @@ export function mount(element, props, watch) {
   const press = (field, key) =>
     field.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
   let tabbed = false;
-  document.addEventListener("keydown", ({ key }) => {
-    tabbed = key === "Tab";
-    if (!tabbed) return;
-    for (const list of document.querySelectorAll("ul.option-list")) list.tabIndex = -1;
-  });
+  document.addEventListener(
+    "keydown",
+    (event) => {
+      tabbed = event.key === "Tab";
+      if (!tabbed) return;
+      // Gradio opens the list at any key, also at the one that leaves it
+      if (/** @type {HTMLElement} */ (event.target).ariaExpanded) event.stopPropagation();
+      for (const list of document.querySelectorAll("ul.option-list")) list.tabIndex = -1;
+    },
+    true,
+  );
   document.addEventListener("focusin", ({ target }) => {
     const field = /** @type {HTMLElement} */ (target);
     if (!tabbed || !field.ariaExpanded) return;

@@ -72,9 +72,11 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     packages = tmp_path / "packages"
     facts = packages / f"{llama_cpp.WHEEL}-9.9.dist-info"
     facts.mkdir(parents=True)
-    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {llama_cpp.WHEEL}\nVersion: 9.9")
+    (facts / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {llama_cpp.WHEEL}\nVersion: 9.9", encoding="utf-8"
+    )
     module = packages / f"{llama_cpp.WHEEL}.py"
-    module.write_text(LIBRARY)
+    module.write_text(LIBRARY, encoding="utf-8")
     monkeypatch.syspath_prepend(packages)
     monkeypatch.setattr(llama_cpp, "REST_S", 0.0)
     return module.with_suffix(".json")

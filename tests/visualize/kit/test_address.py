@@ -264,6 +264,12 @@ def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_
     assert options.count() == 0, "the settings are closed at first"
     visitor.keyboard.press("Tab")
     assert visitor.evaluate("document.activeElement.textContent") == "Skip to the result"
+    on_models = "document.activeElement.matches('#pair input')"
+    for focused in (True, False):
+        visitor.keyboard.press("Tab")
+        visitor.wait_for_function(f"{on_models} === {str(focused).lower()}")
+        visitor.wait_for_timeout(300)
+        assert visitor.locator("ul[role=listbox]").count() == 0, "no Tab opens the list of models"
     visitor.locator(".ouro-settings summary").click()
     visitor.locator("#prompt textarea").focus()
     order: list[str] = []
