@@ -91,7 +91,7 @@ class GroupDrafter(Drafter, Protocol):
 
 
 class EstimatesAcceptance(Protocol):
-    """Outputs after nodes with an estimate of what the target will accept."""
+    """Outputs after nodes with an estimate of the target's acceptance."""
 
     def acceptance(self, node: int) -> float:
         """Return the probability that the target accepts the token after a node, before the token

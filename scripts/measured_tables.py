@@ -296,7 +296,7 @@ def pairs_section(folder: Path | None = None) -> str:
         lines.append(f"| {named} | {' | '.join(cells)} |")
     lines.append("")
     every = [_conditions(data) for data in benchmarks.values()]
-    shared = [one for one in every[0] if all(one in others for others in every)]
+    shared = [fact for fact in every[0] if all(fact in facts for facts in every)]
     lines += [f"{', '.join(shared)}. Each file:", ""]
     for name, own in zip(benchmarks, every, strict=True):
         differs = ", ".join(one for one in own if one not in shared)

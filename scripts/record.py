@@ -109,7 +109,7 @@ def plain_pass(round_: Round) -> float:
 class Repeats:
     """The repeats of an entry of the gallery.
 
-    rounds  those that count, by speedup
+    rounds  the valid ones, by speedup
     trace   the method's run in the middle round, with the models' probabilities
     """
 

@@ -92,7 +92,7 @@ def repeats(
     reference: Iterable[Measurement],
     time: Callable[[Measurement], Timing] = whole,
 ) -> Repeats:
-    """Return the repeats of a method beside those of a reference, such as plain decoding.
+    """Return the repeats of a method beside a reference, such as plain decoding.
 
     time  returns what counts of a run
     """

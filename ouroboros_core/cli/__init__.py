@@ -47,7 +47,7 @@ def commands() -> dict[str, ModuleType]:
 
 
 def summary(command: ModuleType) -> str:
-    """Return what a command does: the first paragraph of its module's docstring."""
+    """Return the description of a command: the first paragraph of its module's docstring."""
     return " ".join((command.__doc__ or "").split("\n\n")[0].split())
 
 

@@ -28,7 +28,7 @@ CONFIG = "config.json"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 """One of them is in every repository of a model."""
 FILES = ("*.json", "*.jinja", "*.txt", "tokenizer.model", "model*.safetensors")
-"""What is downloaded from the top folder of a repository."""
+"""Files that are downloaded from the top folder of a repository."""
 TIMEOUT = 3
 """Seconds that the Hub may take to say the size of a model."""
 INTERVAL = 0.5

@@ -49,7 +49,7 @@ def skips_file(target: CausalLM) -> Path:
 
 
 def keep(target: CausalLM, found: Search) -> Path:
-    """Write what a search has found where `self_draft` looks for it; the file."""
+    """Write the result of a search where `self_draft` looks for it; the file."""
     file = skips_file(target)
     file.parent.mkdir(parents=True, exist_ok=True)
     data = {

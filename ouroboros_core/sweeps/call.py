@@ -71,7 +71,7 @@ class SweepResult:
 
     @property
     def about(self) -> str:
-        """What was measured, and where."""
+        """The measured settings, models and machine."""
         where = f"{self.target}, on {self.environment.where}"
         return f"{self.grid.label} over plain decoding; {where}"
 

@@ -177,7 +177,7 @@ class JoiningStudent(HeadStudent):
         """The joining matrix."""
 
     def beside(self, features: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
-        """Return what the joining matrix reads."""
+        """Return the input of the joining matrix."""
         return torch.cat([features, embedded], dim=-1)
 
     def prepare(self) -> None:

@@ -51,7 +51,7 @@ def settings_of(method: dict[str, Any]) -> str:
 
 
 def help_of(method: str, name: str, setting: dict[str, Any]) -> str:
-    """Return what a setting is; the page of the first method that has it explains `stop`."""
+    """Return the description of a setting; only the page of `STOP_PAGE` explains `stop`."""
     if name == "stop" and method != STOP_PAGE:
         return f"When a draft ends: see [speculative decoding]({STOP_PAGE}.md#settings)."
     return str(setting["help"])

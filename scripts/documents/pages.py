@@ -17,7 +17,7 @@ from visualize.run.figures import FIRST_CHARTS, MORE_CHARTS
 
 
 def sampled_answer() -> str:
-    """Return what the default method gains in sampling (docs/faq.md)."""
+    """Return the speedups of the default method in sampling (docs/faq.md)."""
     gains = measured_tables.sampled_speedups(methods.DEFAULT)
     by_rule = " and ".join(f"{speedup:.2f} times by `{rule}`" for rule, speedup in gains.items())
     name = methods.DEFAULT

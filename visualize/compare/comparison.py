@@ -267,7 +267,7 @@ class Comparison:
 
     @property
     def predicted(self) -> dict[int, Predicted]:
-        """Return by draft length what the run of the only one that is compared predicts."""
+        """Return, by draft length, the prediction of the only run that is compared."""
         from ouroboros_core.sweeps.cells import GAMMA
         from ouroboros_core.what_if import draft_length
 

@@ -291,7 +291,7 @@ def _lines(
 
 
 def _cost(row: CellRow) -> float:
-    """Return the seconds of a step / those of a plain step: the yield by the speedup."""
+    """Return the seconds of a step / the seconds of a plain step: the yield by the speedup."""
     return row.acceptance_length / row.speedup if row.speedup else 0.0
 
 

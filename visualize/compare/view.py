@@ -207,7 +207,7 @@ def table(comparison: Comparison) -> View:
 
 
 def drawn(comparison: Comparison) -> View:
-    """Return the chart with its caption, and what the theory says."""
+    """Return the chart with its caption, and the sentence of the theory."""
     rows, ideals, axes = comparison.rows, comparison.ideals, comparison.plan.grid.axes
     words = by_theory(ideals, axes, labels.named)
     if len(axes) == 2:

@@ -16,7 +16,7 @@ export function keepQuery() {
 }
 
 /**
- * Return what the page's HTML contains for its scripts.
+ * Return the data for the scripts in the page's HTML.
  * @returns {any}
  */
 export const pageFacts = () => JSON.parse(document.getElementById("facts").textContent);

@@ -68,7 +68,7 @@ SOURCES = {
         "a draft model, and a pool in memory",
     ),
 }
-"""For each source of guesses a recorded run, its name, what it is good for, and what it needs."""
+"""For each source of guesses a recorded run, its name, its use and its needs."""
 DRAFTS = ("draft", "head")
 """Sources whose likeliest guesses are compared."""
 LARGER = "¹"
@@ -102,7 +102,7 @@ WAKING_ROWS = (5, 64)
 
 
 def sources() -> Chapter:
-    """Who guesses: the price of a guess, what it is good for and what it needs."""
+    """Who guesses: the price of a guess, its use and its needs."""
     shown = SOURCES["draft"][0]
     trace = gallery.trace(shown)
     facts: dict[str, Any] = {}

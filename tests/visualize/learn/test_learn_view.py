@@ -251,7 +251,8 @@ def test_what_the_words_speak_of_is_above_their_sheet_on_a_phone(phone: Any, sit
         assert abs(node[1] + node[3] - cell[1] - cell[3]) < 4 and node[2] <= cell[0]
     below = [(".ouro-mask-matrix", "suffixes", "mask")]
     below += [(f".ouro-theory-{selector}", "pays", "theory") for selector in ("sliders", "tokens")]
-    below += [(f".ouro-dice-{selector}", "unchanged", "dice") for selector in ("sliders", "bars")]
+    dice = (".ouro-dice .ouro-ranges", ".ouro-dice-bars")
+    below += [(selector, "unchanged", "dice") for selector in dice]
     for selector, chapter, figure in below:
         read(phone, site_url, chapter, with_figure(chapter, figure))
         bottom = phone.locator(f".ouro-learn {selector}").first.evaluate(BOX)[3]
