@@ -149,6 +149,8 @@ class Entrant(Protocol):
     """The label of the baseline that it is compared with."""
     repeats_plain_text: bool
     """Whether its text must equal the baseline's."""
+    separate: bool
+    """Whether it runs in a process of its own, whose memory is not measured."""
     lossless: bool
     """Whether its text follows the probabilities of the model that is its target."""
 
@@ -221,6 +223,7 @@ class MethodEntrant:
             raise InvalidInput(f"{spec.text} needs {wanting}, or leave the method out")
         self.label, self.plain, self.sampling = spec.text, spec.plain, spec.sampling
         checked = kind.writer is Source.TARGET
+        self.separate = False
         self.repeats_plain_text = checked and spec.sampling.repeats_plain_text
         self.lossless = checked and spec.sampling.lossless
         self.memory: Memory | None = None

@@ -6,8 +6,8 @@ only its speed can be compared. It is given the same prompt's token ids, the sam
 stop token: it writes at least as many tokens as plain decoding, and those beyond do not count.
 
 It runs in a process of its own. In PyTorch's process its threads count with PyTorch's: together
-they are more than the processors, so that OpenMP lets idle threads sleep, and transformers' passes
-take half as long again.
+they are more than the processors, so that OpenMP lets idle threads sleep, which slows transformers
+by a third.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LlamaCpp:
     """One server in a process of its own, asked for one completion at a time."""
 
     setting = ""
-    repeats_plain_text = False
+    repeats_plain_text, separate = False, True
     lossless, plain = True, BASELINE
 
     def __init__(self, name: str, pair: Pair, sampling: Sampling) -> None:
@@ -79,6 +79,7 @@ class LlamaCpp:
             begun = self._process.submit(_begin, os.fspath(path), context, pair.environment.threads)
             compiler, flags = begun.result()
         except Exception as error:  # whatever the bindings make of an error in C++
+            self._process.shutdown()
             raise InvalidInput(f"{NAME} cannot load {path}: {error}") from None
         version = importlib.metadata.version(WHEEL)
         self.remark = (

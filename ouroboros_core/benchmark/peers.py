@@ -159,6 +159,7 @@ class Peer:
 
     def __init__(self, name: str, setting: str, pair: Pair, sampling: Sampling) -> None:
         self.label, self.setting = name, setting
+        self.separate = False
         self.repeats_plain_text = sampling.temperature == 0
         self._pair, self._sampling = pair, sampling
         self._options = SETTINGS[name][setting]

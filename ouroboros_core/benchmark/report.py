@@ -61,7 +61,7 @@ class Row:
     seconds                 of prefill and of each phase, summed over all runs. Of a peer on a GPU,
                             draft and verify are the times until a pass is launched, and the rest is
                             in host
-    peak_memory_mb          the largest of its runs
+    peak_memory_mb          the largest of its runs; 0 if it is not known
     decode_speedup, decode_speedup_hf  as speedup and speedup_hf, of decode_tokens_per_second
     first_token_seconds     the median from the start to the first token, prefill included; null in
                             a file of an earlier version

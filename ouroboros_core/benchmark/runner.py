@@ -35,7 +35,7 @@ WARM_UP_TOKENS = 8
 
 @dataclass(frozen=True)
 class EntrantRun:
-    """A run of an entrant, and the megabytes that it needed at most."""
+    """A run of an entrant, and the megabytes that it needed at most; 0 if they are not known."""
 
     entrant: Entrant
     outcome: Outcome
@@ -285,7 +285,7 @@ class Runner:
         self.memory.reset()
         with naming(turn.question, turn.index, name):
             outcome = entrant.run(turn.request)
-        return EntrantRun(entrant, outcome, self.memory.megabytes())
+        return EntrantRun(entrant, outcome, 0.0 if entrant.separate else self.memory.megabytes())
 
     def _measurement(self, run: EntrantRun, turn: Turn, plain: Sequence[int]) -> Measurement:
         """Return the record of a run; `plain`: the baseline's tokens."""

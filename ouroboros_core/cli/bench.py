@@ -55,7 +55,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "benchmark",
         own_prompts="the project's own 72",
         tokens=128,
-        chart="a chart of the speedups",
+        chart="a chart of the speedups over all prompts",
         several_limits=True,
     )
     options.add_sampling(parser)
@@ -195,5 +195,5 @@ def _cells(row: Row, plain: Row | None) -> list[str]:
         f"{row.speedup:.2f} [{low:.2f}, {high:.2f}]",
         *map(shown, over),
         equality(row),
-        f"{row.peak_memory_mb:.0f}",
+        f"{row.peak_memory_mb:.0f}" if row.peak_memory_mb else "–",
     ]

@@ -85,7 +85,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
     option(
         "--quantize",
         choices=("8bit", "4bit"),
-        help="the target in 8 or 4 bits (bitsandbytes, on a GPU; never run)",
+        help="the target in 8 or 4 bits (bitsandbytes, on a GPU; untested)",
     )
 
 

@@ -15,7 +15,7 @@ from typing import cast
 from pydantic import Field
 
 from ouroboros_core.interfaces import GroupDrafter
-from ouroboros_core.methods.parts.base import Context, Resources
+from ouroboros_core.methods.parts.base import Adjustable, Context, Resources
 from ouroboros_core.methods.parts.best_first import best_first, grow, likeliest
 from ouroboros_core.methods.parts.head_chain import HeadChain
 from ouroboros_core.methods.parts.needs import Need
@@ -52,6 +52,10 @@ class ParallelSpec(HeadChain):
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:
         super().__init__(hyperparameters, resources)
         self.group = cast(GroupDrafter, self.head)
+
+    @property
+    def adjustable(self) -> Adjustable | None:
+        return super(HeadChain, self).adjustable if self.settings.tree_size else super().adjustable
 
     def stop_rule(self) -> Stop:
         rule = self.settings.stop

@@ -46,7 +46,7 @@ def explained() -> str:
 
 
 def joint_tests() -> dict[str, Explain]:
-    """Return the tests of all rules that judge several candidates together, by name."""
+    """Return the tests of all rules besides `token`, by name."""
     return {name: test for rule in available().values() for name, test in rule.joint_tests.items()}
 
 

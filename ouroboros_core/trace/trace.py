@@ -84,7 +84,7 @@ class Trial:
 
     node    the candidate
     chance  the probability that u was compared with, if another test judged the candidate
-    rule    the test: `token`, or a joint test of the acceptance rule. `k-seq` judges one of several
+    rule    the test: `token`, or another one of the acceptance rule. `k-seq` judges one of several
             independent draws, kept if u < min(1, p / (rho q)); `block` judges a token of a block,
             which is also kept if a later one is
     """

@@ -193,8 +193,8 @@ def _points(rows: Sequence[CellRow], axes: Sequence[Axis]) -> go.Figure:
         error_x={
             "type": "data",
             "symmetric": False,
-            "array": [row.acceptance_length / row.bounds[0] - _cost(row) for row in rows],
-            "arrayminus": [_cost(row) - row.acceptance_length / row.bounds[1] for row in rows],
+            "array": [_cost(row, row.bounds[0]) - _cost(row) for row in rows],
+            "arrayminus": [_cost(row) - _cost(row, row.bounds[1]) for row in rows],
             "thickness": 1,
         },
     )
@@ -290,9 +290,11 @@ def _lines(
     return figure
 
 
-def _cost(row: CellRow) -> float:
-    """Return the seconds of a step / the seconds of a plain step: the yield by the speedup."""
-    return row.acceptance_length / row.speedup if row.speedup else 0.0
+def _cost(row: CellRow, speedup: float | None = None) -> float:
+    """Return the seconds of a step / the seconds of a plain step: the yield by the speedup, which
+    is the row's own if none is given."""
+    speedup = row.speedup if speedup is None else speedup
+    return row.acceptance_length / speedup if speedup else 0.0
 
 
 def _theory(figure: go.Figure, axis: Axis, ideal: Ideal) -> None:

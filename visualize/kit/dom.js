@@ -134,7 +134,7 @@ export const bring = (root) => {
   root.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
 };
 /**
- * Say below a button why a click on it does nothing, as long as the run under way lasts.
+ * Say below a button why a click on it does nothing, until the run under way ends or the next click.
  * @param {Element} button
  * @param {string} words
  */
@@ -143,7 +143,8 @@ export const refuse = (button, words) => {
   const note = fill(make("p", "ouro-note ouro-refused"), words);
   note.setAttribute("role", "alert");
   button.after(note);
-  document.addEventListener("ouro:ended", () => note.remove(), { once: true });
+  for (const end of ["ouro:ended", "pointerdown"])
+    document.addEventListener(end, () => note.remove(), { once: true });
 };
 /**
  * Return "1 token", "2 tokens".

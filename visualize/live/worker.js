@@ -85,7 +85,8 @@ async function begin() {
   send({ measuring: true });
   const session = pyodide.pyimport("visualize.live.session");
   const tokenizer = wordsOf(new Tokenizer(words, {}));
-  return session.start(...Object.values(models), tokenizer, files.facts, browser());
+  const { target, draft, eagle3 } = models;
+  return session.start(target, draft, eagle3, tokenizer, files.facts, browser());
 }
 
 /** Wait until waiting messages, such as {stop}, are read. */

@@ -209,8 +209,9 @@ export class TokenStage {
   fit() {
     const { container } = this;
     const most = this.whole ? Math.floor(container.clientWidth / NARROWEST_COLUMN) : 0;
-    for (let columns = 2; columns <= most; columns++) {
-      container.dataset.columns = String(columns);
+    for (let columns = 1; columns <= most; columns++) {
+      if (columns > 1) container.dataset.columns = String(columns);
+      else delete container.dataset.columns;
       const { scrollHeight, clientHeight, scrollWidth, clientWidth } = container;
       if (scrollHeight <= clientHeight && scrollWidth <= clientWidth) return;
     }

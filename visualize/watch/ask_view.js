@@ -104,14 +104,15 @@ export function mount(element, props, watch) {
       tabbed = event.key === "Tab";
       if (!tabbed) return;
       // Gradio opens the list at any key, also at the one that leaves it
-      if (/** @type {HTMLElement} */ (event.target).ariaExpanded) event.stopPropagation();
+      if (/** @type {HTMLElement} */ (event.target).matches("input[aria-expanded]"))
+        event.stopPropagation();
       for (const list of document.querySelectorAll("ul.option-list")) list.tabIndex = -1;
     },
     true,
   );
   document.addEventListener("focusin", ({ target }) => {
     const field = /** @type {HTMLElement} */ (target);
-    if (!tabbed || !field.ariaExpanded) return;
+    if (!tabbed || !field.matches("input[aria-expanded]")) return;
     const close = () => tabbed && field.ariaExpanded === "true" && press(field, "Escape");
     const opening = new MutationObserver(close);
     opening.observe(field, { attributeFilter: ["aria-expanded"] });

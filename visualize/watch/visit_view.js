@@ -73,9 +73,9 @@ export function mount(element, props, watch, trigger) {
 
   function paint() {
     const value = props.value && JSON.parse(props.value);
-    if (value?.refused)
-      refuse(list.querySelector(`[data-key="${CSS.escape(clicked)}"] button`), value.refused);
-    else if (value) add(value);
+    const button = list.querySelector(`[data-key="${CSS.escape(clicked)}"] button`);
+    if (value && !value.refused) add(value);
+    else if (value && button) refuse(button, value.refused);
   }
 
   drawAll();

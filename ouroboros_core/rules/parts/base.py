@@ -83,8 +83,8 @@ class Rule(ABC):
     lossless            the text follows the target's probabilities
     repeats_plain_text  the text is that of plain decoding with the same seed, token by token
     needs_probabilities the rule reads the probabilities that a draft token was drawn from
-    joint_tests         words for each test that judges several candidates together, by its name in
-                        a trace
+    joint_tests         words for each of its tests besides `token`, such as one that judges several
+                        candidates together, by its name in a trace
     """
 
     id: ClassVar[str]
