@@ -112,6 +112,9 @@ def visit_tabs(page: Any) -> Iterator[str]:
     page.locator(".ouro-what-if-fold > summary").click()
     fold.locator("summary").click()
     open_tab(page, "Compare")
+    page.locator(
+        "#compare-view .ouro-plot"
+    ).scroll_into_view_if_needed()  # it is drawn where it is seen
     page.wait_for_selector("#compare-view .main-svg", timeout=60_000)
     yield "Compare"
     open_tab(page, "Learn")

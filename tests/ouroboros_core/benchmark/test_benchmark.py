@@ -393,7 +393,8 @@ def test_a_question_that_cannot_run_is_named_before_any_work(
 class Choosy:
     """A method that cannot run some prompts."""
 
-    setting, plain, repeats_plain_text, lossless, memory = "", "autoregressive", True, True, None
+    setting, plain, memory = "", "autoregressive", None
+    repeats_plain_text, lossless, separate = True, True, False
 
     def __init__(self, inner: MethodEntrant, refuses: str) -> None:
         self.label, self._inner, self._refuses = f"choosy {refuses}", inner, refuses

@@ -63,10 +63,8 @@ def made(layers: int = 2, words: int = WORDS) -> PreTrainedModel:
     return model
 
 
-PASSES = [
-    *itertools.product(["node"], build.BROWSER_BUILDS),
-    pytest.param(("chromium", "relaxed"), marks=pytest.mark.served),
-]
+IN_NODE = [*itertools.product(["node"], build.BROWSER_BUILDS)]
+PASSES = [*IN_NODE, pytest.param(("chromium", "relaxed"), marks=pytest.mark.served)]
 """Places and builds. Chromium takes the relaxed one."""
 
 
@@ -367,11 +365,12 @@ def test_without_the_compiler_the_message_says_what_to_install(
 
 @pytest.mark.slow
 @pytest.mark.embedded
+@pytest.mark.parametrize("web_pass", IN_NODE, indirect=True, ids="-".join)
 def test_the_embedded_pair_computes_as_in_the_native_pass(
     web_pass: WebPass, tmp_path: Path
 ) -> None:
     """Oracle: the converted weights in the native pass, and passes over one row each. The weights
-    have at most 130 MB."""
+    have at most 130 MB. In Chromium the test of the live page loads them."""
     sizes = browser.write(tmp_path)
     assert sum(size for name, size in sizes.items() if name.endswith(".bin")) <= 130e6
     computation = web_pass.model(tmp_path / "target.bin", "target")
