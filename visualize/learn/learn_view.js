@@ -374,6 +374,7 @@ export class LearnView {
     this.part("body").scrollTop = 0;
     this.part("back").disabled = !this.chapterNumber && !this.stopNumber;
     this.ended = false;
+    this.part("next").disabled = false; // until there is a stop, a click would be lost
     this.part("next").textContent = stop ? "Next" : last ? "To the end" : "Next chapter";
     this.part("next").toggleAttribute("data-last", !stop && last);
   }
