@@ -33,8 +33,8 @@ browser: .venv/ready-dev
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
 	  || (command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium) \
 	  || $(PYTHON) -m playwright install chromium
-	@command -v firefox-esr >/dev/null || command -v firefox >/dev/null || ! command -v apt-get >/dev/null \
-	  || apt-get install -y -qq firefox-esr || true  # one test is skipped without it
+	@! command -v apt-get >/dev/null || { command -v firefox-esr && command -v WebKitWebDriver && command -v Xvfb; } >/dev/null \
+	  || { apt-get update -qq && apt-get install -y -qq firefox-esr webkit2gtk-driver xvfb; } || true  # without them two tests are skipped
 
 # The tools that check scripts and styles; node comes with the development tools of Python.
 NODE := PATH="$(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$$PATH"

@@ -2,7 +2,8 @@
 with the keyboard writes what the core writes, and nothing is wider than a phone.
 
 Both are Debian's own, driven by what they bring along: Firefox by WebDriver BiDi, WebKitGTK by its
-WebDriver. Other tests of the page use Chromium.
+WebDriver. `make browser` installs both where there is apt-get; on other systems they are skipped.
+Other tests of the page use Chromium.
 """
 
 import json
@@ -58,8 +59,11 @@ WRITTEN = "[...document.querySelectorAll('#token-view .ouro-token')].map((n) => 
 LANDED = "document.querySelector('#token-view .ouro-token') && document.querySelector('#generate')"
 SELECT = "document.querySelector('#prompt textarea').select()"
 PHONE = """(() => {
-  document.body.innerHTML = '<iframe src="/" style="border: 0; width: 390px; height: 844px">';
+  const phone = Object.assign(document.createElement("iframe"), { src: "/" });
+  phone.style.cssText = "border: 0; width: 390px; height: 844px";
+  document.body.replaceChildren(phone);
 })()"""
+"""A window of a desk has a least width, so the page is in a frame that is as wide as a phone."""
 
 BEYOND = """(({ document: { documentElement: root }, innerWidth: width }) =>
   [...root.querySelectorAll("#prompt, #generate, .ouro-top, .ouro-run")]
@@ -164,7 +168,7 @@ def started(*command: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
 @contextmanager
 def firefox(folder: Path) -> Iterator[Driver]:
     if not FIREFOX:
-        pytest.skip("Firefox is not installed: apt-get install firefox-esr")
+        pytest.skip("Firefox is not installed: make browser")
     flags = ["--headless", "--no-remote", "--profile", str(folder), "--remote-debugging-port", "0"]
     with started(FIREFOX, *flags, stderr=subprocess.PIPE) as process:
         assert process.stderr
@@ -181,7 +185,7 @@ def firefox(folder: Path) -> Iterator[Driver]:
 @contextmanager
 def webkit(folder: Path) -> Iterator[Driver]:
     if not (WEBKIT and MINIBROWSER and SCREEN):
-        pytest.skip("WebKitGTK is not installed: apt-get install webkit2gtk-driver xvfb")
+        pytest.skip("WebKitGTK is not installed: make browser")
     port = free_port()
     with ExitStack() as stack:
         reading, writing = os.pipe()
