@@ -257,8 +257,9 @@ def test_intervals_of_the_draft_lengths_answer_what_the_lessons_ask() -> None:
     assert bounds[small, "code", "1"][1] < bounds[small, "code", "4"][0]
     passage = "questions on a passage"
     assert bounds[small, passage, "8"][1] < min(1, bounds[small, passage, "4"][0])
-    slower = [lane["at"] for lane in figure["lanes"] if lane["at"] and lane["speedup"] < 1]
-    assert slower == [[small, passage, "8"]], "one choice, as the last chapter with it asks for"
+    slower = {at for at, (_, high) in bounds.items() if high < 1}
+    assert (small, passage, "8") in slower
+    assert all(int(gamma) >= 4 for *_, gamma in slower), "drafts too long, as the last chapter says"
 
 
 def test_a_draft_length_that_was_not_measured_is_not_replaced(
