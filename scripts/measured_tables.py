@@ -46,6 +46,9 @@ TARGETS = {
 }
 """Weights of the benchmarks' targets, and what drafts for them in the default method."""
 
+SPEC_BENCH = "benchmark-spec-bench"
+"""The benchmark on prompts of Spec-Bench; the others are on the project's own."""
+
 
 def result() -> str:
     """Return the README's table, for every benchmark in bfloat16: speedup of the default method,
@@ -86,7 +89,7 @@ def _speeds(data: dict[str, Any]) -> str:
     sampled = f", sampled, `{sampling['acceptance']}`" if sampling["temperature"] else ""
     low, high = ours.ci95
     cells = [
-        f"{target}{sampled}, {processor}",
+        f"{target}, {prompts_of(data)}{sampled}, {processor}",
         f"**{ours.speedup:.2f}×** [{low:.2f},&nbsp;{high:.2f}]",
         *(f"{row.tokens_per_second:.1f}" for row in (ours, plain, rows[report.HF_GREEDY])),
         next(map(_llama_cpp_speeds, _by_llama_cpp(rows)), "–"),
@@ -107,18 +110,17 @@ def _fastest(rows: Iterable[report.Row]) -> report.Row:
 def _below() -> list[str]:
     """Return the notes below the README's table."""
     settings, environment = _benchmark()["settings"], _benchmark()["environment"]
-    counts = {data["settings"]["target"]: data["settings"]["questions"] for data in _in_bfloat16()}
-    prompts = "; ".join(
-        f"{count} prompts for {target.removesuffix('-Instruct')} ({TARGETS.get(target, 'its own')})"
-        for target, count in counts.items()
+    names = dict.fromkeys(data["settings"]["target"] for data in _in_bfloat16())
+    targets = "; ".join(
+        f"{name.removesuffix('-Instruct')} is {TARGETS.get(name, 'as published')}" for name in names
     )
     equal, texts = _equal_texts()
     return [
         f"**Conditions**: {environment['threads']} threads, prompt processing included, at most "
-        f"{settings['max_new_tokens']} new tokens; {prompts}; sampled at temperature 0.8. Each row "
+        f"{settings['max_new_tokens']} new tokens; {targets}; sampled at temperature 0.8. Each row "
         "is a separate run, and machines of one name differ: compare only within a row. "
-        "[Benchmarks](docs/benchmarks.md#on-other-processors-and-models) has the commits (where "
-        "recorded), and [commands](docs/benchmarks.md#measure-it-yourself).",
+        "[Benchmarks](docs/benchmarks.md#on-other-models-and-prompts) has the commits "
+        "and [commands](docs/benchmarks.md#measure-it-yourself).",
         f"**Same text**: {equal:,} of {texts:,} texts (every measured method and setting, greedy "
         "or by `match`, float32 included) equal plain decoding's, on the native CPU pass.",
         *_llama_cpp(),
@@ -157,7 +159,9 @@ def measured(target: str, method: str) -> tuple[dict[str, Any], float]:
     (data,) = (
         data
         for data in _in_bfloat16()
-        if data["settings"]["target"] == target and sampling_of(data) == "greedy"
+        if data["settings"]["target"] == target
+        and sampling_of(data) == "greedy"
+        and data["file"] != SPEC_BENCH
     )
     return data["settings"], _overall(data)[method].speedup
 
@@ -182,7 +186,10 @@ def _benchmark() -> dict[str, Any]:
 def _benchmarks(folder: Path | None = None) -> dict[str, dict[str, Any]]:
     """Return the benchmarks in a folder by the stems of their files."""
     files = sorted((folder or assets()).glob("benchmark*.json"), key=lambda file: file.stem)
-    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+    return {
+        file.stem: {"file": file.stem, **json.loads(file.read_text(encoding="utf-8"))}
+        for file in files
+    }
 
 
 def bench_section() -> str:
@@ -286,7 +293,9 @@ def pairs_section(folder: Path | None = None) -> str:
         }
         for name, data in benchmarks.items()
     }
-    titles = (f"{title_of(data)}, {sampling_of(data)}" for data in benchmarks.values())
+    titles = (
+        f"{title_of(data)}, {prompts_of(data)}, {sampling_of(data)}" for data in benchmarks.values()
+    )
     lines = [f"| method | {' | '.join(titles)} |"]
     lines.append("|---" + "|---:" * len(benchmarks) + "|")
     for method in (*RESULT, report.HF_GREEDY, *MODES):
@@ -322,6 +331,11 @@ def pair_of(data: dict[str, Any]) -> str:
     return f"{settings['target']} with {settings['draft'] or 'no draft model'}"
 
 
+def prompts_of(data: dict[str, Any]) -> str:
+    source = " of Spec-Bench" if data["file"] == SPEC_BENCH else ""
+    return f"{data['settings']['questions']} prompts{source}"
+
+
 def title_of(data: dict[str, Any]) -> str:
     environment = data["environment"]
     processor = processor_name(environment["processor"])
@@ -346,7 +360,7 @@ def _conditions(data: dict[str, Any]) -> list[str]:
         f"commit {data['commit']}" if data.get("commit") else "commit not recorded",
         f"{environment.get('passes', '')} pass",
         pair_of(data),
-        f"{settings['questions']} prompts",
+        prompts_of(data),
         f"{settings['max_new_tokens']} new tokens",
         sampling_of(data),
         environment["processor"],

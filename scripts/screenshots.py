@@ -38,7 +38,7 @@ THEMES = {"light": "", "dark": "-dark"}
 """Themes of the page, and what they add to the name of a picture of the README."""
 WHOLE = ("watch", "compare", "results", "runs", "learn")
 """Pictures of the whole page, in light."""
-FRAME, FRAMES, COLOURS, LAST_MS = (1120, 566), 32, 256, 4000
+FRAME, FRAMES, COLOURS, LAST_MS = (1120, 588), 32, 256, 4000
 """The animation: size of a frame, number of frames and colours, milliseconds of the last frame."""
 NARROW_FRAME = 316, 541
 """Size of a frame for phones, in CSS pixels."""
@@ -47,14 +47,22 @@ MARGIN = 40
 EXACT = 96
 """Colours of the animation that stay unchanged."""
 MOST_BYTES = 3_000_000
-SEEK = """([name, seconds]) => document.dispatchEvent(
-  new CustomEvent('ouro:seek', { detail: { run: `recorded ${name}`, seconds } })
+LOADED_MS = 600_000
+"""Milliseconds in which a busy machine loads the embedded pair."""
+SEEK = """([run, seconds]) => document.dispatchEvent(
+  new CustomEvent('ouro:seek', { detail: { run: run || shownRun, seconds } })
 )"""
+"""Shows a run at a moment: that of the name, or the one that `LISTEN` has heard of."""
 LAST_LINE = """token => {
   const { x, y, width, height } = [...token.getClientRects()].at(-1);
   return [x + width / 2, y + height / 2];
 }"""
 """The middle of a token, which may begin in the line before."""
+LISTEN = """document.addEventListener('ouro:cursor', (event) => {
+  window.shownRun = event.detail.run;
+})"""
+LINKED = "() => window.shownRun && !shownRun.startsWith('recorded')"
+"""Whether the page shows the run of its address, and no longer the one that it begins with."""
 TYPEFACE = """async () => {
   const fonts = ['16px Inter', '16px "JetBrains Mono"'];
   await Promise.all(fonts.map((font) => document.fonts.load(font)));
@@ -111,7 +119,7 @@ def main(names: Sequence[str]) -> None:
                 )
                 page = still.new_page()
                 page.goto(f"{url}/?__theme={theme}")
-                page.get_by_text("Ready:").wait_for(state="attached", timeout=60_000)
+                page.get_by_text("Ready:").wait_for(state="attached", timeout=LOADED_MS)
                 _in_its_typeface(page)
 
                 shoot = functools.partial(_shoot, folder, page, width, theme)
@@ -176,10 +184,10 @@ def _watch(page: Any, shoot: Callable[..., None]) -> None:
     corrections = [step for step in trace.steps if step.kind == "correction"]
     disputed = max(corrections, key=disagreement)
     arrived = metrics.seconds_to_token(trace)
-    page.evaluate(SEEK, [RECORDED, arrived[reached[longest_step(trace)]] + 1e-3])
+    page.evaluate(SEEK, [f"recorded {RECORDED}", arrived[reached[longest_step(trace)]] + 1e-3])
     shoot("watch")
     token = reached[disputed.index] + len(disputed.path)
-    page.evaluate(SEEK, [RECORDED, arrived[token] + 1e-3])
+    page.evaluate(SEEK, [f"recorded {RECORDED}", arrived[token] + 1e-3])
     disputed_token = page.locator("#token-view .ouro-token").nth(token)
     page.mouse.click(*disputed_token.evaluate(LAST_LINE))
     shoot("card")
@@ -209,17 +217,17 @@ def _animate(browser: Any, url: str, narrow: bool, path: Path) -> None:
         reduced_motion="reduce",
         device_scale_factor=SHARP if narrow else 1,
     )
-    page.goto(url)
+    page.add_init_script(LISTEN)
+    page.goto(f"{url}#run={HERO}")
     page.wait_for_selector("#token-view .ouro-token")
-    page.get_by_text("Ready:").wait_for(state="attached", timeout=60_000)
-    page.get_by_role("radio", name="Ouroboros").click()
-    page.locator(".ouro-title", has_text="Ouroboros").wait_for()
+    page.get_by_text("Ready:").wait_for(state="attached", timeout=LOADED_MS)
+    page.wait_for_function(LINKED)
     page.locator("#token-view").evaluate(BARE)
     if narrow:
         page.add_style_tag(content=RIVAL)
     _in_its_typeface(page)
     trace = gallery.trace(HERO)
-    first, last = metrics.seconds_to_token(trace)[0], rest(trace)
+    first, last = begin(trace), rest(trace)
     pause = (last - first) / (FRAMES - 1)
     moments = [first + pause * n for n in range(FRAMES)]
     drawn = [_frame(page, moment, narrow) for moment in moments]
@@ -235,10 +243,19 @@ def _animate(browser: Any, url: str, narrow: bool, path: Path) -> None:
         )
 
 
+def begin(trace: Trace) -> float:
+    """Return the second at which the first step that accepts a guess is over: the first frame."""
+    return _over(trace, min(step.index for step in trace.steps if step.path))
+
+
 def rest(trace: Trace) -> float:
     """Return the second at which the last step that accepts a guess is over: the last frame."""
-    accepting = max(step.index for step in trace.steps if step.path)
-    tokens = sum(len(step.tokens) for step in trace.steps[: accepting + 1])
+    return _over(trace, max(step.index for step in trace.steps if step.path))
+
+
+def _over(trace: Trace, index: int) -> float:
+    """Return the second at which a step has written its tokens."""
+    tokens = sum(len(step.tokens) for step in trace.steps[: index + 1])
     return metrics.seconds_to_token(trace)[tokens - 1]
 
 
@@ -270,12 +287,12 @@ def _in_colours(frame: Any, palette: Any) -> Any:
 
 def _frame(page: Any, moment: float, narrow: bool) -> Any:
     """The card of the run at a moment, in seconds."""
-    page.evaluate(SEEK, [HERO, moment])
+    page.evaluate(SEEK, ["", moment])
     page.wait_for_timeout(150)
     box = page.locator("#token-view .ouro-sentence").bounding_box()
     x, (width, height) = (box["x"] - 8, NARROW_FRAME) if narrow else (MARGIN, FRAME)
     clip = {"x": x, "y": box["y"] - 4, "width": width, "height": height}
-    return Image.open(io.BytesIO(page.screenshot(clip=clip, full_page=narrow))).convert("RGB")
+    return Image.open(io.BytesIO(page.screenshot(clip=clip, full_page=True))).convert("RGB")
 
 
 def _compare(page: Any, shoot: Callable[..., None]) -> None:

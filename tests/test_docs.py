@@ -172,17 +172,17 @@ def test_the_recorded_runs_are_as_fast_as_the_documents_say() -> None:
     decoding writes a token in each."""
     folder = ROOT / "assets" / "traces"
     passes, tokens = (
-        len(json.loads((folder / f"java-{method}.json").read_text("utf-8"))["steps"])
-        for method in ("ouroboros", "autoregressive")
+        len(json.loads((folder / f"stack-{method}.json").read_text("utf-8"))["steps"])
+        for method in ("union", "autoregressive")
     )
     caption = f"writes {tokens} tokens in {passes} passes, "
-    caption += f"{recorded_medians()['java-ouroboros']:.2f} times as fast as plain decoding"
+    caption += f"{recorded_medians()['stack-union']:.2f} times as fast as plain decoding"
     assert caption in " ".join(read("README.md").split())
     data = json.loads((ROOT / "assets" / "benchmark-qwen.json").read_text(encoding="utf-8"))
     (usual,) = (
         row["speedup"]
         for row in data["rows"]
-        if (row["method"], row["group"]) == ("ouroboros", "overall")
+        if (row["method"], row["group"]) == ("union", "overall")
     )
     settings = data["settings"]
     usually = f"over {settings['questions']} prompts and {settings['max_new_tokens']} tokens, it "
