@@ -172,8 +172,9 @@ def _overall(data: dict[str, Any]) -> dict[str, report.Row]:
 
 
 def _in_bfloat16() -> list[dict[str, Any]]:
-    """Return the benchmarks of the README's table."""
-    return [data for data in _benchmarks().values() if data["environment"]["dtype"] == "bfloat16"]
+    """Return the benchmarks of the README's table, greedy ones first."""
+    shown = [data for data in _benchmarks().values() if data["environment"]["dtype"] == "bfloat16"]
+    return sorted(shown, key=lambda data: data["settings"]["sampling"]["temperature"])
 
 
 @functools.cache
@@ -293,9 +294,9 @@ def pairs_section(folder: Path | None = None) -> str:
         }
         for name, data in benchmarks.items()
     }
-    titles = (
-        f"{title_of(data)}, {prompts_of(data)}, {sampling_of(data)}" for data in benchmarks.values()
-    )
+    named = [_title(data) for data in benchmarks.values()]
+    same = {fact for fact in named[0] if all(fact in facts for facts in named)}
+    titles = (", ".join(fact for fact in facts if fact not in same) for facts in named)
     lines = [f"| method | {' | '.join(titles)} |"]
     lines.append("|---" + "|---:" * len(benchmarks) + "|")
     for method in (*RESULT, report.HF_GREEDY, *MODES):
@@ -336,10 +337,15 @@ def prompts_of(data: dict[str, Any]) -> str:
     return f"{data['settings']['questions']} prompts{source}"
 
 
-def title_of(data: dict[str, Any]) -> str:
+def _title(data: dict[str, Any]) -> list[str]:
     environment = data["environment"]
-    processor = processor_name(environment["processor"])
-    return f"{data['settings']['target']}, {environment['dtype']}, {processor}"
+    return [
+        data["settings"]["target"].removesuffix("-Instruct"),
+        processor_name(environment["processor"]),
+        environment["dtype"],
+        prompts_of(data),
+        sampling_of(data),
+    ]
 
 
 def sampling_of(data: dict[str, Any]) -> str:

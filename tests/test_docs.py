@@ -307,7 +307,7 @@ def test_every_benchmark_is_a_column_and_a_file_with_all_its_rows(tmp_path: Path
     data |= {"rows": part, "settings": data["settings"] | {"target": "big", "draft": "small"}}
     (tmp_path / "benchmark-big.json").write_text(json.dumps(data), encoding="utf-8")
     section = measured_tables.pairs_section(tmp_path)
-    assert "| big, bfloat16, Intel Xeon, greedy |" in section and "big with small" in section
+    assert "| big |" in section and "big with small" in section
     (union,) = (row for row in part if (row["method"], row["group"]) == ("union", "overall"))
     speedups = f"{union['speedup']:.2f} / {union['speedup_hf']:.2f}"
     assert f"| `union` | {speedups} | {speedups} |" in section

@@ -73,7 +73,7 @@ class ResultsPanel:
         with gr.Row(elem_classes="ouro-tables"):
             for name, table in results.tables().items():
                 gr.DownloadButton(
-                    f"{name}.csv: {table.target} on {table.where}",
+                    f"{name}.csv: {table.target}, {table.questions} prompts, on {table.where}",
                     value=str(assets() / f"{name}.csv"),
                     size="sm",
                 )
