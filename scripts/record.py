@@ -264,6 +264,12 @@ def main() -> None:
         metavar="PAIR=TARGET,DRAFT",
         help="folders of the models of a pair (default: from the Hub)",
     )
+    parser.add_argument(
+        "--head",
+        action="append",
+        metavar="FOLDER",
+        help="a head of the embedded target that is not shipped",
+    )
     arguments = parser.parse_args()
     folders = {
         name: models.split(",")
@@ -278,7 +284,8 @@ def main() -> None:
     def load(name: str) -> Pair:
         entry = gallery["pairs"][name]
         target, draft = folders.get(name, (entry.get("target"), entry.get("draft")))
-        return load_pair(target, draft, placement=Placement(dtype=entry["dtype"]))
+        heads = arguments.head if target is None else None
+        return load_pair(target, draft, heads, placement=Placement(dtype=entry["dtype"]))
 
     chosen = [
         name
