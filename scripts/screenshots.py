@@ -71,7 +71,7 @@ TYPEFACE = """async () => {
 SUBJECTS = {
     "card": (".ouro-card", ".ouro-card"),
     "compare": (".ouro-compare-rows", ".ouro-compare-row:nth-child(4)"),
-    "learn": (".ouro-mask-tree", ".ouro-mask-matrix"),
+    "learn": (".ouro-mask-box", ".ouro-mask-box"),
 }
 """Parts of the page that the README shows small: first element, last."""
 WIDE = ("learn",)
@@ -83,8 +83,13 @@ CUT = 1.5
 STYLES = {
     "card": ".ouro-card { width: 340px !important; border: 0 !important; border-radius: 0 "
     "!important }",
+    "compare": ".ouro-compare-letter { display: none !important } .ouro-compare-row { background: "
+    "none !important }",
+    "learn": ".ouro-mask-box { padding: 8px; width: max-content } .ouro-mask-node { margin-left: "
+    "calc(var(--depth) * 7px) !important } .ouro-mask-matrix { flex: none !important; "
+    "width: 230px }",
 }
-"""Rules that make elements smaller for a small picture."""
+"""Rules for a picture of the README: smaller elements, and no marks of what is chosen."""
 LARGE = 900, 1000
 """Width and height of the page that the README's large picture of Compare is cut from."""
 RIVAL = ".ouro-rival-text { display: block !important; height: 4.5em !important }"
@@ -140,20 +145,20 @@ def _shoot(folder: Path, page: Any, width: int, theme: str, name: str) -> None:
     if width == DESK[0] and name == "compare":
         page.set_viewport_size({"width": LARGE[0], "height": LARGE[1]})
         page.wait_for_timeout(1200)
-        picture = _cut(page, ".ouro-compare-rows", ".ouro-compare-scale")
+        picture = _cut(page, name, ".ouro-compare-rows", ".ouro-compare-scale")
         picture.quantize(COLOURS).save(folder / f"compare{THEMES[theme]}.png", optimize=True)
         page.set_viewport_size({"width": DESK[0], "height": DESK[1]})
 
 
 def _small(page: Any, name: str, path: Path) -> None:
     """Take a small picture of a part of the page."""
-    sheet = page.add_style_tag(content=STYLES.get(name, "* {}"))
-    _fit(_cut(page, *SUBJECTS[name]), path)
-    sheet.evaluate("node => node.remove()")
+    _fit(_cut(page, name, *SUBJECTS[name]), path)
 
 
-def _cut(page: Any, first: str, last: str) -> Any:
-    """Return the page from the top of one element to the bottom of another, as wide as both."""
+def _cut(page: Any, name: str, first: str, last: str) -> Any:
+    """Return the page from the top of one element to the bottom of another, as wide as both, under
+    the rules of the picture of that name."""
+    sheet = page.add_style_tag(content=STYLES[name])
     subject = page.locator(first).first
     subject.evaluate(BARE)
     box, end = subject.bounding_box(), page.locator(last).first.bounding_box()
@@ -163,6 +168,7 @@ def _cut(page: Any, first: str, last: str) -> Any:
     clip = {"x": box["x"], "y": top, "width": width, "height": height}
     picture = page.screenshot(clip=clip, full_page=True)
     page.evaluate(SHOWN)
+    sheet.evaluate("node => node.remove()")
     return Image.open(io.BytesIO(picture)).convert("RGB")
 
 

@@ -189,6 +189,32 @@ def test_the_recorded_runs_are_as_fast_as_the_documents_say() -> None:
     assert f"{usually}reaches {usual:.2f} times" in read("README.md")
 
 
+def test_the_picture_of_compare_shows_what_the_readme_says_of_it() -> None:
+    """The oracle is the rounds and the steps of the recorded runs that are in the picture."""
+    shown = {name: speed for name, speed in recorded_medians().items() if "palindrome-" in name}
+    passes = {name: len(json.loads(read(f"assets/traces/{name}.json"))["steps"]) for name in shown}
+    one, *longer = (name for name in sorted(shown) if re.search(r"speculative-\d$", name))
+    assert len(longer) == 4 and max(shown, key=shown.__getitem__) == "palindrome-union"
+    assert all(shown[name] < shown[one] and passes[name] < passes[one] for name in longer)
+    text = "Here `union` is fastest, and every draft longer than one token takes more time"
+    assert text in read("README.md")
+
+
+def test_what_a_run_gains_with_passes_timed_on_a_gpu_is_calculated_from_their_table() -> None:
+    """The oracle is the arithmetic by hand: milliseconds read off docs/gpu.md, and the steps,
+    draft passes and tokens of the run."""
+    fast = 128 * 6.6 / (27 * 7.0 + 104 * 2.3), 128 * 8.0 / (27 * 9.3 + 104 * 3.0)
+    slow = 128 * 32.5 / (27 * 31.7 + 104 * 19.6), 128 * 38.9 / (27 * 40.5 + 104 * 13.9)
+    text = (
+        f"a speedup of {fast[0]:.2f} after 100 tokens and {fast[1]:.2f} after 2,000 for 8B with "
+        f"1B; with transformers' passes {slow[0]:.2f} and {slow[1]:.2f}."
+    )
+    assert text in documents.section(TEXTS["docs/models.md"], "predictions")
+    short = f"{fast[1]:.1f} to {fast[0]:.1f} times the speed of plain decoding with our passes, "
+    short += f"{slow[0]:.1f} to {slow[1]:.1f} times with transformers'"
+    assert short in read("README.md")
+
+
 def test_the_first_page_links_to_every_other_but_those_of_single_methods() -> None:
     links = set(re.findall(r"\]\(([\w-]+\.md)\)", TEXTS["docs/index.md"]))
     assert {page.name for page in DOCS.glob("*.md")} - {"index.md"} <= links

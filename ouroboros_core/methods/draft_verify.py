@@ -60,7 +60,7 @@ class DraftVerify(Method):
             ge=0.0,
             le=1.0,
             allow_inf_nan=False,
-            description="Drafting stops behind a token that the draft gives less probability.",
+            description="Drafting stops after a token to which the draft gives less probability.",
         )
         adaptive: bool = Field(True, description="The threshold follows the acceptance rate.")
         acceptance_goal: float = Field(

@@ -105,13 +105,13 @@ class Ouroboros(Method):
         ngram_size: int = Field(4, ge=3, le=10, description="Key token and phrase together (N).")
         guess_set_size: int = Field(4, ge=1, le=60, description="Phrases kept per key (G).")
         top_k_suffixes: Annotated[int, Ge(0), Le(20)] | Auto = Field(
-            AUTO, examples=[3], description="Candidate suffixes behind the draft (K)."
+            AUTO, examples=[3], description="Candidate suffixes after the draft (K)."
         )
         lookahead_phrases: bool = Field(
             True, description="Learn phrases from the draft model's lookahead window."
         )
         verification_phrases: bool = Field(
-            True, description="Learn phrases from what the target says of a draft."
+            True, description="Learn phrases from the target's verdict on a draft."
         )
         extended: bool = Field(
             False,

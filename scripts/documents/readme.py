@@ -22,8 +22,8 @@ def method_count() -> str:
     return (
         f"{len(kinds)} methods share one decoding loop: {papers} from papers, {len(programs)} from "
         f"other programs, {len(borrowed)} from transformers, our own {', '.join(ours)}, and "
-        f"{len(others)} for comparison. `make static` builds a site without a server: {live} of "
-        "them run live in the visitor's browser ([Deployment](docs/deployment.md)).\n"
+        f"{len(others)} for comparison. `make static` builds a site that needs no server: {live} "
+        "of them run in the visitor's browser ([Deployment](docs/deployment.md)).\n"
     )
 
 

@@ -1,9 +1,11 @@
-"""The tables of docs/what-if.md."""
+"""The tables of docs/what-if.md, and the predictions of README.md and docs/models.md."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ouroboros_core.locations import assets
+from ouroboros_core.trace.summary import Summary
 from ouroboros_core.what_if import machines
 from visualize.gallery import runs as gallery
 
@@ -11,28 +13,32 @@ RECORDED, MACHINE = "java-speculative", "h200"
 """The run that is priced for larger pairs, and the machine."""
 PAIRS = (("llama-3-8b", "llama-3.2-1b"), ("qwen2.5-7b", "qwen2.5-0.5b"))
 """Targets and drafts that have no measured run."""
+TIMED, ENGINES = ("Llama-3 8B", "Llama-3.2 1B"), ("CUDA graphs", "transformers")
+"""Target and draft whose single passes docs/gpu.md has, and who computed them."""
 LAUNCHED = 0.001
 """Seconds per layer of a program that launches every kernel from Python, see docs/what-if.md."""
 
 
 def predicted() -> str:
-    """Return the predicted speedups of larger pairs on a GPU (README.md)."""
-    machine = machines.machine(MACHINE)
-    pairs = " and ".join(
-        f"{_speedup(target, draft):.2f} times for {machines.model(target).name} with "
-        f"{machines.model(draft).name.rpartition(' ')[2]}"
-        for target, draft in PAIRS
+    """Return what passes that were timed on a GPU promise for a whole run (README.md)."""
+    ours, theirs = (_milliseconds(TIMED[0], engine)[0] for engine in ENGINES)
+    fast, slow = (
+        " to ".join(f"{speedup:.1f}" for speedup in sorted(_by_timed_passes(engine)))
+        for engine in ENGINES
     )
-    slow = " and ".join(f"{_speedup(*pair, LAUNCHED):.2f}" for pair in PAIRS)
     return (
-        f"**Predicted, not measured**, for code on one {machine.name}: speculative decoding gains "
-        f"{pairs} over plain decoding with our own passes, {slow} with transformers' "
-        "([how](docs/models.md#your-own-pair)).\n"
+        "In this script transformers computes the passes. Ours are faster: one of "
+        f"{TIMED[0]} (random weights) takes [{ours} ms on an H200, transformers' {theirs}]"
+        "(docs/gpu.md#measured-on-an-h200). The command below and [`ouroboros_core.compare`]"
+        "(docs/python-api.md) use ours. **Estimated, not measured**, for code, with a 1B draft: "
+        f"{fast} times the speed of plain decoding with our passes, {slow} times with "
+        "transformers' ([how](docs/models.md#your-own-pair)). In bfloat16 a near tie can change "
+        "the text. `ouroboros doctor --gpu` measures your GPU.\n"
     )
 
 
 def predictions() -> str:
-    """Return the same with the commands (docs/models.md)."""
+    """Return predicted speedups of larger pairs, with the commands (docs/models.md)."""
     rows = [
         f"| `--target {target} --draft {draft}` | {_speedup(target, draft):.2f} | "
         f"{_speedup(target, draft, LAUNCHED):.2f} |"
@@ -40,7 +46,36 @@ def predictions() -> str:
     ]
     command = f"`ouroboros what-if assets/traces/{RECORDED}.json --machine {MACHINE}` with"
     heads = f"| {command} | our passes | `--set layer_seconds={LAUNCHED}`: transformers' |"
-    return "\n".join([heads, "|---|---:|---:|", *rows, ""])
+    run = Summary(gallery.trace(RECORDED))
+    (ours, ours_later), (theirs, theirs_later) = map(_by_timed_passes, ENGINES)
+    timed = (
+        f"With the [passes timed on an H200](gpu.md#measured-on-an-h200), the run's {run.steps} "
+        f"target and {run.draft_passes} draft passes for {run.tokens} tokens are a speedup of "
+        f"{ours:.2f} after 100 tokens and {ours_later:.2f} after 2,000 for 8B with 1B; with "
+        f"transformers' passes {theirs:.2f} and {theirs_later:.2f}."
+    )
+    return "\n".join([heads, "|---|---:|---:|", *rows, "", timed, ""])
+
+
+def _by_timed_passes(engine: str) -> list[float]:
+    """Return the speedups of the recorded run with the passes of docs/gpu.md, after 100 tokens and
+    after 2,000. Its trees have at most 8 rows; after 2,000 tokens the next width timed is 64."""
+    run = Summary(gallery.trace(RECORDED))
+    target, draft = (_milliseconds(shape, engine) for shape in TIMED)
+    return [
+        run.tokens * target[row] / (run.steps * target[rows] + run.draft_passes * draft[row])
+        for row, rows in ((0, 1), (4, 5))
+    ]
+
+
+def _milliseconds(shape: str, engine: str) -> list[float]:
+    """Return the times in a row of docs/gpu.md: 1, 8, 64 and 256 rows after 100 tokens, 1 and 64
+    after 2,000; nan if a width has none."""
+    lines = (assets().parent / "docs" / "gpu.md").read_text(encoding="utf-8").splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith(f"| {shape} |"))
+    row = next(line for line in lines[start:] if f"| {engine} |" in line)
+    cells = row.split("|")[3:-1]
+    return [float(cell.replace("–", "nan")) for cell in cells]
 
 
 def _speedup(target: str, draft: str, layer_seconds: float | None = None) -> float:

@@ -121,7 +121,7 @@ export function mount(element, props, watch, trigger) {
   function speed(row) {
     const passes = row.steps.length;
     const tokens = sum(row.steps.map(tokensOf));
-    const beside = `${(tokens / passes).toFixed(2)} tokens/pass`;
+    const beside = `${(tokens / passes).toFixed(2)}\u00a0tokens/pass`;
     if (row.lane === PLAIN)
       return { factor: "1×", spread: "the reference", beside: amount(total(PLAIN)) };
     if (state.clock === "seconds" && !row.each.length)
