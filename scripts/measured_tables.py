@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import json
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def result() -> str:
     """Return the README's table, for every benchmark in bfloat16: speedup of the default method,
     and tokens per second of it and of plain decoding: ours, transformers', llama.cpp's."""
     lines = [
-        f"| target, processor | speedup [95%] | `{methods.DEFAULT}` | plain, ours | plain, "
+        f"| target, prompts | speedup [95%] | `{methods.DEFAULT}` | plain, ours | plain, "
         "transformers | plain, llama.cpp |",
         "|---|---:|---:|---:|---:|---:|",
         *map(_speeds, _in_bfloat16()),
@@ -64,32 +64,43 @@ def result() -> str:
 
 def _above() -> str:
     """Return the sentences above the README's table."""
-    speedups: dict[bool, list[float]] = {True: [], False: []}
-    for data in _in_bfloat16():
-        sampled = data["settings"]["sampling"]["temperature"] > 0
-        speedups[sampled].append(_overall(data)[methods.DEFAULT].speedup)
     greedy, sampled = (
-        " to ".join(dict.fromkeys(f"{end(speedups[kind]):.1f}" for end in (min, max))) + " times"
-        for kind in (False, True)
+        [
+            _overall(data)[methods.DEFAULT]
+            for data in _in_bfloat16()
+            if (data["settings"]["sampling"]["temperature"] > 0) == drawn
+        ]
+        for drawn in (False, True)
     )
     return (
-        f"On two CPU cores, in bfloat16, the default method `{methods.DEFAULT}` writes greedy text "
-        f"{greedy} as fast as plain decoding, and sampled text {sampled}. [The text is the same]"
-        "(docs/losslessness.md); when sampling by `rejection`, only its distribution is. **No "
-        "complete run has been timed on a GPU.** Tokens per second:"
+        f"On two cores of an {_processor()}, in bfloat16, the default method `{methods.DEFAULT}` "
+        f"writes greedy text {_range([row.speedup for row in greedy])} times as fast as plain "
+        f"decoding ({_range([row.decode_speedup or 1 for row in greedy])} without reading the "
+        f"prompt), and sampled text {_range([row.speedup for row in sampled])} times. [The text is "
+        "the same](docs/losslessness.md); when sampling by `rejection`, only its distribution is. "
+        "**No complete run has been timed on a GPU.** Tokens per second:"
     )
+
+
+def _range(speedups: Sequence[float]) -> str:
+    return " to ".join(dict.fromkeys(f"{end(speedups):.1f}" for end in (min, max)))
+
+
+def _processor() -> str:
+    """Return the processor of the benchmarks of the README's table, which is the same for all."""
+    (processor,) = {processor_name(data["environment"]["processor"]) for data in _in_bfloat16()}
+    return processor
 
 
 def _speeds(data: dict[str, Any]) -> str:
     rows = _overall(data)
     plain, ours = rows["autoregressive"], rows[methods.DEFAULT]
-    processor = processor_name(data["environment"]["processor"])
     target = data["settings"]["target"].removesuffix("-Instruct")
     sampling = data["settings"]["sampling"]
     sampled = f", sampled, `{sampling['acceptance']}`" if sampling["temperature"] else ""
     low, high = ours.ci95
     cells = [
-        f"{target}, {prompts_of(data)}{sampled}, {processor}",
+        f"{target}, {prompts_of(data)}{sampled}",
         f"**{ours.speedup:.2f}×** [{low:.2f},&nbsp;{high:.2f}]",
         *(f"{row.tokens_per_second:.1f}" for row in (ours, plain, rows[report.HF_GREEDY])),
         next(map(_llama_cpp_speeds, _by_llama_cpp(rows)), "–"),
@@ -123,7 +134,7 @@ def _below() -> list[str]:
         "and [commands](docs/benchmarks.md#measure-it-yourself).",
         f"**Same text**: {equal:,} of {texts:,} texts (every measured method and setting, greedy "
         "or by `match`, float32 included) equal plain decoding's, on the native CPU pass.",
-        *_llama_cpp(),
+        _llama_cpp(),
     ]
 
 
@@ -139,15 +150,17 @@ def _equal_texts() -> tuple[int, int]:
     return equal, texts
 
 
-def _llama_cpp() -> Iterator[str]:
-    for data in _in_bfloat16():
-        rows = _overall(data)
-        if _by_llama_cpp(rows):
-            yield (
-                "**llama.cpp** ran the same file from an [AVX2 wheel](docs/benchmarks.md"
-                "#llamacpp-beside-them) that is slow at reading prompts; without the prompt, "
-                f"our plain decoding writes {rows['autoregressive'].decode_tokens_per_second:.1f}."
-            )
+def _llama_cpp() -> str:
+    ours = [
+        f"{rows['autoregressive'].decode_tokens_per_second:.1f}"
+        for rows in map(_overall, _in_bfloat16())
+        if _by_llama_cpp(rows)
+    ]
+    return (
+        "**llama.cpp** ran the same files from an [AVX2 wheel](docs/benchmarks.md"
+        "#llamacpp-beside-them) that is slow at reading prompts; without the prompt, our plain "
+        f"decoding writes {' and '.join(ours)}."
+    )
 
 
 def _by_llama_cpp(rows: dict[str, report.Row]) -> list[report.Row]:
@@ -302,8 +315,8 @@ def pairs_section(folder: Path | None = None) -> str:
     for method in (*RESULT, report.HF_GREEDY, *MODES):
         cells = (rows.get(method, "–") for rows in speedups.values())
         plain = method == report.HF_GREEDY  # which draws where the others do
-        named = "transformers, plain" if plain else f"`{method}`"
-        lines.append(f"| {named} | {' | '.join(cells)} |")
+        name = "transformers, plain" if plain else f"`{method}`"
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     lines.append("")
     every = [_conditions(data) for data in benchmarks.values()]
     shared = [fact for fact in every[0] if all(fact in facts for facts in every)]
