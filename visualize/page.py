@@ -113,7 +113,7 @@ def build(runner: Runner, max_queue: int) -> gr.Blocks:
                 with results:
                     ResultsPanel()
                 with proof:
-                    ProofPanel(runner, pair)
+                    ProofPanel(runner, pair).follow(panel.models)
                 with runs:
                     TracesPanel(panel, places)
                 with drafts:

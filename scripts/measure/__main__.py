@@ -3,6 +3,7 @@
 steps           the milliseconds of a step in passes of target and draft, and beside them
 passes          the milliseconds of a forward pass of the embedded pair by rows
 draft_length    predicted speedups of draft lengths beside measured ones
+queue           what a visitor of the page waits for, beside another visitor
 browser         passes and speedups of the live static site in Chromium
 lossless_modes  which modes of transformers keep the distribution when sampling
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-NAMES = "steps", "passes", "draft_length", "browser", "lossless_modes"
+NAMES = "steps", "passes", "draft_length", "queue", "browser", "lossless_modes"
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from tests.visitor import (
     example,
     finish,
     generate,
+    has,
     open_file,
     open_tab,
     preset,
@@ -256,6 +257,28 @@ def test_a_run_that_is_stopped_or_still_timed_shows_all_that_is_known_of_it(page
     assert page.get_by_text("Measured when the run has ended").count() == 0
 
 
+def assert_what_the_pair_lacks_is_offered_nowhere(page: Any) -> None:
+    """A pair of target and draft has no heads, the embedded one has."""
+    names = {"Medusa": 0, "Prompt lookup": 1}
+    page.locator(".ouro-all").click()
+    for name, count in names.items():
+        has(
+            page.locator(".ouro-sheet b").get_by_text(name, exact=True).locator("visible=true"),
+            count,
+        )
+    page.keyboard.press("Escape")
+    open_tab(page, "Compare")
+    page.locator(".ouro-compare-more summary").click()
+    offered = page.locator(".ouro-compare-method option:enabled").all_inner_texts()
+    others = page.locator(".ouro-compare-others button").locator("visible=true").all_inner_texts()
+    for name, count in names.items():
+        assert offered.count(name) == others.count(name) == count
+    open_tab(page, "Proof")
+    page.get_by_role("combobox", name="Method").last.click()
+    for name, count in names.items():
+        has(page.get_by_role("option", name=name, exact=True), count)
+
+
 @pytest.mark.slow
 def test_a_timing_gives_way_to_the_next_run_of_anybody(browser: Any, tmp_path: Path) -> None:
     """The first visitor's second round never ends."""
@@ -278,6 +301,7 @@ def test_a_timing_gives_way_to_the_next_run_of_anybody(browser: Any, tmp_path: P
                 other.click("#generate")
                 other.wait_for_selector(complete, timeout=LONG)
                 assert len(tokens(other)) == 8 and other.locator("#generate").is_visible()
+                assert_what_the_pair_lacks_is_offered_nowhere(other)
             assert status(page).endswith("Measuring again, 2 of 3 …"), "it goes on"
             ask(page, "Name the days of the week.", 16)
             page.click("#generate")

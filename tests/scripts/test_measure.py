@@ -1,10 +1,13 @@
 """Measurements by name."""
 
 import sys
+from typing import Any
 
 import pytest
 
 from scripts.measure.__main__ import NAMES, main
+from scripts.measure.queue import measure
+from tests.endless_runs import LONG_COMPARISON
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -19,3 +22,15 @@ def test_an_unknown_name_gets_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["measure", "all"])
     with pytest.raises(SystemExit, match=r"(?s)steps .*passes .*browser"):
         main()
+
+
+@pytest.mark.browser
+@pytest.mark.embedded
+@pytest.mark.slow
+def test_a_visitor_waits_beside_the_timing_and_the_comparison_of_another(
+    browser: Any, url: str
+) -> None:
+    """Each time is one of a run or of a move; how long it is depends on the machine."""
+    waited = measure(browser, url, LONG_COMPARISON, repeats=1, moves=2)
+    assert [len(seconds) for seconds in waited.values()] == [1, 1, 1, 2]
+    assert all(0 <= value < 300 for seconds in waited.values() for value in seconds)

@@ -1,6 +1,7 @@
 // @ts-check
 // The plan of a comparison: prompts, a method with the values of one or two settings, and other methods.
 import { counted, foreign, make } from "../kit/dom.js";
+import { inputs } from "../watch/asked.js";
 
 const ROUNDS = 3;
 
@@ -82,6 +83,7 @@ export class CompareForm {
       acts.measure(plan);
     });
     this.stop.addEventListener("click", () => acts.stop());
+    document.addEventListener("ouro:lacking", () => this.hide());
   }
 
   kind() {
@@ -131,6 +133,13 @@ export class CompareForm {
         return node;
       }),
     );
+    this.hide();
+  }
+
+  /** Hide the methods for which the models lack something. */
+  hide() {
+    for (const node of [...this.method.options, ...this.others.children])
+      node.hidden = node.disabled = (node.dataset.method || node.value) in inputs.lacking;
     this.changed();
   }
 
@@ -165,7 +174,7 @@ export class CompareForm {
       axes: this.axes
         .filter(({ select }) => select.value)
         .map(({ select, values }) => [select.value, pressed(values)]),
-      others: [...this.others.querySelectorAll('[aria-pressed="true"]')].map(
+      others: [...this.others.querySelectorAll('[aria-pressed="true"]:enabled')].map(
         (node) => node.dataset.method,
       ),
       tokens: Number(this.tokens.value),

@@ -65,7 +65,7 @@ class ComparePanel:
         )
         self.watch.visit.compare_runs(
             self._compare_runs,
-            outputs=[tabs, self.view, self.measured],
+            outputs=[tabs, self.view, self.measured, self.watch.visit],
             concurrency_limit=None,
             **PRIVATE,
         )
@@ -81,11 +81,15 @@ class ComparePanel:
 
     @staticmethod
     def _compare_runs(event: gr.EventData) -> list[Any]:
-        """Show two runs of this visit as rows."""
+        """Show two runs of this visit as rows, or say at the card why they are no pair."""
         with errors_on_page():
-            runs = [visit.read(field(event, name, dict)) for name in ("a", "b")]
-            compared = SideBySide(*runs)
-            return [gr.Tabs(selected=COMPARE), compare_view.side_by_side(compared), compared]
+            try:
+                runs = [visit.read(field(event, name, dict)) for name in ("a", "b")]
+                compared = SideBySide(*runs)
+                shown = gr.Tabs(selected=COMPARE), compare_view.side_by_side(compared), compared
+                return [*shown, gr.skip()]
+            except OuroborosError as error:
+                return [*(gr.skip() for _ in range(3)), refused(error)]
 
     def _open(
         self, event: gr.EventData, comparison: Comparison | SideBySide | None, session: Session

@@ -140,6 +140,8 @@ declare global {
     "ouro:shown": CustomEvent<undefined>;
     /** The prompt or a setting has changed; watch/asked.js has the values. */
     "ouro:inputs": CustomEvent<undefined>;
+    /** The models have changed, and with them what methods lack. */
+    "ouro:lacking": CustomEvent<undefined>;
     /** A method is chosen. */
     "ouro:method": CustomEvent<{ method: string }>;
     /** The cursor of a run has moved. */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ouroboros_core import methods, rules
 from ouroboros_core.methods.parts.base import Guesser, Method, Shape
+from visualize.kit import labels
 from visualize.kit.markup import safe
 
 TITLE = "The methods on a map"
@@ -19,9 +20,9 @@ CHECKS = (
 
 
 def placed() -> dict[tuple[Guesser, Shape], list[type[Method]]]:
-    """The methods by their place on the map, the simplest first."""
+    """The methods of the page by their place on the map, the simplest first."""
     found: dict[tuple[Guesser, Shape], list[type[Method]]] = {}
-    for method in methods.available().values():
+    for method in labels.offered():
         if method.on_map:
             found.setdefault(method.on_map, []).append(method)
     return found

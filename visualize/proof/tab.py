@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gradio as gr
@@ -76,13 +76,8 @@ class ProofPanel:
             self.stop = gr.Button("Stop", interactive=False, elem_id="proof-stop", min_width=0)
 
     def _build_settings(self) -> None:
-        writers = [
-            (kind.name, kind.id)
-            for kind in labels.offered()
-            if kind.proposes or kind.writer is not Source.TARGET
-        ]
         self.method = gr.Dropdown(
-            writers, value="speculative", label="Method", elem_id="proof-method"
+            _writers({}), value="speculative", label="Method", elem_id="proof-method"
         )
         names = [(label, rule) for rule, label in labels.acceptance_rules().items()]
         self.rule = gr.Dropdown(names, value=names[0][1], label="Rule", elem_id="proof-rule")
@@ -130,6 +125,16 @@ class ProofPanel:
         )
         pressable_until_the_end(running, self.stop)
 
+    def follow(self, models: Any) -> None:
+        """Offer the methods of the pair, whenever this component says another thing about it."""
+        chosen = [self.pair, self.method]
+        models.change(self._offer, chosen, self.method, queue=False, **PRIVATE)
+
+    def _offer(self, pair: str, method: str) -> Any:
+        writers = _writers(self.runner.models.lacking(pair))
+        ids = [name for _, name in writers]
+        return gr.update(choices=writers, value=method if method in ids else ids[0])
+
     def _prove(
         self, request: gr.Request, pair: str, seeds: Any, length: Any, *values: Any
     ) -> Iterator[dict[str, Any]]:
@@ -146,6 +151,16 @@ class ProofPanel:
                         yield proof.view(tally, status, name)
         except Exception as error:
             yield proof.view(None, in_words(error))
+
+
+def _writers(lacking: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return name and id of the methods that draw a text of their own way, but for those that lack
+    something."""
+    return [
+        (kind.name, kind.id)
+        for kind in labels.offered()
+        if (kind.proposes or kind.writer is not Source.TARGET) and kind.id not in lacking
+    ]
 
 
 def number_of_seeds(seeds: Any) -> int:

@@ -303,8 +303,10 @@ export class TokenStage {
   /** Count the writers of the tokens up to a moment. */
   count(step = this.shown[0], phase = this.shown[1]) {
     const { text } = this,
-      whole = text.steps[step] && phase > TokenText.depth(text.steps[step]) + 1;
-    this.legend.show(text.counts, text.countsTo(step + Number(whole)), text.marked);
+      depth = text.steps[step] ? TokenText.depth(text.steps[step]) : Infinity,
+      whole = phase > depth + 1;
+    const counts = text.countsTo(Math.max(0, step + Number(whole)), phase > depth && !whole);
+    this.legend.show(text.counts, counts, text.marked);
   }
 
   /**

@@ -7,7 +7,7 @@ import { foreign, inline, make, mirrored, numberGoesOn } from "../kit/dom.js";
 
 /**
  * Return the number of tokens of each look that a step wrote.
- * @param {Step} step
+ * @param {Pick<Step, "tokens" | "nodes">} step
  */
 export function looksOf({ tokens, nodes }) {
   /** @type {Map<string, number>} */
@@ -171,13 +171,17 @@ export class TokenText {
   }
 
   /**
-   * Return the number of tokens of each look after a number of steps.
+   * Return the number of tokens of each look after a number of steps; and of the next step, if it
+   * is judged, the accepted ones.
    * @param {number} steps
+   * @param {boolean} judged
    */
-  countsTo(steps) {
+  countsTo(steps, judged) {
     if (steps >= this.steps.length) return this.counts;
     const counts = new Map();
-    for (const step of this.steps.slice(0, steps))
+    const { tokens, nodes } = this.steps[steps];
+    const accepted = tokens.filter(({ node }) => judged && node !== undefined);
+    for (const step of [...this.steps.slice(0, steps), { tokens: accepted, nodes }])
       for (const [look, count] of looksOf(step)) counts.set(look, (counts.get(look) || 0) + count);
     return counts;
   }

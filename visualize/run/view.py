@@ -295,6 +295,8 @@ def caption(trace: Trace) -> View:
             if name in ("temperature", "seed") or value != getattr(defaults, name)
         ]
         conditions = [condition(", ".join(words))]
+    elif sampling.seed:  # a lookahead window begins with random tokens
+        conditions = [condition(f"greedy, seed {sampling.seed}")]
     if trace.max_new_tokens != NEW_TOKENS:
         conditions.append(condition(f"at most {counted(trace.max_new_tokens, 'token')}"))
     if not trace.prompt.chat:

@@ -164,8 +164,7 @@ class Models:
         pair = loading.result()
         words = f"Ready: {pair.target.name}"
         if pair.small:
-            millions = f"{pair.target.model.num_parameters() / 1e6:.0f}M parameters"
-            return f"{words}, a small model ({millions}): expect simple answers, with mistakes."
+            return f"{words}. It is small: expect mistakes."
         return f"{words}, on {pair.environment.where}."
 
 

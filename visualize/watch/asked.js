@@ -6,7 +6,7 @@
  * A declared setting of a method or of every run.
  * @typedef {{ name: string, label: string, help: string, value: any, auto?: boolean, low?: number,
  *   high?: number, step?: number, choices?: string[], most?: number, group?: string,
- *   silent?: boolean, memory?: boolean }} Setting
+ *   silent?: boolean, memory?: boolean, sampled?: boolean }} Setting
  */
 /** @typedef {{ method: string, of: Record<string, any>, run: Record<string, any> }} State */
 /**
@@ -16,11 +16,14 @@
  */
 
 /**
- * The prompt in the box; the declarations and the values of the settings, which their view keeps.
- * @type {{ prompt: string, methods: Map<string, any>, run: Setting[], state: State }}
+ * The prompt in the box; the declarations and the values of the settings, which their view keeps;
+ * and by method what the models lack for it.
+ * @type {{ prompt: string, methods: Map<string, any>, run: Setting[], state: State,
+ *   lacking: Record<string, string> }}
  */
 export const inputs = {
   prompt: "",
+  lacking: {},
   methods: new Map(),
   run: [],
   state: { method: "", of: {}, run: {} },
@@ -50,6 +53,10 @@ const differing = (settings, values, others) =>
     }))
     .filter(({ value, other }) => text(value) !== text(other));
 
+/** The settings of every run, without those that do nothing at temperature 0. */
+const common = () =>
+  inputs.run.filter(({ sampled }) => !sampled || Number(inputs.state.run.temperature));
+
 /** Return the settings of the next run that are not at their defaults, a predicted output too. */
 export function changes() {
   const { settings, values } = own();
@@ -57,7 +64,7 @@ export function changes() {
   const value = kind?.predicted && inputs.state.of[inputs.state.method]?.predicted;
   return [
     ...differing(settings, values, {}),
-    ...differing(inputs.run, inputs.state.run, {}),
+    ...differing(common(), inputs.state.run, {}),
     ...(value ? [{ name: "predicted_output", value, other: "" }] : []),
   ];
 }
@@ -74,7 +81,7 @@ export function differences(panel) {
   const shown = JSON.parse(asked);
   const { settings, values } = own();
   const method = inputs.state.method !== shown.method;
-  const spoken = inputs.run.filter(({ silent }) => !silent);
+  const spoken = common().filter(({ silent }) => !silent);
   return {
     prompt: inputs.prompt !== shown.prompt,
     method,

@@ -24,7 +24,7 @@ export function mount(element, props, watch, trigger, server, keep) {
    */
   function chip(label, note, prompt, settings = null) {
     const node = make("button", "ouro-chip", label);
-    Object.assign(node, { type: "button", title: note });
+    Object.assign(node, { type: "button", title: `Runs at once. ${note}` });
     node.addEventListener("click", () => {
       const busy = element.closest(".ouro-main").querySelector(".ouro-buttons[data-busy]");
       said.textContent = busy

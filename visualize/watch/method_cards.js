@@ -85,6 +85,8 @@ export function mount(element, props, watch, trigger) {
 
   function hide() {
     const { lacking } = JSON.parse(props.value);
+    inputs.lacking = lacking;
+    tell("ouro:lacking");
     for (const [id, entry] of entries) entry.hidden = id in lacking;
     for (const more of element.querySelectorAll("details"))
       more.hidden = !more.querySelector("button:not([hidden])");

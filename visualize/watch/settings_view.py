@@ -101,9 +101,11 @@ class RunSettings(JsonHTML):
 
 
 def run_settings(most_tokens: int) -> list[dict[str, Any]]:
-    """Return the view's data of the settings that every run has."""
+    """Return the view's data of the settings that every run has. What is `sampled` does nothing at
+    temperature 0; a seed does: a lookahead window begins with random tokens."""
     sampling = [
-        {**_declared(setting), "group": "Sampling"} for setting in Sampling.settings().values()
+        {**_declared(setting), "group": "Sampling", "sampled": name not in ("temperature", "seed")}
+        for name, setting in Sampling.settings().items()
     ]
     first, *others = RUN
     length = first | {"high": min(MOST, most_tokens)}

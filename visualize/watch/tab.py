@@ -230,6 +230,7 @@ class WatchPanel:
         badge     of a run that is not recorded
         key       of its card
         """
+        speedup = speedup or gallery.speedup(recorded)
         session.open(trace, baseline, speedup, recorded)
         run, seq = uuid.uuid4().hex, time.time_ns()
         summary = Summary(trace, baseline, rounds=speedup)

@@ -22,7 +22,8 @@ export function mount(element, props, watch, trigger) {
   /** @type {Card[]} */
   let cards = recall(KEY) || [];
   let shown = cards[0]?.key;
-  let clicked = ""; // the key of a card
+  /** @type {HTMLElement} that a click has asked for a run or a comparison */
+  let clicked = null;
 
   /** @param {Card} card */
   function draw(card) {
@@ -30,7 +31,7 @@ export function mount(element, props, watch, trigger) {
       show = make("button", "ouro-visit-show", card.name);
     show.type = "button";
     show.addEventListener("click", () => {
-      clicked = card.key;
+      clicked = show;
       trigger("show_run", { run: card.run });
     });
     item.dataset.key = card.key;
@@ -46,6 +47,7 @@ export function mount(element, props, watch, trigger) {
       compare.type = "button";
       compare.setAttribute("aria-label", `Compare ${beside.name} with ${card.name}`);
       compare.addEventListener("click", () => {
+        clicked = foot;
         if (document.querySelector('.ouro-compare[data-done="false"]')) refuse(foot, MEASURING);
         else trigger("compare_runs", { a: beside.run, b: card.run });
       });
@@ -73,9 +75,8 @@ export function mount(element, props, watch, trigger) {
 
   function paint() {
     const value = props.value && JSON.parse(props.value);
-    const button = list.querySelector(`[data-key="${CSS.escape(clicked)}"] button`);
     if (value && !value.refused) add(value);
-    else if (value && button) refuse(button, value.refused);
+    else if (value && clicked) refuse(clicked, value.refused);
   }
 
   drawAll();

@@ -2,7 +2,10 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
+import gradio as gr
 import pytest
 
 from ouroboros_core import methods
@@ -15,7 +18,10 @@ from visualize.compare import figures
 from visualize.compare import view as compare_view
 from visualize.compare.comparison import Comparison
 from visualize.compare.components import facts, values
+from visualize.compare.tab import ComparePanel
 from visualize.gallery import runs as gallery
+from visualize.run.view import LIVE
+from visualize.watch.session import Session
 
 
 def test_the_recorded_rows_have_the_seconds_and_speedups_of_the_gallery() -> None:
@@ -35,6 +41,25 @@ def test_the_recorded_rows_have_the_seconds_and_speedups_of_the_gallery() -> Non
         assert row["plain"] / seconds == pytest.approx(middle, rel=0.02)
     json.dumps(view, allow_nan=False)
     assert view["names"][1] == "Speculative decoding, draft length 1"
+
+
+def test_a_row_that_was_measured_here_opens_as_a_live_run_and_a_recorded_one_does_not() -> None:
+    """It opens with its rounds."""
+
+    class Watch:
+        outputs = ()
+
+        @staticmethod
+        def show(session: Session, *_: Any, **facts: Any) -> list[Any]:
+            return [facts]
+
+    panel: Any = SimpleNamespace(watch=Watch)
+    sent = gr.EventData(None, {"lane": 1, "prompt": 0})
+    measured = one_length()
+    for comparison, badge in ((measured, LIVE), (None, "")):
+        *_, facts = ComparePanel._open(panel, sent, comparison, Session())
+        assert facts["badge"] == badge
+        assert facts["speedup"] == (comparison or compare_view.recorded()).speedup(1)
 
 
 def one_length() -> Comparison:

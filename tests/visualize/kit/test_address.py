@@ -18,6 +18,7 @@ from tests.visitor import (
     DONE,
     chart,
     choose,
+    has,
     open_settings,
     open_tab,
     preset,
@@ -99,12 +100,23 @@ def test_a_link_names_the_model_and_a_recorded_run_has_an_address_of_its_own(
     visitor.locator("#token-view .ouro-asked", has_text=run.prompt.text).wait_for()
     visitor.locator("#token-view .ouro-tree-note", has_text="Step 5:").wait_for()
     assert visitor.locator("#prompt textarea").input_value() == run.prompt.text
+    assert_has_its_rounds(visitor, "fibonacci-eagle3")
     visitor.locator("#save-view [data-kind=link]").click()
     address = visitor.locator(".ouro-save-address")
     address.wait_for()
     assert address.input_value() == f"{url}/#run=fibonacci-eagle3&step=5"
     visitor.evaluate("location.hash = '#run=nothing'")
     visitor.locator(".ouro-fault", has_text="there is no recorded run nothing").wait_for()
+    open_tab(visitor, "Recorded runs")
+    visitor.locator("[data-name=java-speculative] .ouro-gallery-open").click()
+    visitor.locator("#token-view .ouro-title", has_text="Speculative").wait_for()
+    assert_has_its_rounds(visitor, "java-speculative")
+
+
+def assert_has_its_rounds(visitor: Any, name: str) -> None:
+    speedup = gallery.speedup(name)
+    assert speedup is not None and "3 rounds" in speedup.remark
+    assert visitor.locator(".ouro-tile-spread").first.inner_text() == speedup.remark
 
 
 def test_a_link_offers_the_run_it_names_and_one_click_makes_it(opened: Any) -> None:
@@ -270,6 +282,14 @@ def test_tab_leads_from_the_prompt_through_the_settings_to_the_result_and_never_
         visitor.wait_for_function(f"{on_models} === {str(focused).lower()}")
         visitor.wait_for_timeout(300)
         assert visitor.locator("ul[role=listbox]").count() == 0, "no Tab opens the list of models"
+    models = visitor.locator("#pair input")
+    models.click()
+    has(visitor.locator("ul[role=listbox]"), 1)
+    visitor.keyboard.press("Escape")
+    has(visitor.locator("ul[role=listbox]"), 0)
+    models.click()
+    has(visitor.locator("ul[role=listbox]"), 1)
+    visitor.keyboard.press("Escape")
     visitor.locator(".ouro-settings summary").click()
     visitor.locator("#prompt textarea").focus()
     order: list[str] = []

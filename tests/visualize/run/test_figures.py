@@ -1,6 +1,7 @@
 """The charts of a run: each number in them is recomputed by hand, and a chart is declared once."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -75,13 +76,17 @@ def test_the_new_charts_show_what_was_counted() -> None:
     assert list(positions["y"]) == [1.0, 2 / 3] and list(positions["text"]) == ["3/3", "2/3"]
     bars = {bar["name"]: list(bar["x"]) for bar in figures.time_breakdown(trace, plain)["data"]}
     assert bars["target passes"] == pytest.approx([1000 * 1.0 / 10, 1000 * 0.4 / 7])
-    curve, point = figures.break_even(Summary(trace, plain))["data"]
+    even = figures.break_even(Summary(trace, plain))
+    axis = even["layout"]["yaxis"]["title"]["text"]
+    assert axis == "decoding alone, over plain", "the headline counts the prompt"
+    curve, point = even["data"]
     assert list(point["x"]) == pytest.approx([5 / 6])
     cost = Summary(trace, plain).step_cost
     assert cost is not None
     assert (point["y"][0], curve["y"][0]) == pytest.approx((7 / 3 / cost, 1 / cost))
     growth, paid = figures.pool_growth(trace.steps)["data"]
     assert list(growth["y"]) == [7, 9, 9] and list(paid["x"]) == [2]
+    assert figures.pool_growth(trace.steps)["layout"]["yaxis"]["rangemode"] == "normal"
 
 
 def test_other_draft_lengths_have_the_runs_own_the_best_and_the_line_of_the_oracle() -> None:
@@ -105,7 +110,7 @@ def test_the_decision_of_a_step_is_shown_on_hovering() -> None:
 
 
 def test_charts_of_time_and_cost_have_no_colour_of_a_source() -> None:
-    """The colours of the sources mean who wrote a token, and nothing else."""
+    """The colours of the sources say who wrote a token; lessons give them names."""
     trace, plain = typed_trace(), plain_trace()
     colours = {look.colour for look in LOOKS.values()} - {PLAIN}
     drawn = [
@@ -117,7 +122,11 @@ def test_charts_of_time_and_cost_have_no_colour_of_a_source() -> None:
         what_if_view.view(gallery.trace("java-ouroboros"), {"machine": "a100"}),
         draft_figures.AHEAD,
     ]
-    sheets = ("compare/compare.css", "what_if/what_if.css", "proof/proof.css")
-    styles = [(VISUALIZE / name).read_text("utf-8").upper() for name in sheets]
+    sheets = ["compare/compare", "what_if/what_if", "proof/proof", "learn/learn"]
+    sheets += ["learn/learn_pictures", "learn/method_map", "learn/learn_share"]
+    named = re.compile(r"--(draft|target|phrase|bonus|copy): #[0-9a-f]{6};")
+    styles = [
+        named.sub("", (VISUALIZE / f"{name}.css").read_text("utf-8")).upper() for name in sheets
+    ]
     texts = json.dumps(drawn) + "".join(styles)
     assert {colour for colour in colours if colour in texts} == set()

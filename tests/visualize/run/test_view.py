@@ -135,6 +135,8 @@ def test_the_caption_of_a_run_marks_what_is_not_the_pages_default() -> None:
         {"words": "temperature 0.8, top p 0.95, seed 7, acceptance block", "changed": True},
         {"words": "at most 64 tokens", "changed": True},
     ]
+    seeded = replace(gallery.trace("java-union"), sampling={"seed": 3, "top_p": 0.5})
+    assert views.caption(seeded)["conditions"] == [views.condition("greedy, seed 3")]
     copied = replace(gallery.trace("java-union"), prediction="public class")
     assert views.caption(copied)["conditions"][1:] == [views.condition("with a predicted output")]
 

@@ -174,14 +174,16 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, 
     ), "the beginning of the text and the step at rest are visible together"
     if width > 390:
         assert text.evaluate(WHOLE), "all of the text is"
-        inside += ["#token-view .ouro-timeline", "#token-view .ouro-curves"]
+        inside += ["#token-view .ouro-timeline", "#token-view .ouro-curves", ".ouro-invitation"]
     inside += [f".ouro-chip:not([hidden]) >> nth={n}" for n in range(len(EXAMPLES))]
     places = page.locator(".ouro-places > .tab-wrapper").bounding_box()
-    header, models = (page.locator(name).bounding_box() for name in (".ouro-top", "#pair"))
-    assert places and models["height"] < header["height"], "the list is inside the header"
+    header, pair = (page.locator(name).bounding_box() for name in (".ouro-top", "#pair"))
+    assert places and pair["height"] < header["height"], "the list is inside the header"
+    models = page.locator("#models p", has_text="It is small: expect mistakes.")
+    models.wait_for(timeout=120_000)  # the first page of a server waits for the models
+    assert models.evaluate("words => words.scrollWidth <= words.clientWidth"), "nothing is cut"
     if width == 390:
         assert page.locator("#token-view .ouro-run").bounding_box()["width"] >= 350
-        page.locator("#models p", has_text="a small model").wait_for()
         assert (places["y"], places["height"]) == (height - 52, 52)
         height -= 52  # it covers what lies below
     for selector in inside:
@@ -191,6 +193,8 @@ def test_watch_is_one_screen_and_nothing_lies_beside_it(browser: Any, url: str, 
         assert box["x"] >= 0 and box["x"] + box["width"] <= width, selector
     assert page.evaluate(TOO_SMALL) == []
     if width == 1440:
+        tree = page.locator("#token-view .ouro-tree").bounding_box()
+        assert tree["y"] + tree["height"] <= height, "the run rests with its tree in sight"
         page.set_viewport_size({"width": 1920, "height": 1080})
         run = page.locator("#token-view .ouro-run").bounding_box()
         assert run["width"] > 0.85 * 1920 and run["x"] + run["width"] < 1920
@@ -308,6 +312,7 @@ def test_a_click_on_a_method_runs_the_prompt_in_the_box_and_changes_no_prompt(pa
     page.click("#generate")
     page.wait_for_function(f"{WRITTEN} > 32", timeout=120_000)
     chip = page.get_by_role("button", name=EXAMPLES[4].label, exact=True)
+    assert chip.get_attribute("title") == f"Runs at once. {EXAMPLES[4].note}"
     chip.click()
     waits = f"{EXAMPLES[4].label} is in the box: press Generate when this run has ended."
     says(page, ".ouro-chips-note", waits)
@@ -385,6 +390,10 @@ def test_a_changed_setting_dims_the_run_and_the_button_names_it(page: Any) -> No
     assert button(page) == "Run with tree size 8"
     count = page.locator(".ouro-settings-count")
     assert count.inner_text() == "1 changed"
+    set_number(page, "Top k", 5)
+    says(page, "#generate", "Run with tree size 8")
+    assert count.inner_text() == "1 changed", "it does nothing at temperature 0"
+    set_number(page, "Top k", 0)
     set_number(page, "Temperature", 0.9)
     says(page, "#generate", "Run with 2 changes")
     assert count.inner_text() == "2 changed"
@@ -445,6 +454,10 @@ def test_the_result_of_a_step_is_told_once_the_target_has_judged_it(page: Any) -
     told: list[tuple[str | None, str]] = []
     while not told or told[-1][0] != "commit":
         told.append((stage.get_attribute("data-stage"), note.inner_text()))
+        if told[-1][0] == "verify":
+            kept = stage.locator(".ouro-token[data-node]").count()
+            counts = page.locator("#token-view .ouro-legend b").all_text_contents()
+            assert sum(map(int, counts)) == kept > 0, "the legend has the accepted guesses"
         page.get_by_label("One on (→)").first.click()
     assert [name for name, _ in told][-3:] == ["draft", "verify", "commit"]
     for name, words in told:
@@ -502,6 +515,23 @@ def test_a_step_without_a_guess_says_so_in_place_of_a_tree(page: Any) -> None:
     assert tree.locator("svg").count() == 0
 
 
+def test_what_takes_the_keyboard_has_a_ring_of_the_texts_colour(page: Any) -> None:
+    ink = "getComputedStyle(document.body).getPropertyValue('--body-text-color').trim()"
+    for selector in ("#prompt textarea", "#pair input"):
+        field = page.locator(selector)
+        field.focus()
+        style, width, same = field.evaluate(
+            f"""field => {{
+              const {{ outlineStyle, outlineWidth, outlineColor }} = getComputedStyle(field);
+              const probe = document.createElement("i");
+              probe.style.color = {ink};
+              document.body.append(probe);
+              return [outlineStyle, outlineWidth, outlineColor === getComputedStyle(probe).color];
+            }}"""
+        )
+        assert (style, width, same) == ("solid", "2px", True), selector
+
+
 def test_details_show_one_chart_at_a_time(page: Any) -> None:
     assert page.evaluate(SHOWN) == 0, "nothing before it is asked for"
     page.locator(".ouro-details summary").click()
@@ -513,6 +543,11 @@ def test_details_show_one_chart_at_a_time(page: Any) -> None:
     assert page.locator("#chart-speedup").is_visible()
     page.wait_for_selector("#chart-speedup .js-line")
     page.wait_for_function("document.querySelector('#chart-speedup .main-svg').clientWidth > 800")
+    has(page.locator("#chart-speedup .modebar-btn"), 2)  # the toolbar only saves
+    page.set_viewport_size({"width": 390, "height": 844})
+    tops = [node.bounding_box()["y"] for node in buttons.locator("visible=true").all()]
+    assert len(tops) > 3 and len(set(tops)) == 1, "they are one line, which scrolls"
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
 def test_a_rejected_guess_is_a_mark_until_all_guesses_are_shown(page: Any) -> None:

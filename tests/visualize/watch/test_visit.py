@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
 import pytest
 
 from ouroboros_core.errors import InvalidInput
@@ -14,6 +15,7 @@ from ouroboros_core.trace.trace import Trace
 from tests.visitor import view_alone
 from visualize.compare import view as compare_view
 from visualize.compare.comparison import SideBySide
+from visualize.compare.tab import ComparePanel
 from visualize.gallery import runs as gallery
 from visualize.run.view import legend
 from visualize.watch import visit
@@ -100,3 +102,11 @@ def test_cards_survive_a_reload_and_two_runs_of_one_prompt_can_be_compared(
             ["compare_runs", {"a": cards[1]["run"], "b": cards[0]["run"]}],
             ["show_run", {"run": cards[2]["run"]}],
         ]
+        # The browser compares the beginnings of two prompts; the server compares their tokens.
+        sent = {name: cards[n]["run"] for n, name in ((1, "a"), (2, "b"))}
+        *unchanged, refusal = ComparePanel._compare_runs(gr.EventData(None, sent))
+        assert [value["__type__"] for value in unchanged] == ["update"] * 3
+        compare.click()
+        page.evaluate("value => show(value)", refusal)
+        said = page.locator(".ouro-visit-card", has=compare).get_by_role("alert")
+        assert said.inner_text().startswith("the runs are of two prompts")
