@@ -40,7 +40,7 @@ WHOLE = ("watch", "compare", "results", "runs", "learn")
 """Pictures of the whole page, in light."""
 FRAME, FRAMES, COLOURS, LAST_MS = (1120, 588), 32, 256, 4000
 """The animation: size of a frame, number of frames and colours, milliseconds of the last frame."""
-NARROW_FRAME = 316, 541
+NARROW_FRAME = 348, 541
 """Size of a frame for phones, in CSS pixels."""
 MARGIN = 40
 """Pixels beside the card of a run."""
