@@ -75,11 +75,23 @@ def _above() -> str:
     return (
         f"On two cores of an {_processor()}, in bfloat16, the default method `{methods.DEFAULT}` "
         f"writes greedy text {_range([row.speedup for row in greedy])} times as fast as plain "
-        f"decoding ({_range([row.decode_speedup or 1 for row in greedy])} without reading the "
-        f"prompt), and sampled text {_range([row.speedup for row in sampled])} times. [The text is "
-        "the same](docs/losslessness.md); when sampling by `rejection`, only its distribution is. "
-        "**No complete run has been timed on a GPU.** Tokens per second:"
+        f"decoding, and sampled text {_range([row.speedup for row in sampled])} times. Greedy, "
+        f"it ranges by [task](docs/methods/index.md#choose-one) from {_by_task()}. "
+        "[The text is the same](docs/losslessness.md) in greedy decoding and in sampling by "
+        "`match`; by `rejection`, only its distribution is. **No complete run has "
+        "been timed on a GPU.** Tokens per second (in brackets: without reading the prompt):"
     )
+
+
+def _by_task() -> str:
+    """Return the lowest and the highest speedup of the default method on a kind of prompts."""
+    rows = [
+        row
+        for row in report.read_rows(_benchmark()["rows"])
+        if row.method == methods.DEFAULT and row.group in TASKS
+    ]
+    low, high = (end(rows, key=lambda row: row.speedup) for end in (min, max))
+    return f"{low.speedup:.2f} ({TASKS[low.group]}) to {high.speedup:.2f} ({TASKS[high.group]})"
 
 
 def _range(speedups: Sequence[float]) -> str:
@@ -102,14 +114,14 @@ def _speeds(data: dict[str, Any]) -> str:
     cells = [
         f"{target}, {prompts_of(data)}{sampled}",
         f"**{ours.speedup:.2f}×** [{low:.2f},&nbsp;{high:.2f}]",
-        *(f"{row.tokens_per_second:.1f}" for row in (ours, plain, rows[report.HF_GREEDY])),
-        next(map(_llama_cpp_speeds, _by_llama_cpp(rows)), "–"),
+        *map(_tokens_per_second, (ours, plain, rows[report.HF_GREEDY])),
+        next(map(_tokens_per_second, _by_llama_cpp(rows)), "–"),
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def _llama_cpp_speeds(row: report.Row) -> str:
-    return f"{row.tokens_per_second:.1f} (decoding: {row.decode_tokens_per_second:.1f})"
+def _tokens_per_second(row: report.Row) -> str:
+    return f"{row.tokens_per_second:.1f} ({row.decode_tokens_per_second:.1f})"
 
 
 def _fastest(rows: Iterable[report.Row]) -> report.Row:
@@ -129,7 +141,7 @@ def _below() -> list[str]:
     return [
         f"**Conditions**: {environment['threads']} threads, prompt processing included, at most "
         f"{settings['max_new_tokens']} new tokens; {targets}; sampled at temperature 0.8. Each row "
-        "is a separate run, and machines of one name differ: compare only within a row. "
+        "is a separate run, and machines with the same name differ: compare only within a row. "
         "[Benchmarks](docs/benchmarks.md#on-other-models-and-prompts) has the commits "
         "and [commands](docs/benchmarks.md#measure-it-yourself).",
         f"**Same text**: {equal:,} of {texts:,} texts (every measured method and setting, greedy "
@@ -151,15 +163,23 @@ def _equal_texts() -> tuple[int, int]:
 
 
 def _llama_cpp() -> str:
-    ours = [
-        f"{rows['autoregressive'].decode_tokens_per_second:.1f}"
-        for rows in map(_overall, _in_bfloat16())
-        if _by_llama_cpp(rows)
+    beside = {
+        data["settings"]["target"].removesuffix("-Instruct"): (
+            _overall(data)[methods.DEFAULT],
+            _by_llama_cpp(_overall(data))[0],
+        )
+        for data in _in_bfloat16()
+        if _by_llama_cpp(_overall(data))
+    }
+    ahead = [
+        target
+        for target, (ours, theirs) in beside.items()
+        if theirs.decode_tokens_per_second > ours.decode_tokens_per_second
     ]
     return (
         "**llama.cpp** ran the same files from an [AVX2 wheel](docs/benchmarks.md"
-        "#llamacpp-beside-them) that is slow at reading prompts; without the prompt, our plain "
-        f"decoding writes {' and '.join(ours)}."
+        "#llamacpp-beside-them) with slow prompt processing"
+        + (f"; it decodes {' and '.join(ahead)} faster than `{methods.DEFAULT}`." if ahead else ".")
     )
 
 

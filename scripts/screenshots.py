@@ -38,9 +38,9 @@ THEMES = {"light": "", "dark": "-dark"}
 """Themes of the page, and what they add to the name of a picture of the README."""
 WHOLE = ("watch", "compare", "results", "runs", "learn")
 """Pictures of the whole page, in light."""
-FRAME, FRAMES, COLOURS, LAST_MS = (1120, 588), 32, 256, 4000
+FRAME, FRAMES, COLOURS, LAST_MS = (1120, 548), 32, 256, 4000
 """The animation: size of a frame, number of frames and colours, milliseconds of the last frame."""
-NARROW_FRAME = 348, 541
+NARROW_FRAME = 348, 487
 """Size of a frame for phones, in CSS pixels."""
 MARGIN = 40
 """Pixels beside the card of a run."""
@@ -70,10 +70,12 @@ TYPEFACE = """async () => {
 }"""
 SUBJECTS = {
     "card": (".ouro-card", ".ouro-card"),
-    "compare": (".ouro-compare-rows", ".ouro-compare-row:nth-child(4)"),
+    "compare": (".ouro-compare-rows", ".ouro-compare-scale"),
     "learn": (".ouro-mask-box", ".ouro-mask-box"),
 }
 """Parts of the page that the README shows small: first element, last."""
+WHOLLY = ("compare",)
+"""Those that are shown whole, however high they are."""
 WIDE = ("learn",)
 """Those that are cut from the page of a desk; the others are cut from a phone's."""
 SMALL, SHARP = (340, 300), 2
@@ -92,6 +94,8 @@ STYLES = {
 """Rules for a picture of the README: smaller elements, and no marks of what is chosen."""
 LARGE = 900, 1000
 """Width and height of the page that the README's large picture of Compare is cut from."""
+PAUSED = ".ouro-timeline { display: none !important }"
+"""An animation has no buttons."""
 RIVAL = ".ouro-rival-text { display: block !important; height: 4.5em !important }"
 """Three lines of plain decoding's text, which the page leaves out on a phone."""
 BARE = """(subject) => {
@@ -152,7 +156,8 @@ def _shoot(folder: Path, page: Any, width: int, theme: str, name: str) -> None:
 
 def _small(page: Any, name: str, path: Path) -> None:
     """Take a small picture of a part of the page."""
-    _fit(_cut(page, name, *SUBJECTS[name]), path)
+    image = _cut(page, name, *SUBJECTS[name])
+    _fit(image, path, image.height if name in WHOLLY else SMALL[1] * SHARP)
 
 
 def _cut(page: Any, name: str, first: str, last: str) -> Any:
@@ -172,10 +177,10 @@ def _cut(page: Any, name: str, first: str, last: str) -> Any:
     return Image.open(io.BytesIO(picture)).convert("RGB")
 
 
-def _fit(image: Any, path: Path) -> None:
+def _fit(image: Any, path: Path, height: int) -> None:
     """Put a picture on a small one in the colour of its corner, made smaller where it is too large,
     and cut where it is much too high."""
-    width, height = SMALL[0] * SHARP, SMALL[1] * SHARP
+    width = SMALL[0] * SHARP
     most = height if image.height < CUT * height else image.height
     image.thumbnail((width, most), Image.Resampling.LANCZOS)
     canvas = Image.new("RGB", (width, min(height, image.height)), image.getpixel((0, 0)))
@@ -229,6 +234,7 @@ def _animate(browser: Any, url: str, narrow: bool, path: Path) -> None:
     page.get_by_text("Ready:").wait_for(state="attached", timeout=LOADED_MS)
     page.wait_for_function(LINKED)
     page.locator("#token-view").evaluate(BARE)
+    page.add_style_tag(content=PAUSED)
     if narrow:
         page.add_style_tag(content=RIVAL)
     _in_its_typeface(page)

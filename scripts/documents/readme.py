@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ouroboros_core import methods
+from ouroboros_core.environment import processor_name
 from ouroboros_core.trace.summary import Summary
 from scripts import measured_tables
 from visualize.gallery import runs as gallery
@@ -39,13 +40,15 @@ def opening() -> str:
         raise ValueError(f"the caption of README.md does not fit the run {HERO}")
     target, draft = (str(name).rpartition("/")[2] for name in (run.target, run.draft))
     settings, usual = measured_tables.measured(target, run.method)
+    processor = processor_name(run.environment.processor)
     return (
         f"*A recorded run of the default method, `{run.method}`, with automatic settings on two "
-        f"CPU cores: {target} writes {summary.tokens} tokens in {summary.steps} passes, "
-        f"{speedup.median:.2f} times as fast as plain decoding, with the same text. Blue "
-        f"tokens were guessed by {draft}, amber ones copied, green ones appended to a draft as a "
-        "known phrase; orange ones are the target's corrections, pink ones its bonus tokens. The "
-        "prompt asks for a renamed class, so much can be copied: a best case; over "
-        f"{settings['questions']} prompts and {settings['max_new_tokens']} tokens, it "
-        f"reaches {usual:.2f} times ([How fast](#how-fast)).*\n"
+        f"cores of an {processor} with AMX: {target} writes {summary.tokens} tokens in "
+        f"{summary.steps} passes, {speedup.median:.2f} times as fast as plain decoding, with the "
+        f"same text. Blue tokens were guessed by {draft}, amber ones copied, green ones come from "
+        "a known phrase appended to a draft; orange ones are the target's corrections, pink ones "
+        "its [bonus tokens](docs/concepts.md). The prompt asks for a renamed class, so much of the "
+        f"answer is copied: a best case; over {settings['questions']} prompts and "
+        f"{settings['max_new_tokens']} tokens, on an AMD EPYC, it reaches {usual:.2f} times "
+        "([How fast](#how-fast)).*\n"
     )
