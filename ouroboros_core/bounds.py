@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from annotated_types import Ge, Le, MaxLen
+from annotated_types import Ge, Gt, Le, MaxLen
 
 Count = Annotated[int, Ge(0), Le(2**31 - 1)]
 TokenId = Annotated[int, Ge(0), Le(2**31 - 1)]
 Share = Annotated[float, Ge(0), Le(1)]
 """A probability, or a share of a whole."""
 Seconds = Annotated[float, Ge(0), Le(1e6)]
+Cost = Annotated[float, Gt(0), Le(1e6)]
+"""Seconds of a forward pass."""
 Estimate = Annotated[float, Ge(0), Le(1e12)]
 """A number of tokens, or of tokens per second, that was expected."""
 Noise = Annotated[float, Ge(-1_000), Le(1_000)]

@@ -246,6 +246,7 @@ class Generation:
         """Return the record so far; its ending is 'cancelled' until the run is over."""
         kind = methods.get(self.task.method)
         occurring = {t for s in self.steps for t in s.occurring}
+        costs = self.pair.costs.target
         return Trace(
             method=self.task.method,
             hyperparameters=self.task.hyperparameters.model_dump(),
@@ -266,4 +267,5 @@ class Generation:
             steps=tuple(self.steps),
             texts=tuple(self.texts),
             pieces={token: self.piece(token) for token in sorted(occurring)},
+            costs=dict(zip(costs.rows, costs.seconds, strict=True)),
         )

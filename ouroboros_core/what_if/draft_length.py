@@ -10,7 +10,7 @@ recorded probabilities.
 The cost of a step is that of its draft passes, of a target pass over its rows, and of the work
 beside them, all measured in the run and in the plain run beside it. A pass over another number of
 rows costs as interpolated between one row and the rows of the run, with the shape of the machine's
-costs if they are known.
+costs if the run kept them.
 """
 
 from __future__ import annotations
@@ -64,14 +64,11 @@ def applies(trace: Trace) -> bool:
 
 @dataclass(frozen=True)
 class DraftLengths:
-    """Predictions from a run and its plain run; raises InvalidInput if they say nothing of others.
-
-    costs  of the target's passes on this machine, for their shape
-    """
+    """Predictions from a run and its plain run; raises InvalidInput if they say nothing of
+    others."""
 
     trace: Trace
     baseline: Trace
-    costs: PassCosts | None = None
 
     def __post_init__(self) -> None:
         if not applies(self.trace):
@@ -105,12 +102,14 @@ class DraftLengths:
         return sum(s.seconds.draft for s in steps) / sum(s.draft_passes for s in steps)
 
     def _pass_seconds(self, rows: int) -> float:
+        kept = sorted(self.trace.costs.items())
+        known = PassCosts(*zip(*kept, strict=True)) if kept else None
         single = mean(step.seconds.verify for step in self.baseline.steps)
         width = median_low(step.width for step in self.trace.steps)
         if width <= 1:
-            return single * (self.costs.of(rows) / self.costs.of(1) if self.costs else 1.0)
+            return single * (known.of(rows) / known.of(1) if known else 1.0)
         wide = mean(step.seconds.verify for step in self.trace.steps if step.width == width)
-        costs = self.costs or PassCosts((1, width), (single, max(single, wide)))
+        costs = known or PassCosts((1, width), (single, max(single, wide)))
         share = min(1.0, (rows - 1) / (width - 1))
         narrow_factor, wide_factor = single / costs.of(1), wide / costs.of(width)
         return costs.of(rows) * (narrow_factor + share * (wide_factor - narrow_factor))

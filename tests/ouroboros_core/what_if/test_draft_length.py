@@ -5,7 +5,6 @@ from itertools import product
 
 import pytest
 
-from ouroboros_core.adaptive.cost_model import PassCosts
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.trace.trace import Seconds, Trace
 from ouroboros_core.what_if.draft_length import LONGEST, DraftLengths, applies
@@ -93,8 +92,9 @@ def test_no_fixed_length_beats_the_oracle_and_it_knows_when_not_to_guess(
 def test_the_shape_of_the_machines_costs_is_scaled_to_those_of_the_run(
     runs: dict[int, Trace],
 ) -> None:
-    costs = PassCosts((1, 5, 9), (2.0, 2.4, 2.8))  # twice as slow as the run, of the same shape
-    shaped, linear = DraftLengths(runs[4], runs[0], costs), DraftLengths(runs[4], runs[0])
+    costs = {1: 2.0, 5: 2.4, 9: 2.8}  # twice as slow as the run, of the same shape
+    linear = DraftLengths(replace(runs[4], costs={}), runs[0])
+    shaped = DraftLengths(replace(runs[4], costs=costs), runs[0])
     for length in (1, 4, 8):
         assert shaped.of(length).seconds == pytest.approx(linear.of(length).seconds)
 
