@@ -120,7 +120,7 @@ def _strips(laid: torch.Tensor) -> torch.Tensor:
     """Return panels in the order of the pass for a browser: in strips of at most 16 pairs of
     inputs, a strip in two halves of 16 outputs."""
     strips = [laid[:, pair : pair + 16] for pair in range(0, laid.shape[1], 16)]
-    halves = [strip.unflatten(2, (2, 16)).transpose(1, 2) for strip in strips]
+    halves = [strip.reshape(len(strip), -1, 2, 16, 2).transpose(1, 2) for strip in strips]
     return torch.cat([strip.flatten(1) for strip in halves], dim=1)
 
 
