@@ -76,7 +76,7 @@ def weights_file(
         outer, inner = weight.shape
         stored = joined([(blocks or {}).get(name) for name in names])
         if stored is None or not _same_shape(stored, weight):
-            kind, tensor = 0, panels(weight)
+            kind, tensor = 0, _strips(panels(weight))
         else:
             kind, tensor = KINDS[stored.kind], stored.packed()
         sizes = {"inner": inner, "outer": outer, "kind": kind}
@@ -114,6 +114,14 @@ def weights_file(
     }
     written = None if outputs is None else sorted(outputs)
     return _file(data, {"shape": shape, "matrices": matrices, "norms": norms, "outputs": written})
+
+
+def _strips(laid: torch.Tensor) -> torch.Tensor:
+    """Return panels in the order of the pass for a browser: in strips of at most 16 pairs of
+    inputs, a strip in two halves of 16 outputs."""
+    strips = [laid[:, pair : pair + 16] for pair in range(0, laid.shape[1], 16)]
+    halves = [strip.reshape(len(strip), -1, 2, 16, 2).transpose(1, 2) for strip in strips]
+    return torch.cat([strip.flatten(1) for strip in halves], dim=1)
 
 
 def _file(data: _Data, facts: dict[str, Any]) -> bytes:

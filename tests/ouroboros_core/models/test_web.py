@@ -42,11 +42,11 @@ OUTPUTS = range(1, WORDS, 3)
 
 def made(layers: int = 2, words: int = WORDS) -> PreTrainedModel:
     """Return a random model in the shape of the embedded target: tied embeddings, and sizes that
-    fill no whole panel."""
+    fill no whole panel and no whole strip."""
     config = transformers.LlamaConfig(
         vocab_size=words,
         hidden_size=96,
-        intermediate_size=160,
+        intermediate_size=176,
         num_hidden_layers=layers,
         num_attention_heads=3,
         num_key_value_heads=1,
@@ -235,7 +235,7 @@ def head(
     """Return a random EAGLE-3 head in 8 bits and its target, and the same head in the native
     pass."""
     folder, source = tmp_path_factory.mktemp("head"), made(3)
-    config = EagleConfig("target", signature(source), 96, 96, 160, 3, 1, depths=(1, 2))
+    config = EagleConfig("target", signature(source), 96, 96, 176, 3, 1, depths=(1, 2))
     weights = Eagle3Head(config, OUTPUTS)
     with torch.no_grad():
         for weight in weights.parameters():
@@ -313,7 +313,7 @@ def test_weights_in_blocks_are_the_numbers_that_the_native_pass_reads(
     with torch.no_grad():
         for name, linear, kind in (
             ("token_embd", source.get_input_embeddings(), "Q8_0"),
-            ("blk.1.ffn_down", source.model.layers[1].mlp.down_proj, "Q4_1"),
+            ("blk.1.ffn_up", source.model.layers[1].mlp.up_proj, "Q4_1"),
         ):
             outer, inner = linear.weight.shape
             data = rng.integers(0, 256, (outer, inner // 32, BYTES[kind]), dtype=np.uint8)

@@ -5,8 +5,8 @@
 // the rows of a tree equal, bit for bit, the rows of passes over one token each.
 //
 // Weights are bfloat16 in panels of 32 outputs, [panel][pair of inputs][output][2], or the same
-// numbers from a file's blocks of 4 or 8 bits (blocks.h). Activations have the type T: bfloat16,
-// rounded as in transformers' model, or float.
+// numbers from a file's blocks of 4 or 8 bits (blocks.h); see STRIP for a browser. Activations have
+// the type T: bfloat16, rounded as in transformers' model, or float.
 #include "amx.h"
 #include "blocks.h"
 #include "choose.h"
@@ -203,10 +203,8 @@ template <class T, int M = MOST>
 INLINE void tile_of(int rows, const Matrix& w, int panel, const T* x, float* out, Soon soon) {
   if constexpr (M > 1)
     if (rows < M) return tile_of<T, M - 1>(rows, w, panel, x, out, soon);
-#if !defined(__wasm__)  // web.cpp unpacks blocks once
   if (w.kind == Q4_1) return tile_in_blocks<T, M, FourBits>(w, panel, x, out, soon);
   if (w.kind == Q8_0) return tile_in_blocks<T, M, EightBits>(w, panel, x, out, soon);
-#endif
   tile<T, M, Stored>(w, panel, x, out, soon);
 }
 
@@ -242,31 +240,47 @@ static void amx_rows(const Matrix& w, int panel, const bf16* x, int rows, float*
 // Whether AMX computes a matrix's products, for any number of rows.
 INLINE bool by_amx(const Matrix& w) { return w.inner % DEEP == 0 && amx_works(); }
 
-#if defined(__wasm__)  // no instruction prefetches, so several rows read all weights in order, once
-constexpr int STRIP = INPUTS;  // inputs that are converted to float at once
+#if defined(__wasm__)
+// No instruction prefetches, so weights are in the order in which every number of rows reads them:
+// a panel in strips of 32 inputs, a strip in halves [pair of inputs][16 outputs][2].
+constexpr int STRIP = INPUTS;
 
-// Adds the products of M rows with a strip [count][32] of weights to out [M][32].
+// Lets the compiler keep the order of the source, or browsers keep some sums in memory.
+INLINE Part in_order(Part v) {
+  asm volatile("" : "+r"(v));
+  return v;
+}
+
+// Adds the products of M rows with a strip of `count` inputs to out [M][32].
 template <int M>
-static void add_strip(const float* strip, ptrdiff_t count, const float* x, ptrdiff_t inner,
+static void add_strip(const uint8_t* strip, ptrdiff_t count, const float* x, ptrdiff_t inner,
                       float* out) {
-  constexpr int SOME = at_once(M, PANEL / NATIVE);
+  constexpr int SOME = at_once(M, PARTS);
   for (int first = 0; first < PANEL; first += NATIVE * SOME) {
+    const uint8_t* weights = strip + first / LANES * 2 * LANES * count + first % LANES * 4;
     Part sums[M][SOME];
 #pragma GCC unroll 8
     for (int m = 0; m < M; m++)
 #pragma GCC unroll 8
       for (int i = 0; i < SOME; i++) sums[m][i] = part(out + PANEL * m + first + NATIVE * i);
-    const float* weights = strip + first;
-#pragma clang loop unroll(disable)  // browsers keep sums of an unrolled loop in memory
-    for (ptrdiff_t k = 0; k < count; k++, weights += PANEL) {
-      Part some[SOME];
+#pragma clang loop unroll(disable)
+    for (ptrdiff_t k = 0; k < count; k += 4, weights += 8 * LANES)
+#pragma GCC unroll 4
+      for (int n = 0; n < 4; n++) {
+        Part some[SOME];
 #pragma GCC unroll 8
-      for (int i = 0; i < SOME; i++) some[i] = part(weights + NATIVE * i);
+        for (int i = 0; i < SOME; i++) {
+          PartWords both;
+          memcpy(&both, weights + n / 2 * 4 * LANES + 4 * NATIVE * i, sizeof both);
+          some[i] = in_order(n % 2 ? (Part)(both & 0xffff0000u) : (Part)(both << 16));
+        }
 #pragma GCC unroll 8
-      for (int m = 0; m < M; m++)
+        for (int m = 0; m < M; m++) {
+          const Part number = in_order(spread(x[m * inner + k + n]));
 #pragma GCC unroll 8
-        for (int i = 0; i < SOME; i++) sums[m][i] = madd(x[m * inner + k], some[i], sums[m][i]);
-    }
+          for (int i = 0; i < SOME; i++) sums[m][i] = in_order(madd(number, some[i], sums[m][i]));
+        }
+      }
 #pragma GCC unroll 8
     for (int m = 0; m < M; m++)
 #pragma GCC unroll 8
@@ -274,7 +288,7 @@ static void add_strip(const float* strip, ptrdiff_t count, const float* x, ptrdi
   }
 }
 template <int M = MOST>
-INLINE void add_strip_of(int rows, const float* strip, ptrdiff_t count, const float* x,
+INLINE void add_strip_of(int rows, const uint8_t* strip, ptrdiff_t count, const float* x,
                          ptrdiff_t inner, float* out) {
   if constexpr (M > 1)
     if (rows < M) return add_strip_of<M - 1>(rows, strip, count, x, inner, out);
@@ -283,24 +297,13 @@ INLINE void add_strip_of(int rows, const float* strip, ptrdiff_t count, const fl
 
 // Like `sums_of` below, for bfloat16 weights.
 static void in_strips(const Matrix& w, int panel, const float* x, int rows, float* out) {
-  alignas(64) float strip[STRIP * PANEL];
   const ptrdiff_t inner = w.inner;
-  const uint8_t* weights = w.panels + panel * (inner / 2) * Stored::STEP;
+  const uint8_t* strip = w.panels + panel * inner * 2 * PANEL;
   memset(out, 0, rows * PANEL * sizeof(float));
-  for (ptrdiff_t first = 0; first < inner; first += STRIP) {
-    const ptrdiff_t count = std::min<ptrdiff_t>(STRIP, inner - first);
-    for (ptrdiff_t k = 0; k < count; k += 2, weights += Stored::STEP)
-#pragma GCC unroll 8
-      for (int i = 0; i < PANEL; i += NATIVE) {
-        PartWords both;
-        memcpy(&both, weights + 4 * i, sizeof both);
-        store(strip + k * PANEL + i, (Part)(both << 16));
-        store(strip + (k + 1) * PANEL + i, (Part)(both & 0xffff0000u));
-      }
+  for (ptrdiff_t first = 0; first < inner; first += STRIP, strip += STRIP * 2 * PANEL)
     for (int row = 0; row < rows; row += MOST)
-      add_strip_of(std::min(MOST, rows - row), strip, count, x + row * inner + first, inner,
-                   out + PANEL * row);
-  }
+      add_strip_of(std::min(MOST, rows - row), strip, std::min<ptrdiff_t>(STRIP, inner - first),
+                   x + row * inner + first, inner, out + PANEL * row);
 }
 #endif
 
@@ -314,14 +317,15 @@ static void sums_of(const Matrix& w, int panel, const T* x, int rows, float* out
       return amx_rows<Stored>(w, panel, x, rows, out, soon);
     }
 #if defined(__wasm__)
-  if (rows > 1) return in_strips(w, panel, x, rows, out);
-#endif
+  in_strips(w, panel, x, rows, out);
+#else
   int groups = (rows + MOST - 1) / MOST;
   for (int i = 0, row = 0; i < groups; i++) {
     int some = (rows - row + groups - i - 1) / (groups - i);
     tile_of<T>(some, w, panel, x + (int64_t)row * w.inner, out + PANEL * row, soon.part(i, groups));
     row += some;
   }
+#endif
 }
 
 // Like `sums_of`, with the matrix's bias.

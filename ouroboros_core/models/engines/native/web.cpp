@@ -50,24 +50,30 @@ struct Model {
   const float* row(const float* logits, int64_t row) const { return logits + row * columns(); }
 };
 
-// A place of 32 outputs in a matrix of bfloat16 panels; see decoder.cpp.
-static bf16* place(const Matrix& w, int64_t output) {
-  return (bf16*)w.panels + output / PANEL * w.inner * PANEL + 2 * (output % PANEL);
+// The weight of an output and an input in a matrix of bfloat16 strips; see decoder.cpp.
+static bf16* place(const Matrix& w, int64_t output, int64_t input) {
+  int64_t first = input / STRIP * STRIP, count = std::min<int64_t>(STRIP, w.inner - first);
+  auto strip = (bf16*)w.panels + output / PANEL * w.inner * PANEL + first * PANEL;
+  return strip + output % PANEL / LANES * LANES * count + (input - first) / 2 * 2 * LANES +
+         2 * (output % LANES) + input % 2;
 }
 
-// Returns the bfloat16 panels of a matrix in blocks.
+// Returns the bfloat16 strips of a matrix in blocks: one for each group.
 template <class Blocks>
 static uint8_t* unpacked(const uint8_t* blocks, int64_t groups) {
-  auto panels = room<uint8_t>(groups * sizeof(Unpacked<Blocks>::weights));
+  auto strips = room<uint8_t>(groups * sizeof(Unpacked<Blocks>::weights));
   Unpacked<Blocks> group;
-  for (int64_t i = 0; panels && i < groups; i++) {
+  for (int64_t i = 0; strips && i < groups; i++) {
+    Matrix strip{strips + i * sizeof group.weights, INPUTS};
     group.open(group, blocks + i * Blocks::STEP);
-    memcpy(panels + i * sizeof group.weights, group.weights, sizeof group.weights);
+    for (int half = 0; half < PANEL; half += LANES)
+      for (int k = 0; k < INPUTS; k += 2)
+        memcpy(place(strip, half, k), group.weights + PANEL * k + 2 * half, sizeof(Words));
   }
-  return panels;
+  return strips;
 }
 
-// Returns the bfloat16 panels of 8-bit numbers with a factor for each output.
+// Returns the bfloat16 strips of 8-bit numbers with a factor for each output.
 static uint8_t* unpacked_rows(const uint8_t* data, Matrix w) {
   int64_t size = panels(w) * PANEL * w.inner;
   auto factors = (const float*)(data + w.outer * w.inner);
@@ -79,7 +85,7 @@ static uint8_t* unpacked_rows(const uint8_t* data, Matrix w) {
       float weight = (float)(int8_t)data[i * w.inner + k] * factors[i];
       uint32_t word;
       memcpy(&word, &weight, sizeof word);  // rounded to the nearest, ties to even
-      place(w, i)[k / 2 * 2 * PANEL + k % 2] = (bf16)((word + 0x7fff + ((word >> 16) & 1)) >> 16);
+      *place(w, i, k) = (bf16)((word + 0x7fff + ((word >> 16) & 1)) >> 16);
     }
   return (uint8_t*)weights;
 }
@@ -177,7 +183,7 @@ int EXPORT(web_outputs)(Model* m, const int32_t* ids, int count) {
   some.panels = (const uint8_t*)weights;
   for (int64_t i = 0; i < count; i++)
     for (int64_t k = 0; k < some.inner; k += 2)
-      memcpy(place(some, i) + k * PANEL, place(m->output, ids[i]) + k * PANEL, 2 * sizeof(bf16));
+      memcpy(place(some, i, k), place(m->output, ids[i], k), 2 * sizeof(bf16));
   m->output = some;
   m->ids.assign(ids, ids + count);
   return 1;
@@ -256,11 +262,9 @@ float* EXPORT(web_run)(Model* m, int rows, int past, const int32_t* numbers, int
   Buffer<float> x(rows * width), hidden(rows * width), chosen(count * width);
   std::vector<int64_t> wide(positions, positions + rows);
   turn(*m, 1 + *std::max_element(wide.begin(), wide.end()));
-  for (int64_t row = 0; row < rows; row++) {
-    const bf16* weights = place(m->embeddings, tokens[row]);
+  for (int64_t row = 0; row < rows; row++)
     for (int64_t k = 0; k < width; k++)
-      x[row * width + k] = widened_one(weights[k / 2 * 2 * PANEL + k % 2]);
-  }
+      x[row * width + k] = widened_one(*place(m->embeddings, tokens[row], k));
   if (m->target) {
     Buffer<float> both(rows * 2 * width);
     for (int64_t row = 0; row < rows; row++) {
