@@ -213,8 +213,8 @@ KNOBS = {
 
 def test_settings_have_their_earlier_name_only_in_files_and_requests() -> None:
     code = [*modules("ouroboros_core"), *modules("visualize")]
-    named = {path for path in code if re.search(r"\bknobs\b", path.read_text("utf-8"))}
-    assert {path.relative_to(ROOT).as_posix() for path in named} == KNOBS
+    files = {path for path in code if re.search(r"\bknobs\b", path.read_text("utf-8"))}
+    assert {path.relative_to(ROOT).as_posix() for path in files} == KNOBS
 
 
 HEAVY = ["torch", "transformers", "gradio"]

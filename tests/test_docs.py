@@ -297,13 +297,13 @@ def spelled_as_a_module(code: str) -> list[int]:
 
 def test_messages_spell_the_command_as_people_type_it() -> None:
     """Two files are run as a module, and name themselves."""
-    named = {
+    files = {
         path.relative_to(ROOT).as_posix()
         for folder in ("ouroboros_core", "visualize")
         for path in (ROOT / folder).rglob("*.py")
         if "python -m" in (code := path.read_text("utf-8")) and spelled_as_a_module(code)
     }
-    assert named == {"ouroboros_core/cli/__init__.py", "ouroboros_core/loading/browser.py"}
+    assert files == {"ouroboros_core/cli/__init__.py", "ouroboros_core/loading/browser.py"}
 
 
 def test_the_page_of_the_command_line_describes_every_flag_of_a_command() -> None:

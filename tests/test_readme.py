@@ -88,28 +88,29 @@ def test_a_version_lists_at_most_forty_changes() -> None:
 def test_a_release_is_a_commit_that_is_tested_before_it_is_tagged(tmp_path: Path) -> None:
     """In a repository of its own; a command that ends as wanted stands for the tests."""
 
-    def done(*command: str) -> Answer:
-        return finished(command, cwd=tmp_path)
+    def command(*words: str) -> Answer:
+        return finished(words, cwd=tmp_path)
 
     def release(tests: str) -> tuple[int, str, list[str]]:
-        answer = done("make", "release", f"MAKE={tests}")
-        return answer.returncode, answer.stdout + answer.stderr, done("git", "tag").stdout.split()
+        answer = command("make", "release", f"MAKE={tests}")
+        tags = command("git", "tag").stdout.split()
+        return answer.returncode, answer.stdout + answer.stderr, tags
 
     (tmp_path / "ouroboros_core").mkdir()
     for name in ("Makefile", "ouroboros_core/version.py"):
         shutil.copy(ROOT / name, tmp_path / name)
-    done("git", "init", "--quiet")
-    code, said, tags = release("echo ran")
-    assert code == 2 and "commit first" in said and "wheel" not in said and tags == []
-    done("git", "add", ".")
+    command("git", "init", "--quiet")
+    code, output, tags = release("echo ran")
+    assert code == 2 and "commit first" in output and "wheel" not in output and tags == []
+    command("git", "add", ".")
     person = ("-c", "user.name=A", "-c", "user.email=a@example.org")
-    assert done("git", *person, "commit", "--quiet", "--message", "Begin").returncode == 0
+    assert command("git", *person, "commit", "--quiet", "--message", "Begin").returncode == 0
     assert release("false")[::2] == (2, [])
     tag = f"v{ouroboros_core.__version__}"
-    code, said, tags = release("echo ran")
-    assert code == 0 and "ran test check exact wheel" in said and tags == [tag]
-    code, said, tags = release("echo ran")
-    assert code == 2 and f"the tag {tag} exists" in said and "wheel" not in said
+    code, output, tags = release("echo ran")
+    assert code == 0 and "ran test check exact wheel" in output and tags == [tag]
+    code, output, tags = release("echo ran")
+    assert code == 2 and f"the tag {tag} exists" in output and "wheel" not in output
 
 
 def test_continuous_integration_runs_what_the_script_for_it_runs() -> None:
