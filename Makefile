@@ -110,10 +110,12 @@ wheel: .venv/ready-dev
 	$(PYTHON) -m build --no-isolation
 
 # A release: all tests, the wheel, and a tag with the version. It needs a checkout without changes, and pushes nothing.
+TAG = v$(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' ouroboros_core/version.py)
 release:
-	@git diff --quiet HEAD || { echo 'commit first: a release is of a commit' >&2; exit 2; }
+	@test -z "$$(git status --porcelain)" || { echo 'commit first: a release is of a commit' >&2; exit 2; }
+	@test -z "$$(git tag --list '$(TAG)')" || { echo 'the tag $(TAG) exists: raise the version' >&2; exit 2; }
 	$(MAKE) test check exact wheel
-	git tag "v$$($(PYTHON) -c 'from ouroboros_core.version import VERSION; print(VERSION)')"
+	git tag '$(TAG)'
 
 # A new environment from requirements.txt alone serves the page, on Python 3.11 and 3.12: make fresh PYTHONS=python3.12 for one.
 # From a wheel and what it needs, out of an empty folder: make fresh WHEEL=dist/NAME.whl

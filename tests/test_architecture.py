@@ -204,6 +204,19 @@ def test_general_code_asks_a_method_for_its_properties_and_not_for_its_id() -> N
     assert questions_by_id(code, ids) == [2, 3, 4, 5]
 
 
+KNOBS = {
+    *("ouroboros_core/cli/sweep.py", "ouroboros_core/sweeps/sweep.py", "visualize/page.py"),
+    *("visualize/learn/pictures.py", "visualize/watch/endpoint.py", "visualize/watch/job.py"),
+}
+"""Code that reads or writes files and requests in which settings are `knobs`."""
+
+
+def test_settings_have_their_earlier_name_only_in_files_and_requests() -> None:
+    code = [*modules("ouroboros_core"), *modules("visualize")]
+    files = {path for path in code if re.search(r"\bknobs\b", path.read_text("utf-8"))}
+    assert {path.relative_to(ROOT).as_posix() for path in files} == KNOBS
+
+
 HEAVY = ["torch", "transformers", "gradio"]
 
 

@@ -220,6 +220,42 @@ def test_what_a_run_gains_with_passes_timed_on_a_gpu_is_calculated_from_their_ta
     assert text in read("README.md")
 
 
+def test_numbers_that_documents_repeat_are_those_of_their_tables() -> None:
+    """The oracles are the tables of passes on a GPU and of trained drafts, and the benchmark."""
+    readme = read("README.md")
+    short = re.search(r"takes \[([\d.]+) ms on an H200, transformers' ([\d.]+)\]", readme)
+    gpu = re.search(
+        r"\| Llama-3 8B \| transformers \| ([\d.]+) .*\n.*\n\| \| CUDA graphs \| ([\d.]+) ",
+        TEXTS["docs/gpu.md"],
+    )
+    assert short and gpu and short.groups() == (gpu[2], gpu[1])
+    rows = json.loads(read("assets/benchmark.json"))["rows"]
+    (plain,) = (
+        row["speedup_hf"]
+        for row in rows
+        if (row["method"], row["group"]) == ("autoregressive", "overall")
+    )
+    assert f"a factor of {plain:.1f} belongs to the native pass" in TEXTS["docs/benchmarks.md"]
+    families = re.search(r"\[(\d+) of (\d+) families\]", readme)
+    assert families
+    refused, built = map(int, families.groups())
+    counts = f"models of {built}, .*, {built - refused} write .*; {refused} are refused"
+    assert re.search(counts, TEXTS["docs/models.md"])
+    drafts = re.findall(
+        r"\| \[smollm2-(\w+)\].* \| ([\d,]+) \| \d+ \| (.*) \| [\d.]+ \|$",
+        TEXTS["docs/training.md"],
+        re.M,
+    )
+    trained = {name: int(tokens.replace(",", "")) / 1e6 for name, tokens, _ in drafts}
+    agreement = {name: shares.split(", ") for name, _, shares in drafts}
+    text = " ".join(TEXTS["docs/methods/dspark.md"].split())
+    first, second = agreement["dspark"][:2]
+    assert f"right in {first} of cases, and its second, given the text's own first" in text
+    assert f"token, in {second} (an EAGLE-3 head's: {agreement['eagle3'][1]})" in text
+    assert f"Its {trained['dspark']:.1f} million tokens of training" in text
+    assert f"the {trained['eagle3']:.1f} million of the EAGLE-3 head" in text
+
+
 def test_the_first_page_links_to_every_other_but_those_of_single_methods() -> None:
     links = set(re.findall(r"\]\(([\w-]+\.md)\)", TEXTS["docs/index.md"]))
     assert {page.name for page in DOCS.glob("*.md")} - {"index.md"} <= links
@@ -238,19 +274,41 @@ def test_its_commands_are_understood(name: str) -> None:
             assert missing_targets(arguments[:1]) == []
         elif program == PYTHON and arguments[0] == "app.py":
             build_parser().parse_args(["serve", *arguments[1:]])
-        elif program == PYTHON and arguments[1] == "ouroboros_core":
-            build_parser().parse_args(arguments[2:])
         elif program in ("ouroboros", "elsewhere/bin/ouroboros"):
             build_parser().parse_args(arguments)
         elif program == PYTHON:
             assert arguments[0] == "-m" and importlib.util.find_spec(arguments[1]), words
+            assert arguments[1].partition(".")[0] != "ouroboros_core", "the command is ouroboros"
         elif program in (".venv/bin/torchrun", ".venv/bin/accelerate"):
             build_parser().parse_args(arguments[arguments.index("ouroboros_core") + 1 :])
         else:
             known = ("python3", ".venv/bin/pip", "elsewhere/bin/pip", "docker", "hf", "git")
-            assert program in (*known, "cd", "rm"), words
+            assert program in (*known, "cd", "grep", "rm"), words
     assert missing_targets(re.findall(r"`make ([\w-]+)", TEXTS[name])) == []
     assert sum(1 for text in TEXTS.values() for _ in commands(text)) > 40
+
+
+def spelled_as_a_module(code: str) -> list[int]:
+    """Return the lines of strings, without docstrings, that name our module as a command."""
+    nodes = list(ast.walk(ast.parse(code)))
+    docstrings = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    return [
+        node.lineno
+        for node in nodes
+        if isinstance(node, ast.Constant) and node not in docstrings
+        if "python -m ouroboros_core" in str(node.value)
+    ]
+
+
+def test_messages_spell_the_command_as_people_type_it() -> None:
+    """Two files are run as a module, and name themselves."""
+    files = {
+        path.relative_to(ROOT).as_posix()
+        for folder in ("ouroboros_core", "visualize")
+        for path in (ROOT / folder).rglob("*.py")
+        if "python -m" in (code := path.read_text("utf-8")) and spelled_as_a_module(code)
+    }
+    assert files == {"ouroboros_core/cli/__init__.py", "ouroboros_core/loading/browser.py"}
 
 
 def test_the_page_of_the_command_line_describes_every_flag_of_a_command() -> None:
@@ -316,6 +374,23 @@ def test_the_benchmark_is_whole_and_of_todays_prompts() -> None:
     overall = {row["method"]: row for row in data["rows"] if row["group"] == report.OVERALL}
     assert set(overall) >= {methods.DEFAULT, *peers.SETTINGS}
     assert not any(row["differences"] for row in overall.values()), "more than a rounding tie"
+
+
+def test_the_prompts_of_spec_bench_are_those_that_the_documents_choose() -> None:
+    """The oracle is the questions of the measured runs."""
+    runs = json.loads(read("assets/benchmark-spec-bench.json"))["runs"]
+    page = TEXTS["docs/benchmarks.md"]
+    (pattern,) = re.findall(r"^grep -E '(.+)' question\.jsonl > ", page, re.MULTILINE)
+    lines = {number: f'{{"question_id": {number}, "category": "qa"}}' for number in range(81, 561)}
+    chosen = {number for number, line in lines.items() if re.search(pattern, line)}
+    assert {run["question"] for run in runs} == chosen == set(range(84, 555, 10))
+
+
+def test_the_processor_of_the_benchmarks_is_the_one_that_the_documents_name() -> None:
+    files = (ROOT / "assets").glob("benchmark*.json")
+    environments = [json.loads(file.read_text("utf-8"))["environment"] for file in files]
+    assert {one["processor"] for one in environments} == {"AMD EPYC (avx512_bf16)"}
+    assert "all tests; benchmarks only on AVX512-BF16 |" in TEXTS["docs/getting-started.md"]
 
 
 def test_a_method_that_was_not_measured_is_named_below_the_benchmarks_table(

@@ -3,6 +3,7 @@ those of the documentation. Its table of methods is held by `tests/test_docs.py`
 
 import re
 import shlex
+import shutil
 import tomllib
 from collections.abc import Iterable
 from importlib.metadata import version
@@ -17,7 +18,7 @@ from packaging.specifiers import SpecifierSet
 import ouroboros_core
 from ouroboros_core.cli import build_parser
 from tests import ROOT, tiny
-from tests.commands import missing_targets
+from tests.commands import Answer, finished, missing_targets
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -76,6 +77,40 @@ def test_it_names_the_version_and_so_do_the_other_files() -> None:
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     (newest, *_) = re.findall(r"^## (.+)", changes, re.MULTILINE)
     assert newest == f"{ouroboros_core.__version__} - {citation['date-released']}"
+
+
+def test_a_version_lists_at_most_forty_changes() -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    for version_changes in re.split(r"^## ", changes, flags=re.MULTILINE)[1:]:
+        assert 1 <= len(re.findall(r"^\* ", version_changes, re.MULTILINE)) <= 40
+
+
+def test_a_release_is_a_commit_that_is_tested_before_it_is_tagged(tmp_path: Path) -> None:
+    """In a repository of its own; a command that ends as wanted stands for the tests."""
+
+    def command(*words: str) -> Answer:
+        return finished(words, cwd=tmp_path)
+
+    def release(tests: str) -> tuple[int, str, list[str]]:
+        answer = command("make", "release", f"MAKE={tests}")
+        tags = command("git", "tag").stdout.split()
+        return answer.returncode, answer.stdout + answer.stderr, tags
+
+    (tmp_path / "ouroboros_core").mkdir()
+    for name in ("Makefile", "ouroboros_core/version.py"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    command("git", "init", "--quiet")
+    code, output, tags = release("echo ran")
+    assert code == 2 and "commit first" in output and "wheel" not in output and tags == []
+    command("git", "add", ".")
+    person = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+    assert command("git", *person, "commit", "--quiet", "--message", "Begin").returncode == 0
+    assert release("false")[::2] == (2, [])
+    tag = f"v{ouroboros_core.__version__}"
+    code, output, tags = release("echo ran")
+    assert code == 0 and "ran test check exact wheel" in output and tags == [tag]
+    code, output, tags = release("echo ran")
+    assert code == 2 and f"the tag {tag} exists" in output and "wheel" not in output
 
 
 def test_continuous_integration_runs_what_the_script_for_it_runs() -> None:

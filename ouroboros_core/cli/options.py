@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from ouroboros_core.models.grammar import Grammar
 
 
+def subcommand(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
+    """Add a subcommand; its list and its own help both describe it with the text, a phrase."""
+    description = f"{text[0].upper()}{text[1:]}."
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=text, description=description, allow_abbrev=False
+    )
+    return parser
+
+
 def add_pair(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("models")
     option = group.add_argument

@@ -33,7 +33,7 @@ BATCH = 16
 
 def add(parser: argparse.ArgumentParser) -> None:
     what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
-    build = what.add_parser("build", help="index texts", allow_abbrev=False)
+    build = options.subcommand(what, "build", "index texts")
     build.add_argument(
         "files",
         nargs="+",
@@ -49,10 +49,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="where a line of a .jsonl file has its text (default: all its strings)",
     )
-    answer = what.add_parser(
-        "corpus",
-        help="let the target answer prompts, and index prompts and answers",
-        allow_abbrev=False,
+    answer = options.subcommand(
+        what, "corpus", "let the target answer prompts, and index prompts and answers"
     )
     option = answer.add_argument
     option("--prompts", required=True, type=Path, metavar="FILE", help="JSON lines, as for bench")

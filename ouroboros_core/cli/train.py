@@ -45,16 +45,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
     _add_data(commands)
     for kind, recipe in RECIPES.items():
-        _add_training(commands.add_parser(kind, help=recipe.task, allow_abbrev=False), recipe)
+        _add_training(options.subcommand(commands, kind, recipe.task), recipe)
     skip = "search for the layers to skip in draft_verify"
-    _add_skip(commands.add_parser("skip", help=skip, allow_abbrev=False))
+    _add_skip(options.subcommand(commands, "skip", skip))
     _add_export(commands)
 
 
 def _add_data(commands: Any) -> None:
-    data = commands.add_parser(
-        "data", help="let the target write conversations", allow_abbrev=False
-    )
+    data = options.subcommand(commands, "data", "let the target write conversations")
     option = data.add_argument
     option("--out", required=True, type=Path, metavar="DIR", help="folder for the conversations")
     for flag, kind, metavar, text in (
@@ -101,9 +99,7 @@ def _add_training(parser: argparse.ArgumentParser, recipe: type[Recipe]) -> None
 
 
 def _add_export(commands: Any) -> None:
-    export = commands.add_parser(
-        "export", help="write a draft that any program can load", allow_abbrev=False
-    )
+    export = options.subcommand(commands, "export", "write a draft that any program can load")
     option = export.add_argument
     option("--draft", metavar="DIR", help="the trained draft (default: the embedded one)")
     option("--out", required=True, type=Path, metavar="DIR", help="a new folder")

@@ -267,8 +267,8 @@ def _offline(folder: Path) -> WeightsUnavailable:
     return WeightsUnavailable(
         f"The weights of the embedded target are {state} {folder}, and nothing is fetched offline "
         "(HF_HUB_OFFLINE is set). Fetch them first, while there is a connection and without "
-        "HF_HUB_OFFLINE: `make weights`, or `python -m ouroboros_core.loading.embedded`; or name a "
-        "local model with --target."
+        "HF_HUB_OFFLINE: `make setup`, or `ouroboros generate --prompt x`; or name a local model "
+        "with --target."
     )
 
 

@@ -119,7 +119,7 @@ class Cascade(Method):
             AUTO,
             examples=["3,1;0,2"],
             description=(
-                "k11,k12;0,k22: tokens by the draft model, tokens copied behind them, tokens "
+                "k11,k12;0,k22: tokens by the draft model, tokens copied after them, tokens "
                 "copied for each of the draft model's passes."
             ),
         )

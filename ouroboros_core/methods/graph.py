@@ -155,7 +155,7 @@ class Graph(Method):
         tree_depth: Annotated[int, Ge(1), Le(16)] | Auto = Field(
             AUTO, examples=[3], description="Levels of the drafted tree."
         )
-        candidates: int = Field(4, ge=1, le=8, description="Candidates behind each node at most.")
+        candidates: int = Field(4, ge=1, le=8, description="Candidates after each node at most.")
         merge_tokens: int = Field(
             2, ge=0, le=8, description="So many equal last tokens make nodes one; 0 merges nothing."
         )

@@ -107,7 +107,7 @@ class MultiCandidate(Method):
         k_config: Annotated[str, Branching(DEEPEST, WIDEST, LARGEST)] | Auto = Field(
             AUTO,
             examples=[PUBLISHED["k_config"]],
-            description="Candidates behind each node, level by level.",
+            description="Candidates after each node, level by level.",
         )
 
     def __init__(self, hyperparameters: Hyperparameters, resources: Resources) -> None:

@@ -57,7 +57,7 @@ class Rest(Method):
         min_suffix: int = Field(
             1, ge=1, le=64, description="Shortest suffix that is looked for in the corpus."
         )
-        span: int = Field(8, ge=1, le=32, description="Tokens taken behind each occurrence.")
+        span: int = Field(8, ge=1, le=32, description="Tokens taken after each occurrence.")
         occurrences: Annotated[int, Ge(1), Le(5000)] | Auto = Field(
             AUTO,
             examples=[OCCURRENCES],

@@ -122,7 +122,7 @@ class HeadRecipe(Recipe):
 DEPTHS: Any = Field(
     (10, 20),
     description=(
-        "Layers behind which the head reads the target's states, beside the last, as in 10,20; "
+        "Layers after which the head reads the target's states, beside the last, as in 10,20; "
         "a third and two thirds of the layers by default."
     ),
 )

