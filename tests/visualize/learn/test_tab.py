@@ -250,13 +250,16 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
         "wide_window": max(len(s["window"]) for s in raw("bank-lookahead")["steps"])
     }
     wide["row"] = chapter["stops"][5]["sliders"]["row"]
+    measured = passes(name)
+    one_row = (measured["pass_cost"] - 1) / (measured["rows"] - 1)
+    assert wide["row"] == pytest.approx(one_row, abs=0.005), "the r of this run, as the words say"
     wide["wide_columns"] = raw("bank-lookahead")["hyperparameters"]["window_size"]
     wide["window_pass"] = 1 + wide["wide_window"] * wide["row"]
     card, dear = (chapter["stops"][number]["sliders"] for number in (6, 7))
     assert card["row"] == 0, "rows are free, as the words say"
     wide |= {"card_cost": card["cost"], "dear_row": dear["row"], "cheap_cost": dear["cost"]}
     wide["gamma"] = run["hyperparameters"]["gamma"]
-    return facts | _pays(facts) | passes(name) | _parts(name) | wide | _card() | _auto()
+    return facts | _pays(facts) | measured | _parts(name) | wide | _card() | _auto()
 
 
 def _weights() -> dict[str, float]:
