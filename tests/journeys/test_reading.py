@@ -324,6 +324,8 @@ TOGETHER = """() => {
     wrong.push('the words do not begin in view');
   const menu = document.querySelector('.ouro-site-nav'), wide = innerWidth >= 1200;
   if (wide && words.bottom > box(body).bottom + 1) wrong.push('words are behind the buttons');
+  const aside = part('residual').firstElementChild, high = wide && innerHeight >= 900;
+  if (high && aside && box(aside).bottom > box(body).bottom + 1) wrong.push('the picture below the words is cut');
   if (wide && menu && menu.getBoundingClientRect().top < 0) wrong.push('the menu is scrolled away');
   if (!body.firstElementChild || body.clientHeight < Math.min(60, body.scrollHeight)) wrong.push('the words have no room');
   const theory = part('theory').hidden ? [] : [...part('theory').querySelectorAll('input')].slice(0, 1);

@@ -235,11 +235,13 @@ def models_figure(names: Sequence[str]) -> dict[str, Any]:
                 ]
             )
     columns = ["model", "layers", "weights", "output"]
+    parts = ["target", "draft", *["larger"] * (len(rows) - 2)]
     title = (
         "Each target with its draft model below it: this chapter's, and the Java program's. In "
         "millions: the weights of the layers, and those of the output matrix."
     )
-    return {"kind": "table", "quoted": True, "columns": columns, "rows": rows, "title": title}
+    facts = {"columns": columns, "rows": rows, "row_parts": parts, "title": title}
+    return {"kind": "table", "quoted": True} | facts
 
 
 def numbers_figure(trace: Trace, step: Step) -> dict[str, Any]:
@@ -264,7 +266,8 @@ def pools_figure(runs: Mapping[str, Trace]) -> dict[str, Any]:
         for label, trace in runs.items()
     ]
     columns = ["run", "phrases after the first step", "after the last"]
-    return {"kind": "table", "columns": columns, "rows": rows, "title": "Sizes of the phrase pool."}
+    facts = {"columns": columns, "rows": rows, "row_parts": list(runs)}
+    return {"kind": "table", "title": "Sizes of the phrase pool."} | facts
 
 
 def residual_facts(judged: Judged) -> dict[str, float]:
@@ -390,7 +393,8 @@ def _phrase(step: Step, node: int) -> list[int]:
 
 def hundred_draws() -> dict[str, Any]:
     """The worked example: of a number of draws by q, the kept ones, and what the rejected ones
-    become: {columns, rows: [[token, *counts]], column_parts, title}"""
+    become: {columns, rows: [[token, *counts]], column_parts, title}. Counts, not bars of p and q: a
+    reader adds them up."""
     chances = {token: (Fraction(p), Fraction(q)) for token, (p, q) in EXAMPLE.items()}
     lacking = {token: max(Fraction(0), p - q) for token, (p, q) in chances.items()}
     rows: list[list[Any]] = []

@@ -95,6 +95,8 @@ const KINDS = {
 };
 
 /**
+ * Draw a picture. Its tokens are marked for translating browsers to leave; numbers in its lines are
+ * not, which such a browser keeps anyway. In the words they are, because they are links.
  * @param {string} name
  * @param {{ kind: string, first?: number, values?: Record<string, number> }} data
  * @param {{ first?: number, sliders?: Record<string, number> }} begin  where a stop begins, if not

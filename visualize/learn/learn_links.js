@@ -20,11 +20,15 @@ const RUN = {
   answers: ".ouro-tree .ouro-answer",
   equal: '.ouro-tree .ouro-answer[data-kind="equal"]',
   own: '.ouro-tree .ouro-answer:is([data-kind="bonus"], [data-kind="correction"])',
+  history: '.ouro-token[data-learned="history"]',
+  odds: ".ouro-card .ouro-odds",
+  numbers: ".ouro-numbers",
 };
 const TERM = String.raw`(?:min\([^)]*\)|γc|[αγcrpquWNE](?![\p{L}\p{N}])|\d+(?:[.,]\d+)*[×%]?)`;
 const FORMULA = String.raw`\(?${TERM}\)?(?:\s?[·−+=/]\s?\(?${TERM}\)?)*`;
+const NAME = String.raw`\p{Lu}[\p{L}\p{N}-]*\d[\p{L}\p{N}-]*`; // of a model or a machine
 const MARKED = new RegExp(
-  String.raw`\[([^\]]+)\]\((\w+)\)|(?<![\p{L}\p{N}])(?:\p{Lu}+\d+|${FORMULA})`,
+  String.raw`\[([^\]]+)\]\((\w+)\)|(?<![\p{L}\p{N}])(?:${NAME}|${FORMULA})`,
   "gu",
 );
 

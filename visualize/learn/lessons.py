@@ -96,7 +96,9 @@ YOURSELF = ("sleep-autoregressive", "sleep-eagle3")
 ROW = 0.03
 """The cost of a row that chapter 9 sets its slider to, in target passes."""
 QUIZ = ("fibonacci-speculative", "story-speculative-8")
-"""Runs whose steps a reader guesses at: the chapter's own, and one for who knows that already."""
+"""Runs whose steps a reader guesses at: the chapter's own, and one for who knows that already.
+Chapters 2 and 3 are on the first, a program: its guesses are right often enough that one step
+accepts all four and the next rejects one."""
 GRID = tuple(f"palindrome-speculative-{gamma}" for gamma in (1, 2, 4, 6, 8))
 """One prompt, recorded with several draft lengths."""
 AUTO = "palindrome-speculative-auto"

@@ -406,7 +406,8 @@ def _prompt(name: str) -> str:
 @cache
 def lengths_figure() -> dict[str, Any]:
     """Measured draft lengths, by draft and kind of prompt, in the shape of `race_figure` without
-    texts. The seconds are sums over all prompts of a kind; kinds with few prompts are left out."""
+    texts: a benchmark keeps none, so bars, passes and speedup change, and no run is shown. The
+    seconds are sums over all prompts of a kind; kinds with few prompts are left out."""
     lanes: list[dict[str, Any]] = []
     for file, draft in BENCHES.items():
         bench = json.loads((assets() / f"{file}.json").read_text(encoding="utf-8"))["rows"]

@@ -24,6 +24,7 @@ export function mount(element, { value }) {
     said = make("p", "ouro-picture-said"),
     scroll = make("div", "ouro-pool-scroll");
   said.setAttribute("role", "status");
+  said.dataset.part = "result";
   scroll.tabIndex = 0;
   scroll.setAttribute("role", "group");
   scroll.setAttribute("aria-label", "Phrases by their first token");

@@ -32,11 +32,12 @@ export function residual(data) {
         bar = make("i");
       bar.style.width = 100 * row[name] + "%";
       bar.dataset.look = look;
+      cell.dataset.part = name;
       cell.append(bar, make("span", "", percent(row[name])));
       line.append(cell);
     }
     table.append(line);
   }
-  figure.append(table, make("figcaption", "", data.words));
+  figure.append(make("figcaption", "", data.words), table); // the key is seen, however low the window
   return figure;
 }

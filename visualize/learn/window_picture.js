@@ -16,6 +16,7 @@ export function mount(element, { value }) {
     said = make("p", "ouro-picture-said"),
     scroll = make("div", "ouro-scroll");
   said.setAttribute("role", "status");
+  said.dataset.part = "result";
   scroll.tabIndex = 0;
   scroll.setAttribute("role", "group");
   scroll.setAttribute("aria-label", "The window");

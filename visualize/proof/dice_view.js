@@ -228,6 +228,8 @@ export function mount(element, props) {
   }
 
   /**
+   * Return a slider for the weight of a token. It is at least 1: a token that is never expected has
+   * no place in a chi-square test.
    * @param {"p" | "q"} name
    * @param {number} n
    */

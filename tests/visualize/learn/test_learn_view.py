@@ -128,6 +128,21 @@ def test_a_batchs_slider_begins_at_the_answers_of_the_words(reader: Any, site_ur
     )
 
 
+def test_sliders_stand_where_a_stop_puts_them(reader: Any, site_url: str) -> None:
+    moved = 0
+    for chapter, lesson in CHAPTERS.items():
+        for number, stop in enumerate(lesson["stops"], 1):
+            if "sliders" in stop:
+                read(reader, site_url, chapter, number)
+                for name, value in stop["sliders"].items():
+                    slider = reader.locator(
+                        f'.ouro-learn-stage input[name="{name}"] >> visible=true'
+                    )
+                    assert float(slider.input_value()) == value, (chapter, number, name)
+                    moved += 1
+    assert moved > 15
+
+
 def test_tokens_behind_each_other_have_one_ring(reader: Any, site_url: str) -> None:
     told = read(reader, site_url, "guess", stop_with("guess", ".ouro-token"))
     ends = reader.locator(".ouro-text [data-spot]").evaluate_all(
@@ -275,6 +290,10 @@ LINKS = [
 ]
 
 
+TILES = ("speedup", "length", "saved")
+"""Parts that are numbers themselves."""
+
+
 @pytest.mark.slow
 def test_a_linked_word_lights_its_part_of_the_picture_and_the_reverse(
     reader: Any, site_url: str
@@ -290,7 +309,16 @@ def test_a_linked_word_lights_its_part_of_the_picture_and_the_reverse(
             lit = reader.locator(".ouro-learn [data-linked]:not(.ouro-link)").locator(
                 "visible=true"
             )
-            assert lit.count(), (chapter, stop, links.nth(n).inner_text())
+            word = links.nth(n).inner_text()
+            assert lit.count(), (chapter, stop, word)
+            if links.nth(n).get_attribute("data-part") in TILES:
+                numbers = re.findall(r"[\d.]+", word)
+                lit_texts = lit.all_inner_texts()
+                assert all(any(n in text for text in lit_texts) for n in numbers), (
+                    chapter,
+                    stop,
+                    word,
+                )
         bare = reader.locator(".ouro-learn-words").evaluate(BARE)
         assert not re.search(r"\d", bare), (chapter, stop, bare)
     read(reader, site_url, "reject", 3)
@@ -299,7 +327,7 @@ def test_a_linked_word_lights_its_part_of_the_picture_and_the_reverse(
     assert word.inner_text() == "correction"
 
 
-QUOTED = {"mask": "tokens", "ids": "rows", "models": "rows"}
+QUOTED = {"mask": "tokens", "ids": "rows", "models": "rows", "residual": "rows"}
 """Pictures with tokens or names in their words, and where their data have them."""
 
 
@@ -310,19 +338,31 @@ def test_a_browser_translates_no_token_of_a_picture(reader: Any, site_url: str) 
     seen = set()
     for chapter, told in CHAPTERS.items():
         for number, stop in enumerate(told["stops"], 1):
-            data = told.get("figures", {}).get(stop.get("figure"))
-            if data is None:
+            names = {stop.get("figure"), stop.get("aside")} - {None}
+            if not names:
                 continue
             read(reader, site_url, chapter, number)
-            bare = reader.locator(".ouro-learn-figure").evaluate(BARE)
+            boxes = [reader.locator(f".ouro-learn-{part}") for part in ("figure", "residual")]
+            bare = " ".join(box.evaluate(BARE) for box in boxes)
             assert not re.search("[␣↵⇥]", bare), (chapter, number, bare)
-            texts = data.get(QUOTED.get(stop["figure"], ""), [])
-            texts = [text if isinstance(text, str) else text[0] for text in texts]
+            pictures = told.get("figures", {}) | {"residual": told.get("residual", {})}
+            texts = [
+                row if isinstance(row, str) else row["text" if isinstance(row, dict) else 0]
+                for name in names & set(QUOTED)
+                for row in pictures[name][QUOTED[name]]
+            ]
             words = {text.strip(" ‘’␣") for text in texts if re.search(r"[^\W\d_]{2}", text)}
-            seen |= {stop["figure"]} if words else set()
+            words -= set(re.findall(r"\w+", pictures["residual"].get("words", "")))  # its key
+            seen |= names & set(QUOTED) if words else set()
             left = [word for word in words if re.search(rf"\b{re.escape(word)}\b", bare)]
             assert not left, (chapter, number, left)
     assert seen == set(QUOTED)
+    asked = len(CHAPTERS["guess"]["stops"])
+    reader.goto(f"{site_url}#guess/{asked + 1}")
+    reader.reload()
+    reader.locator(".ouro-learn-guess").first.wait_for()
+    bare = reader.locator(".ouro-learn-answer").evaluate(BARE)
+    assert not re.search("[␣↵⇥]", bare), bare
 
 
 def test_no_picture_and_no_style_has_words_that_a_browser_cannot_translate() -> None:

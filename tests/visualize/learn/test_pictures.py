@@ -333,6 +333,12 @@ def open_picture(page: Any, chapter: str, figure: str) -> dict[str, Any]:
 @pytest.mark.browser
 def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     page, said = reader, ".ouro-picture-said"
+    data = open_picture(page, "plain", "pass")
+    for key, rows in (("Home", 1), ("End", len(data["tokens"]))):
+        page.locator(".ouro-stepper input").press(key)
+        has(page.locator(".ouro-pass-row"), rows)
+        has(page.locator(".ouro-pass-weights"), 6)  # they travel once, for all rows
+        has(page.locator(".ouro-pass-bar").nth(1).locator("i"), rows)
     data = open_picture(page, "phrases", "window")
     page.locator(".ouro-stepper input").press("End")
     last = data["passes"][-1]
@@ -347,6 +353,10 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
 
     data = open_picture(page, "suffixes", "mask")
     tree = gallery.trace(lessons.DISCARDED).steps[data["step"]].tree
+    positions = page.locator(".ouro-mask-node").evaluate_all(
+        "all => all.map(n => n.dataset.position)"
+    )
+    assert positions == [f"+{seen - 1}" for seen in tree.ancestors.sum(1)]
     page.keyboard.press("ArrowUp")
     has(page.locator(".ouro-mask-node[data-lit]"), int(tree.ancestors[-2].sum()))
     page.locator(".ouro-mask-cell").nth(2 * len(tree)).hover()
@@ -360,6 +370,8 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     page.keyboard.press("Home")
     has(page.locator(".ouro-mask-node[data-lit]"), 1)
 
+    open_picture(page, "phrases", "pool")
+    assert page.locator(".ouro-token-chip[data-used]").first.is_visible()
     data = open_picture(page, "warm", "pool")
     assert page.locator(".ouro-stepper output").inner_text() == "{0} of {0}".format(
         len(data["sizes"])
@@ -373,6 +385,8 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     assert f"holds {data['sizes'][-1]} phrases" in told
     assert "Held: " in told, "what is counted is more than what is listed, where there is much"
 
+    open_picture(page, "copying", "copy")
+    has(page.locator(".ouro-arcs path"), 2)
     open_picture(page, "copying", "automaton")
     page.locator(".ouro-copy-input").fill("one two three, one two four ")  # as one types
     page.locator(".ouro-stepper input").press("End")
@@ -400,6 +414,10 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     assert re.search(r"0\.50× .* 1280 rows; 295 are free", page.locator(said).inner_text()), (
         "as the words beside it say"
     )
+    open_picture(page, "batches", "experts")
+    page.locator(".ouro-stepper input").press("End")
+    woken = round(128 - 128 * (120 / 128) ** 64)
+    has(page.locator(".ouro-experts-grid [data-on]"), woken)
 
 
 @pytest.mark.slow
@@ -419,8 +437,11 @@ def test_a_dearer_row_shortens_the_best_guess_and_raises_what_breaks_even(
         )
         return [float(n) for n in re.search(pattern, text).groups()]  # type: ignore[union-attr]
 
+    axis = "document.querySelector('.ouro-theory-speedup').layout.yaxis.range"
+    before = page.evaluate(axis)
     best, even, window = told()
     page.locator('input[name="row"]').fill("0.1")
+    assert page.evaluate(axis) == before, "the curve is seen to sink"
     dear_best, dear_even, dear_window = told()
     assert dear_best < best and dear_even > even and (window, dear_window) == (1.0, 3.7)
     cost = 1 + 4 * (0.15 + 0.1)

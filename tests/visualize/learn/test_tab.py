@@ -43,6 +43,14 @@ FORMULAS = {
     "learn.pays.5",
 }
 """Texts that hold numbers of formulas, which belong to no run."""
+UNLINKED = {
+    "unchanged.4": "a formula",
+    "unchanged.10": "the temperature of the runs, not of the picture",
+    "unchanged.11": "rates of an example that an earlier stop shows",
+    "pays.4": "a formula",
+    "pays.10": "a draft length that the reader chooses",
+}
+"""Stops whose numbers light no part of the picture, and why."""
 MOST_WORDS = 80
 """Of a stop."""
 MOST_SIGNS = 8
@@ -250,13 +258,16 @@ def oracle(chapter: dict[str, Any]) -> dict[str, Any]:
         "wide_window": max(len(s["window"]) for s in raw("bank-lookahead")["steps"])
     }
     wide["row"] = chapter["stops"][5]["sliders"]["row"]
+    measured = passes(name)
+    one_row = (measured["pass_cost"] - 1) / (measured["rows"] - 1)
+    assert wide["row"] == pytest.approx(one_row, abs=0.005), "the r of this run, as the words say"
     wide["wide_columns"] = raw("bank-lookahead")["hyperparameters"]["window_size"]
     wide["window_pass"] = 1 + wide["wide_window"] * wide["row"]
     card, dear = (chapter["stops"][number]["sliders"] for number in (6, 7))
     assert card["row"] == 0, "rows are free, as the words say"
     wide |= {"card_cost": card["cost"], "dear_row": dear["row"], "cheap_cost": dear["cost"]}
     wide["gamma"] = run["hyperparameters"]["gamma"]
-    return facts | _pays(facts) | passes(name) | _parts(name) | wide | _card() | _auto()
+    return facts | _pays(facts) | measured | _parts(name) | wide | _card() | _auto()
 
 
 def _weights() -> dict[str, float]:
@@ -727,7 +738,7 @@ def test_what_a_lesson_says_adds_up() -> None:
     picture beside them."""
     chapters = {chapter["id"]: chapter for chapter in learn.chapters()}
     unchanged, warm, phrases = (chapters[name] for name in ("unchanged", "warm", "phrases"))
-    words = " ".join(unchanged["stops"][5]["words"])
+    words = as_shown(" ".join(unchanged["stops"][5]["words"]))
     shares = re.search(r"accepted here: (\d+)%\. In the other (\d+)%", words)
     assert shares is not None and sum(map(int, shares.groups())) == 100
     rows, card = unchanged["residual"]["rows"], shown(unchanged, 4)["judged"][-1]
@@ -735,7 +746,7 @@ def test_what_a_lesson_says_adds_up() -> None:
     assert round(100 * sum(row["kept"] for row in rows)) == int(shares[1])
     assert any(row["draft"] == 0 for row in rows), "as the words explain"
 
-    ringed = int(re.match(r"\d+", warm["stops"][1]["words"][0])[0])  # type: ignore[index]
+    ringed = int(re.match(r"\d+", as_shown(warm["stops"][1]["words"][0]))[0])  # type: ignore[index]
     run = raw(warm["run"])
     nodes = [s["tree"]["provenance"][n] for s in run["steps"] for n in s["path"]]
     assert ringed == sum(one["learned"] == "history" for one in nodes)
@@ -743,7 +754,7 @@ def test_what_a_lesson_says_adds_up() -> None:
 
     told = re.search(
         r"After step (\d+), .* there are (\d+) .* of (\d+) phrases were",
-        phrases["stops"][7]["words"][0],
+        as_shown(phrases["stops"][7]["words"][0]),
     )
     pool = phrases["figures"]["pool"]
     used = {(one["key"], one["text"]) for one in pool["entries"] if one["used"]}
@@ -910,6 +921,16 @@ def test_the_settings_of_every_recorded_run_can_be_asked_for_again() -> None:
     for facts in gallery.runs().values():
         settings = methods.get(facts["method"]).Hyperparameters
         settings.parse(settings.fixed(**facts.get("knobs", {})))
+
+
+def test_numbers_are_linked_to_the_picture_wherever_it_has_them() -> None:
+    bare = set()
+    for chapter in learn.chapters():
+        for number, stop in enumerate(chapter["stops"], 1):
+            words = re.sub(r"EAGLE-\d", "", " ".join(stop["words"]))
+            if re.search(r"\d", words) and "](" not in words:
+                bare.add(f"{chapter['id']}.{number}")
+    assert bare == set(UNLINKED)
 
 
 @pytest.mark.parametrize("chapter", learn.chapters(), ids=lambda c: c["id"])

@@ -4,6 +4,7 @@ probabilities."""
 import base64
 import itertools
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,13 @@ def test_the_game_is_played_by_keyboard_without_a_server(
     page.locator(".ouro-dice-one").press("Enter")
     assert "The draft model guesses" in page.locator(".ouro-dice-last").inner_text()
     assert "too few" in page.locator(".ouro-dice-verdict").inner_text()
+    endings = set()
+    for _ in range(20):
+        page.locator(".ouro-dice-one").press("Enter")
+        endings |= set(
+            re.findall(r"; u is .*: (\w+)", page.locator(".ouro-dice-last").inner_text())
+        )
+    assert endings == {"kept", "rejected"}
     page.locator(".ouro-dice-many").press("Enter")
     assert "does not sample from p" in page.locator(".ouro-dice-verdict").inner_text()
     page.locator('input[aria-label="p of sun"]').press("End")
