@@ -163,7 +163,7 @@ def _equal_texts() -> tuple[int, int]:
 
 
 def _llama_cpp() -> str:
-    beside = {
+    pairs = {
         data["settings"]["target"].removesuffix("-Instruct"): (
             _overall(data)[methods.DEFAULT],
             _by_llama_cpp(_overall(data))[0],
@@ -173,7 +173,7 @@ def _llama_cpp() -> str:
     }
     ahead = [
         target
-        for target, (ours, theirs) in beside.items()
+        for target, (ours, theirs) in pairs.items()
         if theirs.decode_tokens_per_second > ours.decode_tokens_per_second
     ]
     return (
@@ -206,8 +206,8 @@ def _overall(data: dict[str, Any]) -> dict[str, report.Row]:
 
 def _in_bfloat16() -> list[dict[str, Any]]:
     """Return the benchmarks of the README's table, greedy ones first."""
-    shown = [data for data in _benchmarks().values() if data["environment"]["dtype"] == "bfloat16"]
-    return sorted(shown, key=lambda data: data["settings"]["sampling"]["temperature"])
+    halves = [data for data in _benchmarks().values() if data["environment"]["dtype"] == "bfloat16"]
+    return sorted(halves, key=lambda data: data["settings"]["sampling"]["temperature"])
 
 
 @functools.cache

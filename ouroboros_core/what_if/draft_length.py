@@ -102,14 +102,14 @@ class DraftLengths:
         return sum(s.seconds.draft for s in steps) / sum(s.draft_passes for s in steps)
 
     def _pass_seconds(self, rows: int) -> float:
-        kept = sorted(self.trace.costs.items())
-        known = PassCosts(*zip(*kept, strict=True)) if kept else None
+        timed = sorted(self.trace.costs.items())
+        measured = PassCosts(*zip(*timed, strict=True)) if timed else None
         single = mean(step.seconds.verify for step in self.baseline.steps)
         width = median_low(step.width for step in self.trace.steps)
         if width <= 1:
-            return single * (known.of(rows) / known.of(1) if known else 1.0)
+            return single * (measured.of(rows) / measured.of(1) if measured else 1.0)
         wide = mean(step.seconds.verify for step in self.trace.steps if step.width == width)
-        costs = known or PassCosts((1, width), (single, max(single, wide)))
+        costs = measured or PassCosts((1, width), (single, max(single, wide)))
         share = min(1.0, (rows - 1) / (width - 1))
         narrow_factor, wide_factor = single / costs.of(1), wide / costs.of(width)
         return costs.of(rows) * (narrow_factor + share * (wide_factor - narrow_factor))

@@ -85,9 +85,9 @@ class ComparePanel:
         with errors_on_page():
             try:
                 runs = [visit.read(field(event, name, dict)) for name in ("a", "b")]
-                compared = SideBySide(*runs)
-                shown = gr.Tabs(selected=COMPARE), compare_view.side_by_side(compared), compared
-                return [*shown, gr.skip()]
+                rows = SideBySide(*runs)
+                view = compare_view.side_by_side(rows)
+                return [gr.Tabs(selected=COMPARE), view, rows, gr.skip()]
             except OuroborosError as error:
                 return [*(gr.skip() for _ in range(3)), refused(error)]
 

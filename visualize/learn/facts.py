@@ -212,11 +212,11 @@ def position_figure(trace: Trace) -> dict[str, Any]:
     ]
     title = f"Of {len(trace.steps)} steps, those that tested or accepted a guess."
     columns = ["guess", *range(1, len(counts) + 1)]
-    parts = {
+    links = {
         "row_parts": ["rate", "rate"],
         "column_parts": [*[""] * (len(columns) - 1), "fourth"],
     }
-    return {"kind": "table", "columns": columns, "rows": rows, "title": title} | parts
+    return {"kind": "table", "columns": columns, "rows": rows, "title": title} | links
 
 
 def models_figure(names: Sequence[str]) -> dict[str, Any]:
@@ -235,12 +235,12 @@ def models_figure(names: Sequence[str]) -> dict[str, Any]:
                 ]
             )
     columns = ["model", "layers", "weights", "output"]
-    parts = ["target", "draft", *["larger"] * (len(rows) - 2)]
+    row_parts = ["target", "draft", *["larger"] * (len(rows) - 2)]
     title = (
         "Each target with its draft model below it: this chapter's, and the Java program's. In "
         "millions: the weights of the layers, and those of the output matrix."
     )
-    facts = {"columns": columns, "rows": rows, "row_parts": parts, "title": title}
+    facts = {"columns": columns, "rows": rows, "row_parts": row_parts, "title": title}
     return {"kind": "table", "quoted": True} | facts
 
 
@@ -310,9 +310,10 @@ def part_facts(trace: Trace) -> dict[str, int]:
     The code is from the step that opens it to the last one whose copies were all accepted."""
     code = next(s.index for s in trace.steps if FENCE in [trace.pieces[t] for t in s.tokens])
     end = 1 + max(s.index for s in trace.steps if s.kind == "bonus")
-    parts = {"talk": trace.steps[:code], "code": trace.steps[code:end], "rest": trace.steps[end:]}
-    return {f"{name}_steps": len(steps) for name, steps in parts.items()} | {
-        f"{name}_tokens": sum(len(s.tokens) for s in steps) for name, steps in parts.items()
+    steps_of = {"talk": trace.steps[:code], "code": trace.steps[code:end]}
+    steps_of["rest"] = trace.steps[end:]
+    return {f"{name}_steps": len(steps) for name, steps in steps_of.items()} | {
+        f"{name}_tokens": sum(len(s.tokens) for s in steps) for name, steps in steps_of.items()
     }
 
 
@@ -432,8 +433,8 @@ def sibling_draws() -> dict[str, Any]:
     columns = ["token", "target wants", "first kept"]
     columns += ["second guess", "second kept", "drawn anew", "in all"]
     title = f"{DRAWS} draws, with a second guess wherever the first is rejected"
-    parts = {"column_parts": ["", "", "one two", "", "two", "", ""]}
-    return {"kind": "table", "columns": columns, "rows": rows, "title": title} | parts
+    links = {"column_parts": ["", "", "one two", "", "two", "", ""]}
+    return {"kind": "table", "columns": columns, "rows": rows, "title": title} | links
 
 
 def biased_facts() -> dict[str, Any]:
