@@ -29,7 +29,7 @@ YOURS = (
 )
 """A text to begin with, in which pieces come again."""
 
-KEY = "Blue: draft passes. Red: the target pass. Grey: plain passes for as many tokens."
+KEY = "Blue: draft passes. Orange: the target pass. Grey: plain passes for as many tokens."
 AROUND = 90
 """Characters of a text that are shown around the subject of a picture."""
 

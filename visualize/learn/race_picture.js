@@ -6,7 +6,7 @@ import { counted, foreign, make } from "../kit/dom.js";
 
 const PARTS = ["prefill", "draft", "target", "rest"];
 const KEY =
-  "Bars: teal, reading the prompt; blue, draft passes; red, target passes; grey, " +
+  "Bars: teal, reading the prompt; blue, draft passes; orange, target passes; grey, " +
   "everything else.";
 const SHORTEST = 5; // seconds that a race lasts at least
 

@@ -75,7 +75,7 @@ def tour(summary: Summary, piece: Piece) -> Tour:
         made.caption(_step_in_words(step, piece) if index < SLOW_STEPS else "")
         made.go(ends[index], SLOW if index < SLOW_STEPS else APPROACH)
         if index == longest:
-            made.caption(_halt_in_words(summary, ends[index], len(step.tokens)))
+            made.caption(_halt_in_words(summary, ends[index], index))
             made.go(ends[index], HALT)
     made.caption("")
     made.go(ends[-1], REST_OF_RUN)
@@ -85,7 +85,7 @@ def tour(summary: Summary, piece: Piece) -> Tour:
             f"{plain.seconds - ends[-1]:.1f} s more."
         )
         made.go(plain.seconds, REST_OF_PLAIN)
-    made.caption(_halt_in_words(summary, ends[longest], len(trace.steps[longest].tokens)))
+    made.caption(_halt_in_words(summary, ends[longest], longest))
     return made
 
 
@@ -101,10 +101,13 @@ def _step_in_words(step: Step, piece: Piece) -> str:
     return f"{guessed}{written}"
 
 
-def _halt_in_words(summary: Summary, second: float, tokens: int) -> str:
-    """Return how many tokens the longest step wrote, and how far plain decoding is by then."""
-    words = f"{counted(tokens, 'token')} from one forward pass."
+def _halt_in_words(summary: Summary, second: float, longest: int) -> str:
+    """Return how many tokens the longest step wrote, and how far the run and plain decoding are."""
+    *before, step = summary.trace.steps[: longest + 1]
+    words = f"{counted(len(step.tokens), 'token')} from one forward pass"
+    words += ", which checks all guesses." if len(step.tree) > 1 else "."
     if summary.baseline is None:
         return words
-    done = bisect_left(metrics.seconds_to_token(summary.baseline), second)
-    return f"{words} Plain decoding has written {counted(done, 'token')} by now."
+    tokens = len(step.tokens) + sum(len(earlier.tokens) for earlier in before)
+    plain = bisect_left(metrics.seconds_to_token(summary.baseline), second)
+    return f"{words} {tokens} by now; plain decoding {plain}."

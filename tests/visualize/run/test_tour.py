@@ -33,7 +33,9 @@ def test_its_words_are_those_of_the_step() -> None:
     words = [words for _, words in made().captions if words]
     assert words[0] == "Step 1: 2 tokens guessed, 1 kept. The target writes ‘t12’."
     # 0.5 s of prefill, then a token each tenth of a second: five at 1.1 s, one of them just then.
-    longest = "3 tokens from one forward pass. Plain decoding has written 6 tokens by now."
+    longest = (
+        "3 tokens from one forward pass, which checks all guesses. 5 by now; plain decoding 6."
+    )
     assert words[2] == words[-1] == longest
     assert words[-2] == "All 7 tokens after 1.3 s. Plain decoding needs 0.2 s more."
 
