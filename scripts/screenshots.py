@@ -70,7 +70,7 @@ TYPEFACE = """async () => {
 }"""
 SUBJECTS = {
     "card": (".ouro-card", ".ouro-card"),
-    "compare": (".ouro-compare-rows", ".ouro-compare-scale"),
+    "compare": (".ouro-compare-rows", ".ouro-compare-key"),
     "learn": (".ouro-mask-box", ".ouro-mask-box"),
 }
 """Parts of the page that the README shows small: first element, last."""
@@ -149,7 +149,7 @@ def _shoot(folder: Path, page: Any, width: int, theme: str, name: str) -> None:
     if width == DESK[0] and name == "compare":
         page.set_viewport_size({"width": LARGE[0], "height": LARGE[1]})
         page.wait_for_timeout(1200)
-        picture = _cut(page, name, ".ouro-compare-rows", ".ouro-compare-scale")
+        picture = _cut(page, name, *SUBJECTS[name])
         picture.quantize(COLOURS).save(folder / f"compare{THEMES[theme]}.png", optimize=True)
         page.set_viewport_size({"width": DESK[0], "height": DESK[1]})
 

@@ -3,7 +3,7 @@
 // two of them. The chips of the form show and hide rows that were measured.
 import { counted, make, quote, refuse } from "../kit/dom.js";
 import { forget, handOver } from "../kit/files.js";
-import { originStrip, tokensOf } from "../kit/origin_strip.js";
+import { drawKey, originStrip, tokensOf } from "../kit/origin_strip.js";
 import { Plot } from "../kit/plot.js";
 import { CompareForm } from "./compare_form.js";
 import { drawTexts } from "./two_texts.js";
@@ -254,6 +254,11 @@ export function mount(element, props, watch, trigger) {
       }
     part("scale").hidden = !known.length;
     if (known.length) drawScale(whole);
+    drawKey(
+      part("key"),
+      known.map((/** @type {number} */ lane) => state.rows.get(lane)),
+      props.looks,
+    );
     part("verdict").textContent = words;
   }
 

@@ -2,29 +2,8 @@
 // The recorded runs, each with a sentence about it. A choice triggers `open_recorded`, or calls
 // `props.open`.
 import { make, refuse } from "../kit/dom.js";
-import { looksOf, originStrip } from "../kit/origin_strip.js";
-/** @import { Props, Mount } from "../kit/types" */
-
-/**
- * Name the colours that occur in the strips.
- * @param {HTMLElement} list
- * @param {Props} props
- */
-function drawKey(list, props) {
-  const { entries } = JSON.parse(props.value);
-  const occurring = new Set(
-    entries.flatMap((/** @type {any} */ { strip }) => looksOf(strip, props.looks)),
-  );
-  for (const { look, glyph, label } of props.looks) {
-    if (!occurring.has(look)) continue;
-    const item = make("li", "ouro-key"),
-      sign = make("span", "ouro-glyph", glyph);
-    item.dataset.look = look;
-    sign.setAttribute("aria-hidden", "true");
-    item.append(sign, label);
-    list.append(item);
-  }
-}
+import { drawKey, originStrip } from "../kit/origin_strip.js";
+/** @import { Mount } from "../kit/types" */
 
 /** @type {Mount} */
 export function mount(element, props, watch, trigger) {
@@ -32,9 +11,11 @@ export function mount(element, props, watch, trigger) {
   let pair = "";
   /** @type {HTMLButtonElement} */
   let clicked;
-  drawKey(element.querySelector(".ouro-gallery-key"), props);
+  const { entries } = JSON.parse(props.value);
+  const strips = entries.map((/** @type {any} */ { strip }) => strip);
+  drawKey(element.querySelector(".ouro-gallery-key"), strips, props.looks);
 
-  for (const entry of JSON.parse(props.value).entries) {
+  for (const entry of entries) {
     const item = make("li", "ouro-gallery-entry ouro-box"),
       button = make("button", "ouro-gallery-open", "Open");
     button.type = "button";

@@ -16,12 +16,24 @@ const parts = (run) =>
 export const tokensOf = ([, run]) => parts(run).reduce((sum, [, count]) => sum + count, 0);
 
 /**
- * Return the looks that occur in a run.
- * @param {Strip} run
- * @param {{ look: string }[]} looks  the legend
+ * Name the colours that occur in some strips.
+ * @param {HTMLElement} list
+ * @param {Strip[]} strips
+ * @param {{ look: string, glyph: string, label: string }[]} looks  the legend
  */
-export const looksOf = ({ steps }, looks) =>
-  steps.flatMap(([, run]) => parts(run).map(([letter]) => looks[letter.charCodeAt(0) - 97].look));
+export function drawKey(list, strips, looks) {
+  const letters = new Set(strips.flatMap(({ steps }) => steps.flatMap(([, run]) => [...run])));
+  list.replaceChildren();
+  looks.forEach(({ look, glyph, label }, n) => {
+    if (!letters.has(String.fromCharCode(97 + n))) return;
+    const item = make("li", "ouro-key"),
+      sign = make("span", "ouro-glyph", glyph);
+    item.dataset.look = look;
+    sign.setAttribute("aria-hidden", "true");
+    item.append(sign, label);
+    list.append(item);
+  });
+}
 
 /**
  * Return the strip of a run.

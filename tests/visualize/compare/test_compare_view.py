@@ -118,6 +118,17 @@ def test_what_a_row_shows_divides_to_its_speedup_and_a_busy_row_offers_passes(pa
     assert verdict.inner_text() == "Nothing here is faster than plain decoding."
 
 
+def test_the_colours_of_the_rows_are_named(page: Any) -> None:
+    """The oracle is the colours that are drawn."""
+    drawn = page.eval_on_selector_all(
+        ".ouro-compare-row .ouro-strip i", "all => all.map((part) => part.dataset.look)"
+    )
+    named = page.eval_on_selector_all(
+        ".ouro-compare-key li", "all => all.map((item) => item.dataset.look)"
+    )
+    assert len(named) > 3 and {*named} == {*drawn}
+
+
 def test_a_chip_hides_its_row_and_the_slider_moves_b(page: Any) -> None:
     value = filled()
     cells = [lane for lane, texts in enumerate(value["values"]) if texts]
