@@ -14,8 +14,9 @@ TokenId = Annotated[int, Ge(0), Le(2**31 - 1)]
 Share = Annotated[float, Ge(0), Le(1)]
 """A probability, or a share of a whole."""
 Seconds = Annotated[float, Ge(0), Le(1e6)]
+Rows = Annotated[int, Ge(1), Le(2**31 - 1)]
 Cost = Annotated[float, Gt(0), Le(1e6)]
-"""Seconds of a forward pass."""
+"""Seconds of a forward pass, or their proportion."""
 Estimate = Annotated[float, Ge(0), Le(1e12)]
 """A number of tokens, or of tokens per second, that was expected."""
 Noise = Annotated[float, Ge(-1_000), Le(1_000)]

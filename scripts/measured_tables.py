@@ -91,7 +91,7 @@ def _by_task() -> str:
         if row.method == methods.DEFAULT and row.group in TASKS
     ]
     low, high = (end(rows, key=lambda row: row.speedup) for end in (min, max))
-    return f"{low.speedup:.2f} ({TASKS[low.group]}) to {high.speedup:.2f} ({TASKS[high.group]})"
+    return " to ".join(f"{row.speedup:.2f} for {TASKS[row.group]}" for row in (low, high))
 
 
 def _range(speedups: Sequence[float]) -> str:

@@ -264,12 +264,6 @@ def main() -> None:
         metavar="PAIR=TARGET,DRAFT",
         help="folders of the models of a pair (default: from the Hub)",
     )
-    parser.add_argument(
-        "--head",
-        action="append",
-        metavar="FOLDER",
-        help="a head of the embedded target that is not shipped",
-    )
     arguments = parser.parse_args()
     folders = {
         name: models.split(",")
@@ -284,8 +278,7 @@ def main() -> None:
     def load(name: str) -> Pair:
         entry = gallery["pairs"][name]
         target, draft = folders.get(name, (entry.get("target"), entry.get("draft")))
-        heads = arguments.head if target is None else None
-        return load_pair(target, draft, heads, placement=Placement(dtype=entry["dtype"]))
+        return load_pair(target, draft, placement=Placement(dtype=entry["dtype"]))
 
     chosen = [
         name

@@ -215,7 +215,8 @@ class Trace:
     generation_config  the checkpoint's own generation settings in force, such as a penalty; empty
                        if it has none, they were switched off, or `custom_generate` applied them
     grammar  the grammar that the text follows, as {kind: text}, see `models.grammar`; empty without
-    costs   seconds of a target pass by its rows, as automatic settings assumed them
+    costs   cost of a target pass by its rows, as automatic settings assumed it: seconds, or only
+            their proportions where no pass was timed
     """
 
     method: Name
@@ -235,7 +236,7 @@ class Trace:
     corpus: Name | None = None
     generation_config: dict[str, bool | int | float | str] = field(default_factory=dict)
     grammar: dict[Name, LongText] = field(default_factory=dict)
-    costs: dict[Count, bounds.Cost] = field(default_factory=dict)
+    costs: dict[bounds.Rows, bounds.Cost] = field(default_factory=dict)
     version: int = VERSION
 
     @property

@@ -2,7 +2,7 @@
 
 With `match`, the text does not depend on the draft length: a guess is accepted if it is the token
 that the text has there, whatever the length. A run shows at which positions the draft model guesses
-right: where it was accepted and where it was rejected. It does not show the position behind a chain
+right: where it was accepted and where it was rejected. It does not show the position after a chain
 that was accepted as a whole; there the chance is the share of right guesses at positions at which
 the target was about as sure (the recorded probability of its token), or at all positions without
 recorded probabilities.
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from statistics import mean, median_low
 
 from ouroboros_core import methods
@@ -101,9 +102,15 @@ class DraftLengths:
         steps = self.trace.steps
         return sum(s.seconds.draft for s in steps) / sum(s.draft_passes for s in steps)
 
+    @cached_property
+    def _measured(self) -> PassCosts | None:
+        """The costs that the run kept; a pass over more rows is not shorter."""
+        costs = sorted(self.trace.costs.items())
+        seconds = accumulate((cost for _, cost in costs), max)
+        return PassCosts(tuple(rows for rows, _ in costs), tuple(seconds)) if costs else None
+
     def _pass_seconds(self, rows: int) -> float:
-        timed = sorted(self.trace.costs.items())
-        measured = PassCosts(*zip(*timed, strict=True)) if timed else None
+        measured = self._measured
         single = mean(step.seconds.verify for step in self.baseline.steps)
         width = median_low(step.width for step in self.trace.steps)
         if width <= 1:

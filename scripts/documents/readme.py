@@ -42,13 +42,9 @@ def opening() -> str:
     settings, usual = measured_tables.measured(target, run.method)
     processor = processor_name(run.environment.processor)
     return (
-        f"*A recorded run of the default method, `{run.method}`, with automatic settings on two "
-        f"cores of an {processor} with AMX: {target} writes {summary.tokens} tokens in "
-        f"{summary.steps} passes, {speedup.median:.2f} times as fast as plain decoding, with the "
-        f"same text. Blue tokens were guessed by {draft}, amber ones copied, green ones come from "
-        "a known phrase appended to a draft; orange ones are the target's corrections, pink ones "
-        "its [bonus tokens](docs/concepts.md). The prompt asks for a renamed class, so much of the "
-        f"answer is copied: a best case; over {settings['questions']} prompts and "
-        f"{settings['max_new_tokens']} tokens, on an AMD EPYC, it reaches {usual:.2f} times "
-        "([How fast](#how-fast)).*\n"
+        f"*A recorded run of the default method, `{run.method}`, on two cores of an {processor}: "
+        f"{target}, with drafts from {draft}, writes {summary.tokens} tokens in {summary.steps} "
+        f"passes, {speedup.median:.2f} times as fast as plain decoding, with the same text. Much "
+        "of the answer is copied from the prompt: a best case. On another machine, over "
+        f"{settings['questions']} prompts, it reaches {usual:.2f} times ([How fast](#how-fast)).*\n"
     )

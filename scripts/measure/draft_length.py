@@ -1,9 +1,9 @@
 """Compare predicted speedups of draft lengths with measured ones, prompt by prompt.
 
-Every prompt runs with plain decoding and with each draft length, in rounds. From the median
-run of one length, `--from`, the speedup of every other length is predicted as the page does it, see
-`ouroboros_core.what_if.draft_length`. The end says how
-many predictions are within 10% of the measured median.
+Every prompt runs with plain decoding and with each draft length, in rounds. From the median run of
+one length, `--from`, the speedup of every other length is predicted as the page does it, see
+`ouroboros_core.what_if.draft_length`. The end says how many predictions are within 10% of the
+measured median.
 """
 
 from __future__ import annotations

@@ -140,7 +140,11 @@ export class CompareForm {
   hide() {
     for (const node of [...this.method.options, ...this.others.children])
       node.hidden = node.disabled = (node.dataset.method || node.value) in inputs.lacking;
-    this.changed();
+    const options = [...this.method.options];
+    if (this.method.selectedOptions[0]?.disabled) {
+      this.method.value = options.find((option) => !option.disabled)?.value || "";
+      this.vary();
+    } else this.changed();
   }
 
   /**

@@ -126,9 +126,10 @@ class ProofPanel:
         pressable_until_the_end(running, self.stop)
 
     def follow(self, models: Any) -> None:
-        """Offer the methods of the pair, whenever this component says another thing about it."""
+        """Offer the methods of the pair, whenever it or the words about the models change."""
         chosen = [self.pair, self.method]
-        models.change(self._offer, chosen, self.method, queue=False, **PRIVATE)
+        changes = [models.change, self.pair.change]
+        gr.on(changes, self._offer, chosen, self.method, queue=False, **PRIVATE)
 
     def _offer(self, pair: str, method: str) -> Any:
         writers = _writers(self.runner.models.lacking(pair))
@@ -154,7 +155,7 @@ class ProofPanel:
 
 
 def _writers(lacking: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return name and id of the methods that draw a text of their own way, but for those that lack
+    """Return name and id of the methods that write a text in their own way, except those that lack
     something."""
     return [
         (kind.name, kind.id)

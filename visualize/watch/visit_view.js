@@ -22,7 +22,7 @@ export function mount(element, props, watch, trigger) {
   /** @type {Card[]} */
   let cards = recall(KEY) || [];
   let shown = cards[0]?.key;
-  /** @type {HTMLElement} that a click has asked for a run or a comparison */
+  /** @type {HTMLElement} the button with which a run or a comparison was asked for */
   let clicked = null;
 
   /** @param {Card} card */

@@ -204,6 +204,8 @@ def test_a_trace_keeps_the_settings_and_an_old_one_has_none(folder: Path) -> Non
     trace, plain = (Generation(pair, one).run() for one in (asked, asked.plain()))
     assert trace.generation_config == {"suppress_tokens": "50 entries", "no_repeat_ngram_size": 3}
     assert read_run(trace.to_json(plain)) == (trace, plain)
+    costs = pair.costs.target
+    assert [*trace.costs.items()] == [*zip(costs.rows, costs.seconds, strict=True)] != []
     data = json.loads(trace.to_json())
     del data["generation_config"]
     assert read_trace(json.dumps(data)) == replace(trace, generation_config={})

@@ -97,6 +97,16 @@ def test_the_shape_of_the_machines_costs_is_scaled_to_those_of_the_run(
     shaped = DraftLengths(replace(runs[4], costs=costs), runs[0])
     for length in (1, 4, 8):
         assert shaped.of(length).seconds == pytest.approx(linear.of(length).seconds)
+    steeper = DraftLengths(replace(runs[4], costs=costs | {9: 5.6}), runs[0])
+    # Half of the file's seconds, as the run's passes over one and five rows take.
+    passes = [steeper._pass_seconds(rows) for rows in (1, 5, 7, 9)]
+    assert passes == pytest.approx([1.0, 1.2, 2.0, 2.8])
+
+
+def test_costs_of_a_file_that_fall_with_the_rows_are_taken_as_level(runs: dict[int, Trace]) -> None:
+    falling = DraftLengths(replace(runs[4], costs={1: 4.0, 4: 1.0}), runs[0])
+    level = DraftLengths(replace(runs[4], costs={1: 4.0, 4: 4.0}), runs[0])
+    assert falling.of(8) == level.of(8) and level.of(8).seconds > 0
 
 
 def test_steps_of_very_different_widths_are_no_obstacle(runs: dict[int, Trace]) -> None:

@@ -245,7 +245,7 @@ INLINE bool by_amx(const Matrix& w) { return w.inner % DEEP == 0 && amx_works();
 // a panel in strips of 32 inputs, a strip in halves [pair of inputs][16 outputs][2].
 constexpr int STRIP = INPUTS;
 
-// Lets the compiler keep the order of the source, or browsers keep some sums in memory.
+// Makes the compiler keep the order of the source; otherwise browsers keep sums in memory.
 INLINE Part in_order(Part v) {
   asm volatile("" : "+r"(v));
   return v;
