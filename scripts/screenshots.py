@@ -38,7 +38,7 @@ THEMES = {"light": "", "dark": "-dark"}
 """Themes of the page, and what they add to the name of a picture of the README."""
 WHOLE = ("watch", "compare", "results", "runs", "learn")
 """Pictures of the whole page, in light."""
-FRAME, FRAMES, COLOURS, LAST_MS = (1120, 562), 32, 256, 4000
+FRAME, FRAMES, COLOURS, LAST_MS = (1120, 554), 32, 256, 4000
 """The animation: size of a frame, number of frames and colours, milliseconds of the last frame."""
 NARROW_FRAME = 348, 487
 """Size of a frame for phones, in CSS pixels."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ouroboros_core.sources import LOOKS
@@ -38,16 +39,18 @@ three are the origins. The other two are the target's own tokens: plain decoding
 them too, and "other sources" must not count them."""
 OTHERS = "#7E6BB3"
 """The colour of all others together, until a visitor asks for each."""
+COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 FIRST = ("run.css", "base.css")
 """Style sheets that come before all features, which may override them."""
 
 
 def style() -> str:
-    """Return the styles of the page: a run, all features, each feature, then the palettes."""
+    """Return the styles of the page, without comments: a run, all features, each feature, then the
+    palettes."""
     sheets = {file.name: file for file in VISUALIZE.glob("*/*.css")}
     features = sorted(sheets.keys() - {*FIRST, "standalone.css", "opening.css"})
     texts = [sheets[name].read_text("utf-8") for name in (*FIRST, *features)]
-    return "\n".join([*texts, css()])
+    return COMMENT.sub("", "\n".join([*texts, css()]))
 
 
 def run_style() -> str:
