@@ -231,9 +231,11 @@ def wait_for_title(page: Any, words: str) -> None:
 
 def link(page: Any) -> str:
     """The address of the run that is shown, without the server's and the step."""
-    page.locator("#save-view [data-kind=link]").click()
     address = page.locator(".ouro-save-address")
-    address.wait_for()
+    if address.count():
+        address.evaluate("node => { node.value = '' }")  # of the run before
+    page.locator("#save-view [data-kind=link]").click()
+    page.wait_for_function("document.querySelector('.ouro-save-address')?.value")
     return str(address.input_value().rpartition("/")[2].partition("&")[0])
 
 
