@@ -264,6 +264,7 @@ def main() -> None:
         metavar="PAIR=TARGET,DRAFT",
         help="folders of the models of a pair (default: from the Hub)",
     )
+    parser.add_argument("--head", help="folder of a head that is not shipped, for the runs named")
     arguments = parser.parse_args()
     folders = {
         name: models.split(",")
@@ -278,7 +279,8 @@ def main() -> None:
     def load(name: str) -> Pair:
         entry = gallery["pairs"][name]
         target, draft = folders.get(name, (entry.get("target"), entry.get("draft")))
-        return load_pair(target, draft, placement=Placement(dtype=entry["dtype"]))
+        placement = Placement(dtype=entry["dtype"])
+        return load_pair(target, draft, arguments.head, placement=placement)
 
     chosen = [
         name
