@@ -197,6 +197,7 @@ def join_draft(
     first: Engine | None = "static" if target.engine == "static" else None
     small = checked(model, name, target.vocabulary, outputs, unshared=shared.unshared, first=first)
     small.drafts = True
+    small.round_weights()
     small.differing_entries = shared.differing_entries
     return small
 

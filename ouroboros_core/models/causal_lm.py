@@ -105,6 +105,11 @@ class CausalLM(Bookkeeping[torch.Tensor, TorchEvaluation]):
         longer ones bfloat16. The logits are bit-identical."""
         self.forward_pass.read_blocks(rows)
 
+    def round_weights(self) -> None:
+        """Let the native pass compute with weights of 8 bits and a scale for each 32 inputs; for a
+        draft model. The other passes keep the model's own weights."""
+        self.forward_pass.round_weights()
+
     @property
     def weights(self) -> str:
         """Return the format of the weights of the native pass in words; '' for other engines."""

@@ -25,7 +25,7 @@ from ouroboros_core.models.engines.compact import Rows
 from ouroboros_core.models.engines.native.blocks import BlocksOf
 from ouroboros_core.models.engines.native.choose import LogitRows, logit_rows
 from ouroboros_core.models.engines.native.decoder import NativeDecoder, NativeProduct
-from ouroboros_core.models.engines.passes import Decoder, Engine, Product, decoder, product
+from ouroboros_core.models.engines.passes import Decoder, Engine, Product, decoder, product, rounded
 from ouroboros_core.models.kv_cache import TreeCache
 from ouroboros_core.models.reach import Masks, windows_of
 from ouroboros_core.models.skips import NOTHING, ReducedModel
@@ -125,6 +125,11 @@ class ForwardPass:
         for computation in (self.decoder, self.project):
             if isinstance(computation, NativeDecoder | NativeProduct):
                 computation.block_rows = rows
+
+    def round_weights(self) -> None:
+        """See `CausalLM.round_weights`."""
+        for computation in (self.decoder, self.project) if self.decoder else ():
+            rounded(computation)
 
     def readable(self, tokens: Sequence[int]) -> list[int]:
         """Return the tokens, with STAND_IN in place of ids that the model does not share."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import torch
 
@@ -17,6 +17,7 @@ Engine = Literal["native", "compact", "static", "transformers"]
 transformers: the model's forward."""
 
 Product = Callable[[torch.Tensor], torch.Tensor]
+Computation = TypeVar("Computation")
 
 
 class Decoder(Protocol):
@@ -50,3 +51,22 @@ def decoder(engine: Engine, body: Any) -> Decoder:
     if engine == "static":
         return static.StaticDecoder(body)
     return fused.FusedDecoder(body)
+
+
+def draft_product(
+    engine: Engine, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> Product:
+    """Return a product of a draft, which the native pass computes with 8 bits a weight."""
+    return rounded(product(engine, weight, bias))
+
+
+def draft_decoder(engine: Engine, body: Any) -> Decoder:
+    """Return the decoder of a draft, which the native pass computes with 8 bits a weight."""
+    return rounded(decoder(engine, body))
+
+
+def rounded(computation: Computation) -> Computation:
+    """Round the weights of a native computation, see `NativeProduct.round`."""
+    if isinstance(computation, native.NativeProduct | native.NativeDecoder):
+        computation.round()
+    return computation

@@ -28,7 +28,7 @@ from transformers import LlamaConfig, LlamaModel
 from ouroboros_core.models.bookkeeping import PREFILL_CHUNK
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.compact import Rows
-from ouroboros_core.models.engines.passes import decoder, product
+from ouroboros_core.models.engines.passes import draft_decoder, draft_product
 from ouroboros_core.models.forward import TorchEvaluation
 from ouroboros_core.models.heads.eagle import head_input
 from ouroboros_core.models.heads.head import (
@@ -214,15 +214,15 @@ class DSparkDrafter(HeadDrafter):
             products({name: layer[name] for name in of_text}, engine, config.eps)
             for layer in layers
         ]
-        self._body = decoder(engine, _llama(head))
+        self._body = draft_decoder(engine, _llama(head))
         self._embed = target.model.get_input_embeddings()
         self._outputs = scored_outputs(head, target)
         self._project = projection(target, self._outputs)
         columns = torch.searchsorted(head.outputs.long(), self._outputs)
         self._narrow = self._correction = None
         if config.rank:
-            self._narrow = product(engine, head.before.weight)
-            self._correction = product(engine, head.correction.weight.detach()[columns])
+            self._narrow = draft_product(engine, head.before.weight)
+            self._correction = draft_product(engine, head.correction.weight.detach()[columns])
 
     def reset(self) -> None:
         self._cache = TreeCache(self._config.layers)

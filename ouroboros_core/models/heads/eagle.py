@@ -29,7 +29,7 @@ from transformers import LlamaConfig, LlamaModel
 from ouroboros_core.models.bookkeeping import PREFILL_CHUNK
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.compact import Product, Rows, norm
-from ouroboros_core.models.engines.passes import decoder, product
+from ouroboros_core.models.engines.passes import draft_decoder, draft_product
 from ouroboros_core.models.forward import TorchEvaluation
 from ouroboros_core.models.heads.head import Head, HeadConfig, HeadDrafter, check_context
 from ouroboros_core.models.heads.layer import LayerConfig
@@ -261,10 +261,12 @@ class EagleDrafter(HeadDrafter):
         head.body.rotary_emb = rope.to(head.device)
         self._embed = head.embedding or target.model.get_input_embeddings()
         self._join = (
-            None if head.join is None else product(engine, head.join.weight, head.join.bias)
+            None if head.join is None else draft_product(engine, head.join.weight, head.join.bias)
         )
         self._deeper = (
-            None if head.deeper is None else product(engine, head.deeper.weight, head.deeper.bias)
+            None
+            if head.deeper is None
+            else draft_product(engine, head.deeper.weight, head.deeper.bias)
         )
         self._norm_embedding = (
             None if head.embedding_norm is None else _norm(head.embedding_norm, head.config)
@@ -274,7 +276,7 @@ class EagleDrafter(HeadDrafter):
         )
         self._norms_joined = [_norm(cast(nn.RMSNorm, n), head.config) for n in head.joined_norms]
         self._norm_states = [_norm(cast(nn.RMSNorm, n), head.config) for n in head.state_norms]
-        self._body = decoder(engine, head.body)
+        self._body = draft_decoder(engine, head.body)
         drafted = int((self._ids < self.vocabulary).sum())
         self._drafted = slice(drafted)  # the token ids that the target also scores
         self._outputs = None if drafted == self.vocabulary else self._ids[:drafted]
@@ -283,14 +285,14 @@ class EagleDrafter(HeadDrafter):
         """Return the map of the layer's outputs [rows, width] to logits of the head's token ids."""
         head, engine = self.head, self.target.engine
         if head.output is not None:
-            project = product(engine, head.output.weight)
+            project = draft_product(engine, head.output.weight)
         else:
             output = self.target.model.get_output_embeddings()
             rows: Any = self._ids.to(output.weight.device)
             if len(rows) == rows[-1] + 1:  # a slice of all first rows makes no copy
                 rows = slice(len(rows))
             bias = None if output.bias is None else output.bias.detach()[rows].to(head.device)
-            project = product(engine, output.weight.detach()[rows].to(head.device), bias)
+            project = draft_product(engine, output.weight.detach()[rows].to(head.device), bias)
         if head.last_norm is None:
             return project
         last = _norm(head.last_norm, head.config)

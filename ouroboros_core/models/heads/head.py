@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 
 from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.engines.passes import Product, product
+from ouroboros_core.models.engines.passes import Product, draft_product
 from ouroboros_core.models.forward import TorchEvaluation
 from ouroboros_core.models.heads.recipes import EAGLE, EAGLE3, HeadRecipe
 from ouroboros_core.models.kv_cache import TreeCache
@@ -302,7 +302,7 @@ def projection(target: CausalLM, outputs: torch.Tensor) -> Product:
     output = target.model.get_output_embeddings()
     ids = outputs.to(output.weight.device)
     bias = None if output.bias is None else output.bias.detach()[ids]
-    return product(target.engine, output.weight.detach()[ids], bias)
+    return draft_product(target.engine, output.weight.detach()[ids], bias)
 
 
 def write_weights(state: dict[str, torch.Tensor], file: Path, bits: int = 16) -> None:

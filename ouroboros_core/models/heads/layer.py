@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ouroboros_core.models.engines.compact import norm
-from ouroboros_core.models.engines.passes import Engine, Product, product
+from ouroboros_core.models.engines.passes import Engine, Product, draft_product
 from ouroboros_core.models.heads.head import Head, HeadConfig
 
 Rows = tuple[torch.Tensor, torch.Tensor]
@@ -57,7 +57,7 @@ def products(modules: Mapping[str, Any], engine: Engine, eps: float) -> dict[str
 
     def laid_out(module: nn.RMSNorm | nn.Linear) -> Product:
         is_norm = isinstance(module, nn.RMSNorm)
-        apply = norm(module.weight, eps) if is_norm else product(engine, module.weight)
+        apply = norm(module.weight, eps) if is_norm else draft_product(engine, module.weight)
         return lambda x: apply(x[0])[None]
 
     return {name: laid_out(module) for name, module in modules.items()}

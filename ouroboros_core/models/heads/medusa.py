@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.engines.passes import product
+from ouroboros_core.models.engines.passes import draft_product
 from ouroboros_core.models.heads.head import DepthDrafter, Head, HeadConfig
 from ouroboros_core.models.heads.recipes import MedusaRecipe
 
@@ -71,7 +71,7 @@ class MedusaDrafter(DepthDrafter):
         target.keep_features()
         self._heads, self._width = head.config.heads, head.config.width
         self.accuracies = head.config.accuracies or assumed(self._heads)
-        self._blocks = product(
+        self._blocks = draft_product(
             target.engine, head.weight.flatten(0, 1), head.bias.detach().flatten()
         )
 

@@ -24,6 +24,7 @@ from ouroboros_core.loading import browser, embedded
 from ouroboros_core.loading.heads import load_head
 from ouroboros_core.methods.parts.base import Resources
 from ouroboros_core.models.causal_lm import CausalLM
+from ouroboros_core.models.engines import passes
 from ouroboros_core.models.engines.native import build
 from ouroboros_core.models.engines.native.blocks import BYTES, Blocks
 from ouroboros_core.models.heads.eagle import EagleConfig
@@ -232,8 +233,8 @@ def test_every_method_writes_the_text_of_plain_decoding(
 def head(
     web_pass: WebPass, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[WebHead, WebModel, HeadDrafter]:
-    """Return a random EAGLE-3 head in 8 bits and its target, and the same head in the native
-    pass."""
+    """Return a random EAGLE-3 head in 8 bits and its target, and the same head in the native pass,
+    with the weights of the file."""
     folder, source = tmp_path_factory.mktemp("head"), made(3)
     config = EagleConfig("target", signature(source), 96, 96, 176, 3, 1, depths=(1, 2))
     weights = Eagle3Head(config, OUTPUTS)
@@ -247,7 +248,9 @@ def head(
     target = WebModel(computation)
     drafter = WebHead(web_pass.model(folder / "head", "head", computation), target)
     native = CausalLM(source, "native", engine="native")
-    return drafter, target, load_head(str(folder), native, "eagle3")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passes, "rounded", lambda computation: computation)
+        return drafter, target, load_head(str(folder), native, "eagle3")
 
 
 def assert_equal_logits(drafter: WebHead, native: HeadDrafter, text: list[int]) -> None:

@@ -1,5 +1,5 @@
-// Weights as a GGUF file stores them, in blocks of 32 inputs of an output: a number of 4 or 8 bits
-// for each input, and one or two scales. A block is read as the nearest bfloat16 numbers, so that
+// Weights in blocks of 32 inputs of an output, as a GGUF file stores them: a number of 4 or 8 bits
+// for each input, and one or two scales. Drafts have 8 bits and a scale of 32 bits. A block is read as the nearest bfloat16 numbers, so that
 // the products and the order of their addition equal the computation with bfloat16 weights.
 //
 // In memory a group holds the blocks of a panel's 32 outputs: first their scales, then for each of
@@ -99,22 +99,26 @@ struct FourBits {  // Q4_1: scale * number + least
   }
 };
 
-struct EightBits {  // Q8_0: scale * number
-  static constexpr int PAIRS = INPUTS / 2, STEP = 2 * 32 + PAIRS * 64;
+template <bool SINGLE>
+struct Scaled {  // scale * number, with scales of 16 or 32 bits
+  static constexpr int PAIRS = INPUTS / 2, NUMBERS = (SINGLE ? 4 : 2) * 32;
+  static constexpr int STEP = NUMBERS + PAIRS * 64;
   Floats scale[2][2];
   const uint8_t* numbers;
-  INLINE void open(EightBits& r, const uint8_t* group) {
+  INLINE void open(Scaled& r, const uint8_t* group) {
     for (int half = 0; half < 2; half++) {
-      Floats scale = from_half(group + 32 * half);
+      Floats scale = SINGLE ? load((const float*)group + 16 * half) : from_half(group + 32 * half);
       r.scale[half][0] = first_twice(scale), r.scale[half][1] = last_twice(scale);
     }
-    r.numbers = group + 64;
+    r.numbers = group + NUMBERS;
   }
-  INLINE Words pair(const EightBits& r, int k, int half) {
+  INLINE Words pair(const Scaled& r, int k, int half) {
     const uint8_t* p = r.numbers + 64 * k + 32 * half;
     return narrowed(signed_bytes(p) * r.scale[half][0], signed_bytes(p + 16) * r.scale[half][1]);
   }
 };
+using EightBits = Scaled<false>;  // Q8_0
+using Rounded = Scaled<true>;     // I8
 
 template <class Blocks>
 struct Unpacked {  // a reader for many rows: each group is converted to bfloat16 once
@@ -149,4 +153,32 @@ static int64_t differences(const uint8_t* blocks, const bf16* stored, int64_t gr
     found += memcmp(group.weights, stored, sizeof group.weights) != 0;
   }
   return found;
+}
+
+// Rounds groups of bfloat16 weights to numbers of 8 bits, from -127 to 127 times the scale of an
+// output's 32 inputs, writes these blocks, and replaces the weights by what the blocks give.
+static void round_groups(bf16* weights, uint8_t* blocks, int64_t groups) {
+  using N = Number<bf16>;
+  for (int64_t i = 0; i < groups; i++, weights += 32 * INPUTS, blocks += Rounded::STEP)
+    for (int first = 0; first < 2 * 32; first += LANES) {  // 8 outputs with two inputs each
+      Floats most = {};
+      for (int k = 0; k < Rounded::PAIRS; k++) {
+        Floats v = N::load(weights + 64 * k + first);
+        v = v < 0.0f ? -v : v;
+        most = v > most ? v : most;
+      }
+      Floats other = __builtin_shufflevector(most, most, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13,
+                                             12, 15, 14);
+      Floats scale = (most > other ? most : other) / 127.0f;
+      auto scales = (float*)blocks + first / 2;
+      for (int n = 0; n < LANES; n += 2) scales[n / 2] = scale[n];
+      Floats divisor = scale > 0.0f ? scale : all(1.0f);
+      for (int k = 0; k < Rounded::PAIRS; k++) {
+        bf16* place = weights + 64 * k + first;
+        Floats number = N::load(place) / divisor + 12582912.0f - 12582912.0f;  // rounds
+        N::store(place, number * scale);
+        auto numbers = (int8_t*)blocks + Rounded::NUMBERS + 64 * k + first;
+        for (int n = 0; n < LANES; n++) numbers[n] = (int8_t)number[n];
+      }
+    }
 }

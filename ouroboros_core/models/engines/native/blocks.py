@@ -25,6 +25,12 @@ PANEL = 32
 KINDS = {"Q4_1": 1, "Q8_0": 2}
 """The formats that the pass reads, by their numbers in blocks.h; 0 is bfloat16."""
 
+ROUNDED = 3
+"""The number of a draft's format: 8 bits and a scale in float32."""
+
+ROUNDED_BYTES = 4 + INPUTS
+"""Bytes of a block of a draft's weight."""
+
 BYTES = {"Q4_1": 2 + 2 + INPUTS // 2, "Q8_0": 2 + INPUTS}
 """Bytes of a block in the file."""
 

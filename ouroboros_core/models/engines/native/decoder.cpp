@@ -42,7 +42,7 @@ constexpr int FEW = NATIVE == LANES ? 3 : 0;
 
 // ---- arguments from Python (decoder.py has the same fields) ----
 
-enum Kind { BFLOAT16, Q4_1, Q8_0 };
+enum Kind { BFLOAT16, Q4_1, Q8_0, I8 };
 struct Matrix {  // outer outputs from inner inputs, both even; bias may be null
   const uint8_t* panels;
   int64_t inner, outer;
@@ -205,6 +205,7 @@ INLINE void tile_of(int rows, const Matrix& w, int panel, const T* x, float* out
     if (rows < M) return tile_of<T, M - 1>(rows, w, panel, x, out, soon);
   if (w.kind == Q4_1) return tile_in_blocks<T, M, FourBits>(w, panel, x, out, soon);
   if (w.kind == Q8_0) return tile_in_blocks<T, M, EightBits>(w, panel, x, out, soon);
+  if (w.kind == I8) return tile_in_blocks<T, M, Rounded>(w, panel, x, out, soon);
   tile<T, M, Stored>(w, panel, x, out, soon);
 }
 
@@ -215,6 +216,7 @@ INLINE Soon panel_of(const Matrix& w, int panel) {
   int64_t bytes = w.inner / 2 * Stored::STEP;
   if (w.kind == Q4_1) bytes = w.inner / INPUTS * FourBits::STEP;
   if (w.kind == Q8_0) bytes = w.inner / INPUTS * EightBits::STEP;
+  if (w.kind == I8) bytes = w.inner / INPUTS * Rounded::STEP;
   return {w.panels + panel * bytes, panel < panels(w) ? bytes : 0};
 }
 
@@ -314,6 +316,7 @@ static void sums_of(const Matrix& w, int panel, const T* x, int rows, float* out
     if (by_amx(w)) {
       if (w.kind == Q4_1) return amx_rows<Unpacked<FourBits>>(w, panel, x, rows, out, soon);
       if (w.kind == Q8_0) return amx_rows<Unpacked<EightBits>>(w, panel, x, rows, out, soon);
+      if (w.kind == I8) return amx_rows<Unpacked<Rounded>>(w, panel, x, rows, out, soon);
       return amx_rows<Stored>(w, panel, x, rows, out, soon);
     }
 #if defined(__wasm__)
@@ -794,8 +797,21 @@ void ouroboros_multiply(const Matrix* w, const void* x, void* out, int64_t rows,
 int64_t ouroboros_differences(const Matrix* blocks, const Matrix* w) {
   auto stored = (const bf16*)w->panels;
   int64_t groups = w->inner / INPUTS * panels(*w);
-  return blocks->kind == Q4_1 ? differences<FourBits>(blocks->panels, stored, groups)
-                              : differences<EightBits>(blocks->panels, stored, groups);
+  if (blocks->kind == Q4_1) return differences<FourBits>(blocks->panels, stored, groups);
+  if (blocks->kind == Q8_0) return differences<EightBits>(blocks->panels, stored, groups);
+  return differences<Rounded>(blocks->panels, stored, groups);
+}
+// Rounds a bfloat16 matrix to 8 bits, which it also writes as blocks.
+void ouroboros_round(const Matrix* w, uint8_t* blocks) {
+  round_groups((bf16*)w->panels, blocks, w->inner / INPUTS * panels(*w));
+}
+// Rows up to which 8 bits are read faster than bfloat16 numbers.
+int ouroboros_few() {
+#if defined(__AVX512BF16__)
+  return amx_works() ? 1 : 4;
+#else
+  return 1;
+#endif
 }
 // Whether the compiler uses wide instructions of this processor; without them torch is faster.
 int ouroboros_wide() {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import POINTER, byref, c_float, c_int, c_int64, c_uint8, c_void_p
 from typing import Any
 
@@ -18,6 +18,8 @@ from ouroboros_core.models.engines.native.blocks import (
     INPUTS,
     KINDS,
     PANEL,
+    ROUNDED,
+    ROUNDED_BYTES,
     Blocks,
     BlocksOf,
     joined,
@@ -140,6 +142,20 @@ class NativeProduct:
         self._packed, self.in_blocks = packed, other
         return True
 
+    def round(self) -> None:
+        """Round the weight to 8 bits with a scale for each 32 inputs, where their number allows it.
+        A draft whose weights take half as many bytes guesses faster."""
+        matrix = self.matrix
+        if matrix.inner % INPUTS:
+            return
+        blocks = self._panels.numel() // INPUTS
+        self._packed = pages.empty(torch.Size([blocks * ROUNDED_BYTES]), torch.uint8)
+        self._library.ouroboros_round(byref(matrix), c_void_p(self._packed.data_ptr()))
+        self.in_blocks = _Matrix(
+            self._packed.data_ptr(), matrix.inner, matrix.outer, matrix.bias, ROUNDED
+        )
+        self.block_rows = int(self._library.ouroboros_few())
+
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         x = x.contiguous()
         out = x.new_empty(len(x), self.matrix.outer)
@@ -208,18 +224,32 @@ class NativeDecoder:
     def add_blocks(self, blocks: BlocksOf) -> int:
         """Also keep weights as blocks, if these give the same bfloat16 numbers; return the number
         of products with blocks."""
-        layers = type(self._layers).from_buffer_copy(self._layers)
-        count = 0
+        added: list[_Matrix | None] = []
         for number, product in enumerate(self._products):
             layer, position = divmod(number, len(PRODUCTS))
-            field, names = [*PRODUCTS.items()][position]
+            names = [*PRODUCTS.values()][position]
             weight = joined([blocks.get(f"blk.{layer}.{name}") for name in names])
-            if weight is not None and product.add_blocks(weight):
-                setattr(layers[layer], field, product.in_blocks)
-                count += 1
+            same = weight is not None and product.add_blocks(weight)
+            added.append(product.in_blocks if same else None)
+        self._use(added)
+        return sum(matrix is not None for matrix in added)
+
+    def round(self) -> None:
+        """Round the weights, see `NativeProduct.round`."""
+        for product in self._products:
+            product.round()
+        self._use([product.in_blocks for product in self._products])
+        self.block_rows = self._products[0].block_rows
+
+    def _use(self, blocks: Sequence[_Matrix | None]) -> None:
+        """Let passes over few rows read the products in blocks, where there are any."""
+        layers = type(self._layers).from_buffer_copy(self._layers)
+        for number, matrix in enumerate(blocks):
+            layer, position = divmod(number, len(PRODUCTS))
+            if matrix is not None:
+                setattr(layers[layer], [*PRODUCTS][position], matrix)
         self._in_blocks = _Decoder.from_buffer_copy(self._decoder)
         self._in_blocks.layer = layers
-        return count
 
     def _floats(self, weight: torch.Tensor) -> int:
         """Return the address of a copy in float32, which this object keeps alive."""

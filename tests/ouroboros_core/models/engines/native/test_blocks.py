@@ -110,6 +110,52 @@ def test_a_product_with_blocks_is_that_with_their_bfloat16_numbers_to_the_bit(
             assert (plain.double() - exact).abs().max() <= 1e-2 * exact.abs().max()
 
 
+def in_eight_bits(weight: torch.Tensor) -> torch.Tensor:
+    """A weight rounded to 8 bits as llama.cpp's Q8_0 does it, with a scale in float32."""
+    outer, inner = weight.shape
+    values = weight.float().view(outer, inner // 32, 32)
+    scale = values.abs().amax(-1, keepdim=True) / 127
+    numbers = (values / scale.where(scale > 0, 1.0)).round()
+    return (numbers * scale).bfloat16().view(outer, inner)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_rounded_product_is_that_with_the_rounded_numbers_for_any_rows(
+    dtype: torch.dtype,
+) -> None:
+    """Oracle of the rounding: torch. A row of zeros has no scale."""
+    for outer, inner in ((31, 32), (64, 96), (98, 160)):
+        weight = torch.randn(outer, inner).bfloat16()
+        weight[3] = 0
+        product, oracle = native.NativeProduct(weight), native.NativeProduct(in_eight_bits(weight))
+        product.round()
+        assert product.block_rows >= 1
+        for rows in (1, 2, 3, 4, 7, 12, 13, 30):
+            x = torch.randn(rows, inner).to(dtype)
+            assert torch.equal(product(x), oracle(x))
+            assert torch.equal(product(x[:1]), oracle(x)[:1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_rounded_draft_is_the_model_with_rounded_weights(dtype: torch.dtype) -> None:
+    """Layers and output matrix; in a pass over few rows and over many."""
+    model = made("llama", dtype, hidden_size=64, head_dim=32, intermediate_size=96)
+    small = wrapper(model)
+    small.round_weights()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.ndim == 2 and "embed" not in name:
+                weight.copy_(in_eight_bits(weight))
+    oracle = wrapper(model)
+    for length in (1, 17, 70):
+        context = tiny.prompt(length)
+        tree = tiny.random_tree(random.Random(length), context[-1], 9)
+        found, expected = small.evaluate(context, tree), oracle.evaluate(context, tree)
+        for node in range(len(tree)):
+            assert np.array_equal(found.logits(node), expected.logits(node))
+    assert np.array_equal(one_by_one(small, context), one_by_one(oracle, context))
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_a_pass_over_blocks_has_the_bits_of_one_over_bfloat16(dtype: torch.dtype) -> None:
     """Random trees and chunks of a prompt; some passes of a text by blocks, others not."""
