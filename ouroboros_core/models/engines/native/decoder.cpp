@@ -805,12 +805,13 @@ int64_t ouroboros_differences(const Matrix* blocks, const Matrix* w) {
 void ouroboros_round(const Matrix* w, uint8_t* blocks) {
   round_groups((bf16*)w->panels, blocks, w->inner / INPUTS * panels(*w));
 }
-// Rows up to which 8 bits are read faster than bfloat16 numbers.
+// Rows up to which a draft's 8 bits are read faster than bfloat16 numbers. Without an instruction
+// that makes bfloat16 numbers they never are.
 int ouroboros_few() {
 #if defined(__AVX512BF16__)
-  return amx_works() ? 1 : 4;
+  return 4;
 #else
-  return 1;
+  return 0;
 #endif
 }
 // Whether the compiler uses wide instructions of this processor; without them torch is faster.

@@ -143,10 +143,10 @@ class NativeProduct:
         return True
 
     def round(self) -> None:
-        """Round the weight to 8 bits with a scale for each 32 inputs, where their number allows it.
-        A draft whose weights take half as many bytes guesses faster."""
-        matrix = self.matrix
-        if matrix.inner % INPUTS:
+        """Round the weight to 8 bits with a scale for each 32 inputs, if that makes passes over few
+        rows faster on this processor."""
+        matrix, few = self.matrix, int(self._library.ouroboros_few())
+        if matrix.inner % INPUTS or not few:
             return
         blocks = self._panels.numel() // INPUTS
         self._packed = pages.empty(torch.Size([blocks * ROUNDED_BYTES]), torch.uint8)
@@ -154,7 +154,7 @@ class NativeProduct:
         self.in_blocks = _Matrix(
             self._packed.data_ptr(), matrix.inner, matrix.outer, matrix.bias, ROUNDED
         )
-        self.block_rows = int(self._library.ouroboros_few())
+        self.block_rows = few
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         x = x.contiguous()
