@@ -12,8 +12,8 @@ from ouroboros_core.trace.trace import Step, Trace
 Stop = dict[str, Any]
 Chapter = dict[str, Any]
 
-TILE = ".ouro-tile:nth-child({})"
-SPEED, LENGTH, SAVED, SAME = (TILE.format(n) for n in (2, 3, 4, 5))
+SPEED, LENGTH, SAVED, SAME = (f".ouro-tile:nth-child({n})" for n in (2, 3, 4, 5))
+PACE = f"{SPEED}, {LENGTH}"
 
 
 def first_step(trace: Trace, wanted: Callable[[Step], bool]) -> Step:
@@ -22,14 +22,20 @@ def first_step(trace: Trace, wanted: Callable[[Step], bool]) -> Step:
 
 
 def make_chapter(
-    name: str,
+    module: str,
     run: str,
     stops: list[Stop],
     facts: dict[str, Any],
     question: dict[str, Any] | None = None,
+    **pictures: Any,
 ) -> Chapter:
-    """Words of all stops filled in; the question has its options in the words file, the first key
-    being the right one."""
+    """A chapter with the words of its stops filled in.
+
+    module    of the chapter, whose last name is the chapter's id
+    question  asked instead of the one in the words file
+    pictures  `figures` by their names, and the chapter's `residual`
+    """
+    name = module.rpartition(".")[2]
     for number, stop in enumerate(stops, 1):
         stop["words"] = say(f"learn.{name}.{number}", **facts).split("\n")
     title = say(f"learn.{name}.title")
@@ -39,10 +45,12 @@ def make_chapter(
         "run": run,
         "stops": stops,
         "question": question or _choice(name, facts),
+        **pictures,
     }
 
 
 def _choice(name: str, facts: dict[str, Any]) -> dict[str, Any]:
+    """The question of the words file, its options in the order of their keys."""
     prefix = f"learn.{name}.question"
     options = [say(key, **facts) for key in sorted(table()) if key.startswith(f"{prefix}.option")]
     answer = int(table()[f"{prefix}.answer"]) - 1
@@ -66,3 +74,9 @@ def at(step: Step, stage: str) -> dict[str, Any]:
 
 def final(trace: Trace) -> dict[str, Any]:
     return at(trace.steps[-1], "commit")
+
+
+def card(step: Step, node: int | None, stage: str = "commit") -> Stop:
+    """A stop with the open card of a node's token; None is the target's own."""
+    seen = {"step": step.index, "node": node}
+    return {"at": at(step, stage), "card": seen, "spot": ".ouro-card"}

@@ -36,6 +36,7 @@ from tests.visualize.learn import as_shown
 from visualize.deploy import static_site
 from visualize.gallery import runs as gallery
 from visualize.learn import lessons
+from visualize.learn.chapters.guess import QUIZ
 from visualize.watch.tab import RECORDED
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.slow]
@@ -167,7 +168,7 @@ def test_who_has_seen_a_whole_run_is_asked_about_another(offline: Any, site: Pat
     read_chapter(offline, 2)  # it ends with the whole of the run that chapter 1 asks about
     read_chapter(offline, 1)
     offline.locator(".ouro-learn-option:not(:disabled)").first.wait_for()
-    first = gallery.trace(lessons.QUIZ[1]).steps[0].tree
+    first = gallery.trace(QUIZ[1]).steps[0].tree
     has(offline.locator(".ouro-learn-guess"), len(first) - 1)
     has(offline.locator(".ouro-learn-option"), len(first))
 
@@ -197,7 +198,7 @@ def test_who_has_seen_a_text_elsewhere_is_not_asked_about_it(offline: Any, site:
     offline.locator(".ouro-run .ouro-token").last.wait_for()
     offline.goto((site / "index.html").as_uri())
     first_asked(offline)
-    first = gallery.trace(lessons.QUIZ[1]).steps[0].tree
+    first = gallery.trace(QUIZ[1]).steps[0].tree
     has(offline.locator(".ouro-learn-guess"), len(first) - 1)
 
 

@@ -18,10 +18,13 @@ from ouroboros_core import methods
 from ouroboros_core.lookup.suffix_automaton import FRESH, SuffixAutomaton
 from tests import ROOT
 from tests.visitor import faultless, has
-from tests.visualize.learn import as_shown
+from tests.visualize.learn import as_shown, longest_earlier
 from visualize.gallery import runs as gallery
 from visualize.learn import lessons
 from visualize.learn import pictures as lesson_figures
+from visualize.learn.chapters.copying import LOST
+from visualize.learn.chapters.suffixes import DISCARDED
+from visualize.learn.numbers import GUESSES
 
 READ = """async ([module, cases]) => {
   const { SuffixAutomaton, FRESH } = await import(module);
@@ -35,16 +38,6 @@ READ = """async ([module, cases]) => {
   };
   return [cases.map(read), FRESH];
 }"""
-
-
-def longest_earlier(tokens: list[int]) -> list[int] | None:
-    """By brute force: the longest end of the tokens that stood there before, and behind which
-    position it did most recently."""
-    for length in range(len(tokens) - 1, 0, -1):
-        for end in range(len(tokens) - 1, length - 1, -1):
-            if tokens[end - length : end] == tokens[-length:]:
-                return [length, end]
-    return None
 
 
 @pytest.mark.browser
@@ -72,88 +65,6 @@ def test_the_automaton_in_the_browser_finds_what_the_one_in_python_finds(browser
         assert states <= max(1, 2 * len(tokens))
 
 
-def test_a_suffix_link_leads_where_the_lesson_says() -> None:
-    """In the text that the picture begins with: before the second ‘river’ stood ‘. The’, which only
-    ‘boats’ had followed; the match that is left begins with ‘The’."""
-    chapter = next(c for c in lessons.chapters() if c["id"] == "copying")
-    words, read = chapter["stops"][6]["words"][0], chapter["figures"]["lost"]["read"]
-    tokens = re.findall(r" ?\w+| ?[^\w\s]", " " + lesson_figures.YOURS)
-    places = [n for n in range(len(tokens) - 1) if tokens[n : n + 2] == [".", " The"]]
-    assert [tokens[n + 2] for n in places] == [" boats", " river"]
-    assert all(f"‘{word}’" in words for word in (". The", "boats", "river", "The"))
-    assert tokens[:2] == [" The", " river"], "at the beginning"
-    ids = [tokens.index(token) for token in tokens]
-    later = ids.index(ids[1], 2)
-    assert " " + read == "".join(tokens[:later])
-    automaton = SuffixAutomaton().extend(ids[:later])
-    assert automaton.recent is not None
-    assert [automaton.recent.length, automaton.recent.end] == longest_earlier(ids[:later])
-    assert automaton.recent.length == 2, "‘. The’"
-    automaton.append(ids[later])
-    assert [automaton.recent.length, automaton.recent.end] == [2, 2], "‘The river’, as at the start"
-
-
-def test_a_window_is_drawn_as_it_was_recorded_and_as_wide_as_the_pass() -> None:
-    trace = gallery.trace(lessons.WIDE)
-    told = lesson_figures.window_figure(trace)
-    rows = [sum(map(len, one["levels"])) for one in told["passes"]]
-    assert rows == [step.width - len(step.tree) + 1 for step in trace.steps[: len(rows)]]
-    assert rows[:5] == [10, 18, 24, 28, 28], "with the root; W = 7 and N = 5 make 27 without it"
-    for step, one in zip(trace.steps, told["passes"], strict=False):
-        drawn = [text for level in one["levels"] for text in level][1:]
-        assert drawn == [trace.pieces[token] for token, _ in step.window]
-
-
-def test_the_mask_is_of_words_that_a_draft_and_suffixes_wrote() -> None:
-    (figure,) = figures("mask")
-    step = gallery.trace(lessons.DISCARDED).steps[figure["step"]]
-    assert figure["looks"] == [one.source.value for one in step.tree.provenance]
-    assert {"draft", "suffix"} < set(figure["looks"])
-    words = [text for text in figure["tokens"] if re.search(r"[^\W\d_]", text)]
-    assert 2 * len(words) > len(figure["tokens"])
-    leaves = len(figure["tokens"]) - len(set(figure["parents"]) - {-1})
-    assert leaves >= 3, "several branches"
-
-
-def test_a_pool_rebuilt_from_windows_proposes_what_the_run_proposed() -> None:
-    """Every phrase that a step proposed is one that the pool holds then."""
-    trace = gallery.trace("java-lookahead")
-    pool = lesson_figures.window_pool(trace)
-    assert pool["sizes"] == [step.pool_size for step in trace.steps[:-1]]
-    seen = 0
-    for step in trace.steps:
-        held = {
-            (one["key"], one["text"])
-            for one in pool["entries"]
-            if one["from"] < step.index and (one["to"] is None or one["to"] >= step.index)
-        }
-        leaves = set(range(1, len(step.tree))) - set(step.tree.parents)
-        for leaf in leaves:
-            path = step.tree.path_to(leaf)
-            text = "".join(trace.pieces[step.tree.tokens[n]] for n in path)
-            if len(path) == 2:
-                assert (trace.pieces[step.tree.tokens[0]], text) in held
-                seen += 1
-    assert seen > 50
-
-
-def test_a_copy_and_its_source_are_pieces_of_the_prompt_and_of_the_run() -> None:
-    """The source is one piece of the prompt, and the copy is what the step proposed."""
-    chapter = next(c for c in lessons.chapters() if c["id"] == "copying")
-    trace, told = gallery.trace(chapter["run"]), chapter["figures"]["copy"]
-    stop = next(one for one in chapter["stops"] if one.get("figure") == "copy")
-    step = trace.steps[stop["at"]["step"]]
-    before, match, copy, after = told["source"]
-    assert before + match + copy + after in trace.prompt.text
-    assert copy == told["copy"] == "".join(trace.pieces[t] for t in step.tree.tokens[1:])
-    written = "".join(t for one in trace.steps[: step.index] for t in texts_of(trace, one.index))
-    assert written.endswith("".join(told["answer"])) and told["answer"][1] == match
-
-
-def texts_of(trace: Any, index: int) -> list[str]:
-    return [trace.pieces[token] for token in trace.steps[index].tokens]
-
-
 def test_pictures_of_time_begin_with_what_was_measured() -> None:
     """The pass over several rows has the price of the words beside it, and the step that of the
     run: by the theory's formula within a twentieth of the measured cost."""
@@ -161,7 +72,7 @@ def test_pictures_of_time_begin_with_what_was_measured() -> None:
     told = chapters["plain"]["figures"]["pass"]
     words = as_shown(chapters["plain"]["stops"][-1]["words"][1])
     assert f"over {told['rows']:.1f} rows on average took {told['cost']:.2f}×" in words
-    assert len(told["tokens"]) == lessons.GUESSES + 1
+    assert len(told["tokens"]) == GUESSES + 1
     values = chapters["guess"]["figures"]["time"]["values"]
     facts = gallery.facts(chapters["guess"]["run"])
     step = values["gamma"] * values["cost"] + 1 + values["gamma"] * values["row"]
@@ -279,31 +190,6 @@ def test_every_picture_names_a_kind_that_is_drawn() -> None:
     assert {one["kind"] for one in shown} == drawn
 
 
-def test_the_snake_shows_a_phrase_that_was_thrown_away_and_accepted_later() -> None:
-    (figure,) = figures("snake")
-    looks = [
-        [(token["text"], token["look"]) for token in place["tokens"]] for place in figure["places"]
-    ]
-    trace = gallery.trace(lessons.DISCARDED)
-    taught, used = (
-        trace.steps[int(re.search(r"\d+", place["title"])[0]) - 1]  # type: ignore[index]
-        for place in (figure["places"][0], figure["places"][3])
-    )
-    for step, chips in ((taught, looks[0]), (used, looks[3])):
-        told = [(trace.pieces[token], n in step.path) for n, token in enumerate(step.tree.tokens)]
-        for chip, node in zip(chips, told[1:], strict=False):
-            assert (chip[0], "discarded" not in chip[1]) == node
-    phrase = [text for text, look in looks[3] if look == "phrase"]
-    assert phrase == [text for text, look in looks[2] if look == "phrase"]
-    assert looks[1] == looks[2] and [t for t, look in looks[0] if "phrase" in look] == phrase[:-1]
-
-
-def test_the_warm_runs_pool_shows_all_three_ways_of_learning() -> None:
-    entries = lesson_figures.proposed_pool(gallery.trace("java-ouroboros-warm"))["entries"]
-    assert {one["learned"] for one in entries} == {"lookahead", "verification", "history"}
-    assert all((one["from"] == -1) == (one["learned"] == "history") for one in entries)
-
-
 @pytest.fixture(params=[1440, 390], ids=["desk", "phone"])
 def reader(request: Any, browser: Any, site_url: str) -> Iterator[Any]:
     """A reader of the static lessons without a network; nothing fails in the page's scripts."""
@@ -352,7 +238,7 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     assert page.locator(said).inner_text().startswith(f"Pass {len(data['passes']) - 1}:")
 
     data = open_picture(page, "suffixes", "mask")
-    tree = gallery.trace(lessons.DISCARDED).steps[data["step"]].tree
+    tree = gallery.trace(DISCARDED).steps[data["step"]].tree
     positions = page.locator(".ouro-mask-node").evaluate_all(
         "all => all.map(n => n.dataset.position)"
     )
@@ -406,7 +292,7 @@ def test_pictures_are_moved_by_keys_and_say_what_they_show(reader: Any) -> None:
     assert "nothing is copied" in page.locator(".ouro-copy-said").inner_text()
     open_picture(page, "copying", "lost")
     end = page.locator('.ouro-copy-text span[data-look~="end"]').all_text_contents()
-    assert "".join(end) == lessons.LOST, "read up to the match that is lost"
+    assert "".join(end) == LOST, "read up to the match that is lost"
     open_picture(page, "family", "siblings")
 
     open_picture(page, "batches", "batch")
