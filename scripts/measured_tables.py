@@ -32,7 +32,7 @@ TASKS = {
     "summarization": "summary",
     "qa": "question",
     "math_reasoning": "arithmetic",
-    "rag": "answer from passages (RAG)",
+    "rag": "answers from passages (RAG)",
     "code": "code",
     "edit": "edit of a file",
     "similar": "questions in series",
@@ -75,11 +75,12 @@ def _above() -> str:
     return (
         f"On two cores of an {_processor()}, in bfloat16, the default method `{methods.DEFAULT}` "
         f"writes greedy text {_range([row.speedup for row in greedy])} times as fast as plain "
-        f"decoding, and sampled text {_range([row.speedup for row in sampled])} times. Greedy, "
-        f"it ranges by [task](docs/methods/index.md#choose-one) from {_by_task()}. "
-        "[The text is the same](docs/losslessness.md) in greedy decoding and in sampling by "
-        "`match`; by `rejection`, only its distribution is. **No complete run has "
-        "been timed on a GPU.** Tokens per second (in brackets: without reading the prompt):"
+        f"decoding, and sampled text {_range([row.speedup for row in sampled])} times. In the "
+        "table's first row, the speedup ranges by [task](docs/methods/index.md#choose-one) from "
+        f"{_by_task()}. [The text is the same](docs/losslessness.md) in greedy decoding and in "
+        "sampling by `match` (shared noise); by `rejection` (the papers' rule), only the "
+        "distribution is. **No complete run has been timed on a GPU.** Tokens per second (in "
+        "brackets: excluding prompt processing):"
     )
 
 
@@ -177,7 +178,7 @@ def _llama_cpp() -> str:
         if theirs.decode_tokens_per_second > ours.decode_tokens_per_second
     ]
     return (
-        "**llama.cpp** ran the same files from an [AVX2 wheel](docs/benchmarks.md"
+        "**llama.cpp** ran the same files, in 4 bits, from an [AVX2 wheel](docs/benchmarks.md"
         "#llamacpp-beside-them) with slow prompt processing"
         + (f"; it decodes {' and '.join(ahead)} faster than `{methods.DEFAULT}`." if ahead else ".")
     )

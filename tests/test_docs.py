@@ -175,7 +175,8 @@ def test_the_recorded_runs_are_as_fast_as_the_documents_say() -> None:
         len(json.loads((folder / f"stack-{method}.json").read_text("utf-8"))["steps"])
         for method in ("union", "autoregressive")
     )
-    caption = f"writes {tokens} tokens in {passes} passes, "
+    caption = "Qwen2.5-Coder-1.5B, with drafts by the 0.5B model, "
+    caption += f"writes {tokens} tokens in {passes} passes, "
     caption += f"{recorded_medians()['stack-union']:.2f} times as fast as plain decoding"
     assert caption in " ".join(read("README.md").split())
     data = json.loads((ROOT / "assets" / "benchmark-qwen.json").read_text(encoding="utf-8"))
@@ -194,10 +195,15 @@ def test_the_picture_of_compare_shows_what_the_readme_says_of_it() -> None:
     shown = {name: speed for name, speed in recorded_medians().items() if "palindrome-" in name}
     passes = {name: len(json.loads(read(f"assets/traces/{name}.json"))["steps"]) for name in shown}
     one, *longer = (name for name in sorted(shown) if re.search(r"speculative-\d$", name))
-    assert len(longer) == 4 and max(shown, key=shown.__getitem__) == "palindrome-union"
-    assert all(shown[name] < shown[one] and passes[name] < passes[one] for name in longer)
-    assert shown["palindrome-speculative-auto"] < shown[one]
-    text = "Here `union` is fastest, and draft length 1 beats longer drafts and `auto`"
+    longest = longer[-1]
+    assert len(longer) == 4 and shown[longest] < shown[one] and passes[longest] < passes[one]
+    plain = len(json.loads(read("assets/traces/palindrome-autoregressive.json"))["steps"])
+    fastest = max(shown, key=shown.__getitem__).removeprefix("palindrome-")
+    text = (
+        f"draft length 8 writes {plain / passes[longest]:.2f} and reaches {shown[longest]:.2f} "
+        f"times, draft length 1 writes {plain / passes[one]:.2f} and reaches {shown[one]:.2f}. "
+        f"`{fastest}` is fastest."
+    )
     assert text in read("README.md")
 
 
@@ -223,12 +229,12 @@ def test_what_a_run_gains_with_passes_timed_on_a_gpu_is_calculated_from_their_ta
 def test_numbers_that_documents_repeat_are_those_of_their_tables() -> None:
     """The oracles are the tables of passes on a GPU and of trained drafts, and the benchmark."""
     readme = read("README.md")
-    short = re.search(r"takes \[([\d.]+) ms on an H200, against ([\d.]+) in", readme)
+    short = re.search(r"takes \[([\d.]+) ms on an H200, against about (\d+) in", readme)
     gpu = re.search(
         r"\| Llama-3 8B \| transformers \| ([\d.]+) .*\n.*\n\| \| CUDA graphs \| ([\d.]+) ",
         TEXTS["docs/gpu.md"],
     )
-    assert short and gpu and short.groups() == (gpu[2], gpu[1])
+    assert short and gpu and short[1] == gpu[2] and abs(int(short[2]) - float(gpu[1])) <= 5
     rows = json.loads(read("assets/benchmark.json"))["rows"]
     (plain,) = (
         row["speedup_hf"]

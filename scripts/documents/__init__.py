@@ -33,7 +33,7 @@ from scripts.documents.pages import (
     rules_table,
     sampled_answer,
 )
-from scripts.documents.readme import method_count, opening
+from scripts.documents.readme import compared, method_count, opening
 from scripts.documents.trace_format import schema, schema_tables
 from scripts.documents.training import drafts_section, shapes_table
 from scripts.documents.what_if import machines_table, models_table, predicted, predictions
@@ -82,6 +82,7 @@ def filled(text: str, name: str, content: str) -> str:
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {
         "opening": opening,
+        "compared": compared,
         "methods": method_count,
         "predicted": predicted,
         "result": measured_tables.result,
