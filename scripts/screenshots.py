@@ -22,7 +22,7 @@ from PIL import Image
 from ouroboros_core.locations import assets
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Step, Trace
-from scripts.documents.readme import HERO
+from scripts.documents.pages import HERO
 from tests.browser import chromium, server
 from tests.visitor import open_tab
 from visualize.gallery import runs as gallery

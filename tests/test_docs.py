@@ -23,7 +23,8 @@ from ouroboros_core.benchmark import peers, prompts, report
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
 from ouroboros_core.notebook.tree_svg import parse, picture
-from scripts import documents, measured_tables, mkdocs_hooks
+from scripts import documents, mkdocs_hooks
+from scripts.documents import measured
 from scripts.documents.command_line import ON_OTHER_PAGES
 from tests import ROOT
 from tests.commands import finished, missing_targets
@@ -53,7 +54,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def test_no_generated_part_is_stale() -> None:
-    assert documents.stale() == [], f"run: {documents.COMMAND}"
+    assert documents.stale() == {}, f"run: {documents.COMMAND}"
 
 
 def test_a_stale_part_is_found_and_written_anew(tmp_path: Path) -> None:
@@ -62,15 +63,15 @@ def test_a_stale_part_is_found_and_written_anew(tmp_path: Path) -> None:
     for name, text in made.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    assert documents.stale(tmp_path) == []
+    assert documents.stale(tmp_path) == {}
     page = made["docs/page.md"]
     shorter = re.sub(r"^\| ● .*\n", "", page, flags=re.MULTILINE)
     (tmp_path / "docs/page.md").write_text(shorter, encoding="utf-8")
     (tmp_path / "docs/methods/cape.md").unlink()
     (tmp_path / "docs/methods/sam.svg").write_text("<svg/>", encoding="utf-8")
     changed = {"docs/page.md", "docs/methods/cape.md", "docs/methods/sam.svg"}
-    assert set(documents.stale(tmp_path)) == changed
-    anew = documents.documents(tmp_path)
+    anew = documents.stale(tmp_path)
+    assert set(anew) == changed
     assert anew["docs/page.md"] == page
     assert anew["docs/methods/sam.svg"] == made["docs/methods/sam.svg"]
     stub = anew["docs/methods/cape.md"]
@@ -403,10 +404,10 @@ def test_a_method_that_was_not_measured_is_named_below_the_benchmarks_table(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The oracle is the text without it: only one line changes, by its name."""
-    there = measured_tables.bench_section().splitlines()
+    there = measured.bench_section().splitlines()
     known = methods.available()
     monkeypatch.setattr(methods, "available", lambda: {**known, "new": known[methods.DEFAULT]})
-    with_one = measured_tables.bench_section().splitlines()
+    with_one = measured.bench_section().splitlines()
     ((before, after),) = ((a, b) for a, b in zip(there, with_one, strict=True) if a != b)
     assert after == before.replace(".", ", `new`.") and before.startswith("Not in this run: ")
 
@@ -418,13 +419,13 @@ def test_every_benchmark_is_a_column_and_a_file_with_all_its_rows(tmp_path: Path
     part = [row for row in data["rows"] if row["method"] in ("autoregressive", "union")]
     data |= {"rows": part, "settings": data["settings"] | {"target": "big", "draft": "small"}}
     (tmp_path / "benchmark-big.json").write_text(json.dumps(data), encoding="utf-8")
-    section = measured_tables.pairs_section(tmp_path)
+    section = measured.pairs_section(tmp_path)
     assert "| big |" in section and "big with small" in section
     (union,) = (row for row in part if (row["method"], row["group"]) == ("union", "overall"))
     speedups = f"{union['speedup']:.2f} / {union['speedup_hf']:.2f}"
     assert f"| `union` | {speedups} | {speedups} |" in section
     assert re.search(r"\| `eagle3` \| [\d.]+ / [\d.]+ \| – \|", section), "not measured there"
-    tables = measured_tables.csv_files(tmp_path)
+    tables = measured.csv_files(tmp_path)
     assert len(tables["benchmark-big.csv"].splitlines()) == 1 + len(part)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from PIL import Image
 
 from ouroboros_core.locations import assets
-from scripts.documents.readme import HERO
+from scripts.documents.pages import HERO
 from scripts.screenshots import FRAME, MOST_BYTES, begin, rest
 from visualize.gallery import runs as gallery
 
