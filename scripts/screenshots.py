@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from ouroboros_core.locations import assets
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.trace import Step, Trace
-from scripts.documents.readme import HERO
+from scripts.documents.pages import HERO
 from tests.browser import chromium, server
 from tests.visitor import open_tab
 from visualize.gallery import runs as gallery
@@ -38,10 +38,11 @@ THEMES = {"light": "", "dark": "-dark"}
 """Themes of the page, and what they add to the name of a picture of the README."""
 WHOLE = ("watch", "compare", "results", "runs", "learn")
 """Pictures of the whole page, in light."""
-FRAME, FRAMES, COLOURS, LAST_MS = (1120, 554), 32, 256, 4000
-"""The animation: size of a frame, number of frames and colours, milliseconds of the last frame."""
-NARROW_FRAME = 348, 487
-"""Size of a frame for phones, in CSS pixels."""
+FRAME_WIDTH, NARROW_WIDTH, COLOURS = 1120, 348, 256
+"""The animation: width of a frame, the same for phones, in CSS pixels; number of colours."""
+REST_MS, LAST_MS = 2500, 4000
+"""Milliseconds for which the last step that accepts a guess is shown longer, and of the last
+frame."""
 MARGIN = 40
 """Pixels beside the card of a run."""
 EXACT = 96
@@ -71,33 +72,52 @@ TYPEFACE = """async () => {
 SUBJECTS = {
     "card": (".ouro-card", ".ouro-card"),
     "compare": (".ouro-compare-rows", ".ouro-compare-key"),
-    "learn": (".ouro-mask-box", ".ouro-mask-box"),
+    "learn": (".ouro-mask-box", ".ouro-mask-box + .ouro-picture-said"),
 }
 """Parts of the page that the README shows small: first element, last."""
 WHOLLY = ("compare",)
 """Those that are shown whole, however high they are."""
 WIDE = ("learn",)
 """Those that are cut from the page of a desk; the others are cut from a phone's."""
-SMALL, SHARP = (340, 300), 2
-"""Width and greatest height of a small picture, and its dots per pixel."""
-CUT = 1.5
-"""From this multiple of the height of a small picture, a part is cut rather than made smaller."""
+SMALL, SHARP, EDGE = (340, 290), 2, "#8b95a5"
+"""Size of a small picture, its dots per pixel, and the colour of its frame."""
 STYLES = {
-    "card": ".ouro-card { width: 340px !important; border: 0 !important; border-radius: 0 "
+    "card": ".ouro-card { width: 268px !important; zoom: 1.2; border: 0 !important; "
+    "border-radius: 0 !important } .ouro-card :is(.ouro-rest, .ouro-close) { display: none "
     "!important }",
     "compare": ".ouro-compare-letter { display: none !important } .ouro-compare-row { background: "
     "none !important }",
     "learn": ".ouro-mask-box { padding: 8px; width: max-content } .ouro-mask-node { margin-left: "
     "calc(var(--depth) * 7px) !important } .ouro-mask-matrix { flex: none !important; "
-    "width: 230px }",
+    "width: 230px } .ouro-mask-box + .ouro-picture-said { width: 380px; margin: 0; padding: 0 8px "
+    "8px; box-sizing: border-box }",
 }
 """Rules for a picture of the README: smaller elements, and no marks of what is chosen."""
 LARGE = 900, 1000
 """Width and height of the page that the README's large picture of Compare is cut from."""
-PAUSED = ".ouro-timeline { display: none !important }"
-"""An animation has no buttons."""
-RIVAL = ".ouro-rival-text { display: block !important; height: 4.5em !important }"
-"""Three lines of plain decoding's text, which the page leaves out on a phone."""
+ANIMATED = """.ouro-timeline { display: none !important }
+.ouro-text { padding-block: 0 !important; min-height: 0 !important; max-height: none !important;
+  height: 9lh !important; overflow: hidden !important; clip-path: inset(2px 0 0) }
+.ouro-rival-text { display: block !important; flex: none !important; height: 3lh !important }
+"""
+"""An animation has no buttons, whole lines of text, and plain decoding's text also on a phone."""
+AT_DESK = """.ouro-text { height: 21lh !important }
+.ouro-rival-text { height: 6lh !important }
+.ouro-board { grid-template-rows: auto auto !important; align-content: start }
+.ouro-board > .ouro-graphs { grid-area: 2 / 2; grid-template-columns: minmax(0, 1fr) !important;
+  grid-auto-rows: 136px; align-content: start }
+.ouro-legend { column-gap: 4px !important; font-size: 0.78rem !important }
+"""
+"""At a desk there are more lines, and the charts are below plain decoding's."""
+BESIDE = """document.querySelector('#token-view .ouro-board').append(
+  document.querySelector('#token-view .ouro-graphs')
+)"""
+"""Puts the charts beside the text."""
+WHOLE_LINES = """text => {
+  const line = parseFloat(getComputedStyle(text).lineHeight);
+  text.scrollTop = Math.ceil(text.scrollTop / line - 0.1) * line;
+}"""
+"""Scrolls a text that was scrolled so that its first visible line is not cut."""
 BARE = """(subject) => {
   for (const node of document.querySelectorAll('*')) {
     const apart = !node.contains(subject) && !subject.contains(node);
@@ -157,7 +177,9 @@ def _shoot(folder: Path, page: Any, width: int, theme: str, name: str) -> None:
 def _small(page: Any, name: str, path: Path) -> None:
     """Take a small picture of a part of the page."""
     image = _cut(page, name, *SUBJECTS[name])
-    _fit(image, path, image.height if name in WHOLLY else SMALL[1] * SHARP)
+    if name not in WHOLLY:
+        image = _framed(image)
+    image.quantize(COLOURS).save(path, optimize=True)
 
 
 def _cut(page: Any, name: str, first: str, last: str) -> Any:
@@ -177,15 +199,14 @@ def _cut(page: Any, name: str, first: str, last: str) -> Any:
     return Image.open(io.BytesIO(picture)).convert("RGB")
 
 
-def _fit(image: Any, path: Path, height: int) -> None:
-    """Put a picture on a small one in the colour of its corner, made smaller where it is too large,
-    and cut where it is much too high."""
-    width = SMALL[0] * SHARP
-    most = height if image.height < CUT * height else image.height
-    image.thumbnail((width, most), Image.Resampling.LANCZOS)
-    canvas = Image.new("RGB", (width, min(height, image.height)), image.getpixel((0, 0)))
-    canvas.paste(image, ((width - image.width) // 2, 0))
-    canvas.quantize(COLOURS).save(path, optimize=True)
+def _framed(image: Any) -> Any:
+    """Return a small picture with an image in its middle, made smaller where it is too large, on
+    the colour of its corner."""
+    size = SMALL[0] * SHARP, SMALL[1] * SHARP
+    image.thumbnail([side - 8 * SHARP for side in size], Image.Resampling.LANCZOS)
+    canvas = Image.new("RGB", size, image.getpixel((0, 0)))
+    canvas.paste(image, ((size[0] - image.width) // 2, (size[1] - image.height) // 2))
+    return ImageOps.expand(ImageOps.crop(canvas, SHARP), SHARP, EDGE)
 
 
 def _watch(page: Any, shoot: Callable[..., None]) -> None:
@@ -222,7 +243,7 @@ def _in_its_typeface(page: Any) -> None:
 def _animate(browser: Any, url: str, narrow: bool, path: Path) -> None:
     """Animate a run at its own speed, as a desk or a phone shows it; raises ValueError if the file
     is larger than `MOST_BYTES`."""
-    width, height = PHONE if narrow else (FRAME[0] + 2 * MARGIN, 1000)
+    width, height = PHONE if narrow else (FRAME_WIDTH + 2 * MARGIN, 1000)
     page = browser.new_page(
         viewport={"width": width, "height": height},
         reduced_motion="reduce",
@@ -234,35 +255,35 @@ def _animate(browser: Any, url: str, narrow: bool, path: Path) -> None:
     page.get_by_text("Ready:").wait_for(state="attached", timeout=LOADED_MS)
     page.wait_for_function(LINKED)
     page.locator("#token-view").evaluate(BARE)
-    page.add_style_tag(content=PAUSED)
-    if narrow:
-        page.add_style_tag(content=RIVAL)
+    page.add_style_tag(content=ANIMATED + ("" if narrow else AT_DESK))
+    if not narrow:
+        page.evaluate(BESIDE)
     _in_its_typeface(page)
-    trace = gallery.trace(HERO)
-    first, last = begin(trace), rest(trace)
-    pause = (last - first) / (FRAMES - 1)
-    moments = [first + pause * n for n in range(FRAMES)]
-    drawn = [_frame(page, moment, narrow) for moment in moments]
+    moments, shown = played(gallery.trace(HERO))
+    page.evaluate(SEEK, ["", moments[-1]])
+    page.wait_for_timeout(500)
+    clip = _clip(page, narrow)
+    drawn = [_frame(page, moment, clip) for moment in moments]
     page.close()
     palette = _palette(drawn)
     drawn = [_in_colours(frame, palette) for frame in drawn]
-    shown = [round(1000 * pause)] * (FRAMES - 1) + [LAST_MS]
     drawn[0].save(path, save_all=True, append_images=drawn[1:], duration=shown, loop=0)
     if path.stat().st_size > MOST_BYTES:
         raise ValueError(
             f"{path} has {path.stat().st_size} bytes, at most {MOST_BYTES} are allowed: lower "
-            "FRAMES, FRAME or COLOURS"
+            "COLOURS"
         )
 
 
-def begin(trace: Trace) -> float:
-    """Return the second at which the first step that accepts a guess is over: the first frame."""
-    return _over(trace, min(step.index for step in trace.steps if step.path))
-
-
-def rest(trace: Trace) -> float:
-    """Return the second at which the last step that accepts a guess is over: the last frame."""
-    return _over(trace, max(step.index for step in trace.steps if step.path))
+def played(trace: Trace) -> tuple[list[float], list[int]]:
+    """Return the frames, one for each step from the first that accepts a guess to the last: its
+    second, and for how many milliseconds it is shown."""
+    accepting = [step.index for step in trace.steps if step.path]
+    moments = [_over(trace, index) for index in range(accepting[0], len(trace.steps))]
+    shown = [round(1000 * (end - start)) for start, end in itertools.pairwise(moments)]
+    shown.append(LAST_MS)
+    shown[accepting[-1] - accepting[0]] += REST_MS
+    return moments, shown
 
 
 def _over(trace: Trace, index: int) -> float:
@@ -297,13 +318,23 @@ def _in_colours(frame: Any, palette: Any) -> Any:
     return image
 
 
-def _frame(page: Any, moment: float, narrow: bool) -> Any:
+def _clip(page: Any, narrow: bool) -> dict[str, float]:
+    """Return the part of the page that is a frame: from the sentence to legend and first chart."""
+    boxes = [
+        page.locator(f"#token-view {name}").first.bounding_box()
+        for name in (".ouro-sentence", ".ouro-legend", ".ouro-graph")
+    ]
+    y = boxes[0]["y"] - 4
+    height = max(box["y"] + box["height"] for box in boxes) + 4 - y
+    x, width = (boxes[0]["x"] - 8, NARROW_WIDTH) if narrow else (MARGIN, FRAME_WIDTH)
+    return {"x": x, "y": round(y), "width": width, "height": round(height)}
+
+
+def _frame(page: Any, moment: float, clip: dict[str, float]) -> Any:
     """The card of the run at a moment, in seconds."""
     page.evaluate(SEEK, ["", moment])
     page.wait_for_timeout(150)
-    box = page.locator("#token-view .ouro-sentence").bounding_box()
-    x, (width, height) = (box["x"] - 8, NARROW_FRAME) if narrow else (MARGIN, FRAME)
-    clip = {"x": x, "y": box["y"] - 4, "width": width, "height": height}
+    page.locator("#token-view .ouro-text").evaluate(WHOLE_LINES)
     return Image.open(io.BytesIO(page.screenshot(clip=clip, full_page=True))).convert("RGB")
 
 

@@ -23,7 +23,8 @@ from ouroboros_core.benchmark import peers, prompts, report
 from ouroboros_core.cli import build_parser
 from ouroboros_core.cli.methods import describe
 from ouroboros_core.notebook.tree_svg import parse, picture
-from scripts import documents, measured_tables, mkdocs_hooks
+from scripts import documents, mkdocs_hooks
+from scripts.documents import measured
 from scripts.documents.command_line import ON_OTHER_PAGES
 from tests import ROOT
 from tests.commands import finished, missing_targets
@@ -53,7 +54,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def test_no_generated_part_is_stale() -> None:
-    assert documents.stale() == [], f"run: {documents.COMMAND}"
+    assert documents.stale() == {}, f"run: {documents.COMMAND}"
 
 
 def test_a_stale_part_is_found_and_written_anew(tmp_path: Path) -> None:
@@ -62,15 +63,15 @@ def test_a_stale_part_is_found_and_written_anew(tmp_path: Path) -> None:
     for name, text in made.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    assert documents.stale(tmp_path) == []
+    assert documents.stale(tmp_path) == {}
     page = made["docs/page.md"]
     shorter = re.sub(r"^\| ● .*\n", "", page, flags=re.MULTILINE)
     (tmp_path / "docs/page.md").write_text(shorter, encoding="utf-8")
     (tmp_path / "docs/methods/cape.md").unlink()
     (tmp_path / "docs/methods/sam.svg").write_text("<svg/>", encoding="utf-8")
     changed = {"docs/page.md", "docs/methods/cape.md", "docs/methods/sam.svg"}
-    assert set(documents.stale(tmp_path)) == changed
-    anew = documents.documents(tmp_path)
+    anew = documents.stale(tmp_path)
+    assert set(anew) == changed
     assert anew["docs/page.md"] == page
     assert anew["docs/methods/sam.svg"] == made["docs/methods/sam.svg"]
     stub = anew["docs/methods/cape.md"]
@@ -175,7 +176,8 @@ def test_the_recorded_runs_are_as_fast_as_the_documents_say() -> None:
         len(json.loads((folder / f"stack-{method}.json").read_text("utf-8"))["steps"])
         for method in ("union", "autoregressive")
     )
-    caption = f"writes {tokens} tokens in {passes} passes, "
+    caption = "Qwen2.5-Coder-1.5B, with drafts by the 0.5B model, "
+    caption += f"writes {tokens} tokens in {passes} passes, "
     caption += f"{recorded_medians()['stack-union']:.2f} times as fast as plain decoding"
     assert caption in " ".join(read("README.md").split())
     data = json.loads((ROOT / "assets" / "benchmark-qwen.json").read_text(encoding="utf-8"))
@@ -194,10 +196,15 @@ def test_the_picture_of_compare_shows_what_the_readme_says_of_it() -> None:
     shown = {name: speed for name, speed in recorded_medians().items() if "palindrome-" in name}
     passes = {name: len(json.loads(read(f"assets/traces/{name}.json"))["steps"]) for name in shown}
     one, *longer = (name for name in sorted(shown) if re.search(r"speculative-\d$", name))
-    assert len(longer) == 4 and max(shown, key=shown.__getitem__) == "palindrome-union"
-    assert all(shown[name] < shown[one] and passes[name] < passes[one] for name in longer)
-    assert shown["palindrome-speculative-auto"] < shown[one]
-    text = "Here `union` is fastest, and draft length 1 beats longer drafts and `auto`"
+    longest = longer[-1]
+    assert len(longer) == 4 and shown[longest] < shown[one] and passes[longest] < passes[one]
+    plain = len(json.loads(read("assets/traces/palindrome-autoregressive.json"))["steps"])
+    fastest = max(shown, key=shown.__getitem__).removeprefix("palindrome-")
+    text = (
+        f"draft length 8 writes {plain / passes[longest]:.2f} and reaches {shown[longest]:.2f} "
+        f"times, draft length 1 writes {plain / passes[one]:.2f} and reaches {shown[one]:.2f}. "
+        f"`{fastest}` is fastest."
+    )
     assert text in read("README.md")
 
 
@@ -223,12 +230,12 @@ def test_what_a_run_gains_with_passes_timed_on_a_gpu_is_calculated_from_their_ta
 def test_numbers_that_documents_repeat_are_those_of_their_tables() -> None:
     """The oracles are the tables of passes on a GPU and of trained drafts, and the benchmark."""
     readme = read("README.md")
-    short = re.search(r"takes \[([\d.]+) ms on an H200, against ([\d.]+) in", readme)
+    short = re.search(r"takes \[([\d.]+) ms on an H200, against about (\d+) in", readme)
     gpu = re.search(
         r"\| Llama-3 8B \| transformers \| ([\d.]+) .*\n.*\n\| \| CUDA graphs \| ([\d.]+) ",
         TEXTS["docs/gpu.md"],
     )
-    assert short and gpu and short.groups() == (gpu[2], gpu[1])
+    assert short and gpu and short[1] == gpu[2] and abs(int(short[2]) - float(gpu[1])) <= 5
     rows = json.loads(read("assets/benchmark.json"))["rows"]
     (plain,) = (
         row["speedup_hf"]
@@ -397,10 +404,10 @@ def test_a_method_that_was_not_measured_is_named_below_the_benchmarks_table(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The oracle is the text without it: only one line changes, by its name."""
-    there = measured_tables.bench_section().splitlines()
+    there = measured.bench_section().splitlines()
     known = methods.available()
     monkeypatch.setattr(methods, "available", lambda: {**known, "new": known[methods.DEFAULT]})
-    with_one = measured_tables.bench_section().splitlines()
+    with_one = measured.bench_section().splitlines()
     ((before, after),) = ((a, b) for a, b in zip(there, with_one, strict=True) if a != b)
     assert after == before.replace(".", ", `new`.") and before.startswith("Not in this run: ")
 
@@ -412,13 +419,13 @@ def test_every_benchmark_is_a_column_and_a_file_with_all_its_rows(tmp_path: Path
     part = [row for row in data["rows"] if row["method"] in ("autoregressive", "union")]
     data |= {"rows": part, "settings": data["settings"] | {"target": "big", "draft": "small"}}
     (tmp_path / "benchmark-big.json").write_text(json.dumps(data), encoding="utf-8")
-    section = measured_tables.pairs_section(tmp_path)
+    section = measured.pairs_section(tmp_path)
     assert "| big |" in section and "big with small" in section
     (union,) = (row for row in part if (row["method"], row["group"]) == ("union", "overall"))
     speedups = f"{union['speedup']:.2f} / {union['speedup_hf']:.2f}"
     assert f"| `union` | {speedups} | {speedups} |" in section
     assert re.search(r"\| `eagle3` \| [\d.]+ / [\d.]+ \| – \|", section), "not measured there"
-    tables = measured_tables.csv_files(tmp_path)
+    tables = measured.csv_files(tmp_path)
     assert len(tables["benchmark-big.csv"].splitlines()) == 1 + len(part)
 
 

@@ -24,7 +24,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_commands_of_the_readme_are_understood() -> None:
-    lines = re.findall(r"^    ouroboros (.*)$", README, re.MULTILINE)
+    joined = re.sub(r" \\\n +", " ", README)  # a command may go on in the next line
+    lines = re.findall(r"^    ouroboros (.*)$", joined, re.MULTILINE)
     assert lines
     for line in lines:
         build_parser().parse_args(shlex.split(line))

@@ -35,7 +35,7 @@ class Match(Rule):
 
     id = "match"
     name = "matching with shared noise"
-    explanation = "keeps what the target draws, too"
+    explanation = "keeps a token if the target draws the same one"
     papers = ("2402.13720", "2305.09781", "2408.07978")
     order = 1
     repeats_plain_text = True

@@ -150,7 +150,7 @@ class Reasons:
     def _corrected(self, before: int, candidates: list[int], token: int) -> str:
         judged = self._judged.get(before)
         first = candidates[0]
-        proposal = f"{self._who(first)} said {self._said(judged, first)}"
+        proposal = f"{self._who(first)} proposed {self._said(judged, first)}"
         if len(candidates) > 1:
             proposal = (
                 f"none of {len(candidates)} candidates is it, first of them "
@@ -173,9 +173,9 @@ class Reasons:
                 f"Corrected, no candidate passed: {self.rule.clause(self.rule.name)}; the target's "
                 f"token is {self._choice(before, token)}."
             )
-        differing = "likeliest tokens" if self.sampling.temperature == 0 else "draws"
-        choice = self._choice(before, token)
-        return f"Corrected, the {differing} differ: target wanted {choice}, {proposal}."
+        greedy = self.sampling.temperature == 0
+        chosen = "the target's likeliest token is" if greedy else "the target drew"
+        return f"Corrected: {chosen} {self._choice(before, token)}; {proposal}."
 
     def _refused(self, node: int, above: int, chosen: int) -> str:
         judged = self._judged.get(above)
@@ -192,7 +192,7 @@ class Reasons:
             return f"Not kept: {self.rule.clause(self.rule.name)}; {self._said(judged, node)}."
         choice, proposal = self._choice(above, chosen), self._said(judged, node, token)
         self._rejected.add(node)
-        return f"Rejected: the target wanted {choice}; {self._who(node)} said {proposal}."
+        return f"Rejected: the target wanted {choice}; {self._who(node)} proposed {proposal}."
 
     def _choice(self, before: int, token: int) -> str:
         """The token that the target chose, with what made it the choice."""

@@ -1,9 +1,6 @@
 """Generate parts of README.md and docs/: tables of methods and settings, pictures of token trees,
 commands, names, the trace's schema, measured tables.
 
-    python -m scripts.documents            writes them
-    python -m scripts.documents --check    names stale files; the exit status is 1 if there is one
-
 A generated part is between `<!-- NAME: begin ... -->` and `<!-- NAME: end -->`. A method without a
 page gets a first one.
 """
@@ -19,23 +16,10 @@ from typing import Any
 from ouroboros_core.cli.methods import describe
 from ouroboros_core.locations import assets
 from ouroboros_core.notebook.tree_svg import parse, picture
-from scripts import measured_tables
+from scripts.documents import measured, pages
 from scripts.documents.command_line import commands
 from scripts.documents.methods import facts_of, methods_table, settings_of
-from scripts.documents.pages import (
-    charts,
-    java_runs,
-    legend,
-    lossless_modes,
-    names,
-    nav,
-    questions,
-    rules_table,
-    sampled_answer,
-)
-from scripts.documents.readme import method_count, opening
 from scripts.documents.trace_format import schema, schema_tables
-from scripts.documents.training import drafts_section, shapes_table
 from scripts.documents.what_if import machines_table, models_table, predicted, predictions
 
 ROOT = assets().parent
@@ -81,29 +65,30 @@ def filled(text: str, name: str, content: str) -> str:
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {
-        "opening": opening,
-        "methods": method_count,
+        "opening": pages.opening,
+        "compared": pages.compared,
+        "methods": pages.method_count,
         "predicted": predicted,
-        "result": measured_tables.result,
+        "result": measured.result,
     },
-    "mkdocs.yml": {"methods": nav},
-    "docs/methods/index.md": {"methods": methods_table, "tasks": measured_tables.tasks_section},
+    "mkdocs.yml": {"methods": pages.nav},
+    "docs/methods/index.md": {"methods": methods_table, "tasks": measured.tasks_section},
     "docs/models.md": {"predictions": predictions},
-    "docs/losslessness.md": {"rules": rules_table},
-    "docs/page.md": {"legend": legend, "charts": charts},
+    "docs/losslessness.md": {"rules": pages.rules_table},
+    "docs/page.md": {"legend": pages.legend, "charts": pages.charts},
     "docs/benchmarks.md": {
-        "bench": measured_tables.bench_section,
-        "pairs": measured_tables.pairs_section,
-        "warm": measured_tables.warm_section,
+        "bench": measured.bench_section,
+        "pairs": measured.pairs_section,
+        "warm": measured.warm_section,
     },
-    "docs/faq.md": {"sampled": sampled_answer},
-    "docs/limits.md": {"worst": measured_tables.worst},
-    "docs/methods/ouroboros.md": {"java": java_runs},
-    "docs/transformers.md": {"lossless": lossless_modes},
-    "docs/training.md": {"drafts": drafts_section, "shapes": shapes_table},
+    "docs/faq.md": {"sampled": measured.sampled_answer},
+    "docs/limits.md": {"worst": measured.worst},
+    "docs/methods/ouroboros.md": {"java": pages.java_runs},
+    "docs/transformers.md": {"lossless": pages.lossless_modes},
+    "docs/training.md": {"drafts": pages.drafts_section, "shapes": pages.shapes_table},
     "docs/command-line.md": {"commands": commands},
-    "docs/python-api.md": {"names": names},
-    "docs/teaching.md": {"questions": questions},
+    "docs/python-api.md": {"names": pages.names},
+    "docs/teaching.md": {"questions": pages.questions},
     "docs/trace-format.md": {"schema": schema_tables},
     "docs/what-if.md": {"machines": machines_table, "models": models_table},
 }
@@ -113,7 +98,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
 def documents(root: Path = ROOT) -> dict[str, str]:
     """Return the right text of every file that has generated parts."""
     texts: dict[str, str] = {"docs/trace.schema.json": json.dumps(schema(), indent=1) + "\n"}
-    for name, text in measured_tables.csv_files(root / "assets").items():
+    for name, text in measured.csv_files(root / "assets").items():
         texts[f"assets/{name}"] = text
     for name, parts in PARTS.items():
         text = (root / name).read_text(encoding="utf-8")
@@ -142,9 +127,10 @@ def _page(name: str, text: str, method: dict[str, Any]) -> dict[str, str]:
     return files
 
 
-def stale(root: Path = ROOT) -> list[str]:
-    return [
-        name
+def stale(root: Path = ROOT) -> dict[str, str]:
+    """Return the right text of every file that has another one."""
+    return {
+        name: text
         for name, text in documents(root).items()
         if not (root / name).exists() or (root / name).read_text(encoding="utf-8") != text
-    ]
+    }

@@ -7,23 +7,84 @@ import json
 import ouroboros_core
 from ouroboros_core import methods, rules
 from ouroboros_core.cli.methods import describe
+from ouroboros_core.environment import processor_name
 from ouroboros_core.locations import assets
+from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import LOOKS
-from scripts import measured_tables
+from ouroboros_core.trace.summary import Summary
+from ouroboros_core.training.folder import agreement_of
 from scripts.documents.markdown import wrapped
+from scripts.documents.measured import measured
+from visualize.drafts.tab import records
 from visualize.gallery import runs as gallery
 from visualize.learn import lessons
+from visualize.live.packing import runs_in_browser
 from visualize.run.figures import FIRST_CHARTS, MORE_CHARTS
 
+HERO = "stack-union"
+"""The recorded run of the README's animation: the default method at automatic settings."""
+COMPARED = "palindrome-"
+"""What the names of the runs in the README's picture of Compare begin with."""
 
-def sampled_answer() -> str:
-    """Return the speedups of the default method in sampling (docs/faq.md)."""
-    gains = measured_tables.sampled_speedups(methods.DEFAULT)
-    by_rule = " and ".join(f"{speedup:.2f} times by `{rule}`" for rule, speedup in gains.items())
-    name = methods.DEFAULT
+
+def method_count() -> str:
+    """Return how many methods there are, and how many run in a browser (README.md)."""
+    kinds = methods.available().values()
+    borrowed = [kind.id for kind in kinds if kind.id.startswith("hf_")]
+    others = [kind.id for kind in kinds if not kind.proposes]
+    written = [kind for kind in kinds if kind.id not in {*borrowed, *others}]
+    ours = [f"`{kind.id}`" for kind in written if not kind.paper]
+    programs = [kind for kind in written if kind.paper.startswith("https://github.com/")]
+    papers = len(written) - len(ours) - len(programs)
+    in_python = sum(Need.CANDIDATES in kind.needs for kind in kinds)
+    live = sum(runs_in_browser(kind) for kind in kinds)
     return (
-        f"In the benchmark at temperature 0.8, the speedup of `{name}` over plain decoding is "
-        f"{by_rule}.\n"
+        f"{len(kinds)} methods share one decoding loop: {papers} from papers, {len(programs)} from "
+        f"other programs, {len(borrowed)} from transformers ({in_python} in Python only), our own "
+        f"{', '.join(ours)}, and {len(others)} for comparison. `make static` builds a site that "
+        f"needs no server: {live} of them run in the visitor's browser "
+        "([Deployment](docs/deployment.md)).\n"
+    )
+
+
+def opening() -> str:
+    """Return the caption of the animation that README.md begins with."""
+    run, speedup = gallery.trace(HERO), gallery.speedup(HERO)
+    summary = Summary(run, gallery.baseline(HERO))
+    if speedup is None or summary.first_difference is not None:
+        raise ValueError(f"the caption of README.md does not fit the run {HERO}")
+    target, draft = (str(name).rpartition("/")[2] for name in (run.target, run.draft))
+    size = draft.removesuffix("-Instruct").rpartition("-")[2]
+    benchmark, usual = measured(target, run.method)
+    processor = processor_name(run.environment.processor)
+    return (
+        f"*A recorded run of the default method, `{run.method}`, on two cores of an {processor}: "
+        f"{target.removesuffix('-Instruct')}, with drafts by the {size} model, writes "
+        f"{summary.tokens} tokens in {summary.steps} passes, {speedup.median:.2f} times as fast as "
+        "plain decoding, with the same text. Much of the answer is copied from the prompt: a best "
+        f"case. On another machine, over {benchmark.settings['questions']} prompts, it reaches "
+        f"{usual:.2f} times ([How fast](#how-fast)).*\n"
+    )
+
+
+def compared() -> str:
+    """Return the caption of README's picture of Compare: its longest and its shortest draft, and
+    its fastest run."""
+    names = [name for name in gallery.runs() if name.startswith(COMPARED)]
+    reached = {name: speedup.median for name in names if (speedup := gallery.speedup(name))}
+    long, short = (f"{COMPARED}speculative-{length}" for length in (8, 1))
+    runs = {name: Summary(gallery.trace(name)) for name in (long, short)}
+    yields = {name: run.tokens / run.steps for name, run in runs.items()}
+    if yields[long] < yields[short] or reached[long] > reached[short]:
+        raise ValueError("the caption of Compare in README.md does not fit its recorded runs")
+    fastest = gallery.trace(max(reached, key=reached.__getitem__)).method
+    return (
+        "**Compare** methods and settings. One prompt, on the embedded 135M model. Each block is "
+        "a step, its width the time it took, scaled to the same plain run. The figures are the "
+        "speedup over plain decoding and the range of three rounds. More tokens per pass need not "
+        f"be faster: draft length 8 writes {yields[long]:.2f} and reaches {reached[long]:.2f} "
+        f"times, draft length 1 writes {yields[short]:.2f} and reaches {reached[short]:.2f}. "
+        f"`{fastest}` is fastest.\n"
     )
 
 
@@ -126,3 +187,36 @@ def questions() -> str:
         cells = (str(number), question["words"], stop)
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def drafts_section() -> str:
+    """Return the drafts that ship, by the records of their training."""
+    lines = [
+        "| folder | what | answer tokens trained on | minutes, CPU and GPU runs together | "
+        "held-out agreement, 1, 2, 3 tokens ahead | MB |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for name, record in records().items():
+        folder = assets() / "models" / name
+        last = record["curve"][-1]
+        size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+        agreement = ", ".join(f"{share:.0%}" for share in agreement_of(last))
+        shape = record["shape"].partition(";")[0]
+        lines.append(
+            f"| [{name}](../assets/models/{name}/README.md) | {shape} | "
+            f"{last['tokens']:,} | {last['seconds'] / 60:.0f} | {agreement} | {size:.1f} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def shapes_table() -> str:
+    """Return the speeds of drafts of several shapes, the fastest first (docs/training.md)."""
+    file = assets() / "models" / "shapes.json"
+    drafts = json.loads(file.read_text(encoding="utf-8"))["drafts"]
+    lines = ["| draft | c | agreement | speedup |", "|---|---:|---:|---:|"]
+    for draft in sorted(drafts, key=lambda draft: -max(draft["speed"].values())):
+        lines.append(
+            f"| {draft['shape'].partition(';')[0]} | {draft['cost']:.3f} | "
+            f"{draft['agreement']:.1%} | {max(draft['speed'].values()):.2f} |"
+        )
+    return "\n".join([*lines, ""])

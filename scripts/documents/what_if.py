@@ -25,12 +25,12 @@ def predicted() -> str:
     slow, fast = (_speedup(*PAIRS[1], seconds) for seconds in (LAUNCHED, None))
     return (
         "In this script transformers computes the passes. Ours, in CUDA graphs, are faster: a "
-        f"{TIMED[0]} pass (random weights) takes [{ours} ms on an H200, against {theirs} in "
-        "transformers](docs/gpu.md#measured-on-an-h200). **Estimated, not measured**, for code, by "
-        f"`speculative` with these two models: {slow:.1f} times the speed of plain decoding in "
-        f"this script, {fast:.1f} times with our passes ([how](docs/models.md#your-own-pair)). In "
-        "bfloat16, a near tie between two tokens can change the text. `ouroboros doctor --gpu` "
-        "measures your GPU.\n"
+        f"{TIMED[0]} pass (random weights) takes [{ours} ms on an H200, against about "
+        f"{round(theirs, -1):.0f} in transformers](docs/gpu.md#measured-on-an-h200). **Estimated, "
+        f"not measured**, and optimistic: {slow:.1f} times the speed of plain decoding in this "
+        f"script, {fast:.1f} times with our passes, for one piece of code, by `speculative` with "
+        "these two models ([how](docs/models.md#your-own-pair)). In bfloat16, a near tie between "
+        "two tokens can change the text. `ouroboros doctor --gpu` measures your GPU.\n"
     )
 
 

@@ -1,10 +1,7 @@
 """Measurements that are repeated: python -m scripts.measure NAME
 
-steps           the milliseconds of a step in passes of target and draft, and beside them
 passes          the milliseconds of a forward pass of the embedded pair by rows
-draft_length    predicted speedups of draft lengths beside measured ones
-queue           what a visitor of the page waits for, beside another visitor
-browser         passes and speedups of the live static site in Chromium
+page            what a visitor of the page waits for; passes and speedups of the live static site
 lossless_modes  which modes of transformers keep the distribution when sampling
 """
 
@@ -13,7 +10,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-NAMES = "steps", "passes", "draft_length", "queue", "browser", "lossless_modes"
+NAMES = "passes", "page", "lossless_modes"
 
 
 def main() -> None:

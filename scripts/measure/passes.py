@@ -1,8 +1,8 @@
 """Milliseconds of a forward pass of the embedded pair, by rows and of a prompt.
 
-OUROBOROS_NATIVE=0 leaves the native pass out, --flags=-U__AMX_BF16__ leaves AMX out of it. The
-native pass is timed with the target's weights in bfloat16 and in the blocks of its GGUF file,
+The native pass is timed with the target's weights in bfloat16 and in the blocks of its GGUF file,
 alternately, with the cost of a pass in passes over one row: a step has to emit that many tokens.
+OUROBOROS_NATIVE=0 leaves the native pass out.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ import argparse
 import time
 from collections.abc import Callable
 
-import torch
-
 from ouroboros_core.adaptive.profiler import pass_seconds
 from ouroboros_core.errors import OuroborosError
 from ouroboros_core.loading.pairs import Execution, Pair, load_pair
 from ouroboros_core.models.causal_lm import CausalLM
-from ouroboros_core.models.engines.native import build, pages
 from ouroboros_core.models.forward import EVERY_ROW
 
 ROWS = (1, 2, 4, 8, 16, 32)
@@ -66,14 +63,7 @@ def line(name: str, values: dict[str, float], show: Callable[[float], str]) -> s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--flags", default="", help="for the compiler of the native pass")
-    parser.add_argument("--ordinary-pages", action="store_true", help="ask for no large pages")
-    arguments = parser.parse_args()
-    if arguments.ordinary_pages:
-        pages.empty = lambda shape, dtype: torch.empty(*shape, dtype=dtype)
-        pages.kind = lambda: "ordinary pages"
-    build.FLAGS += tuple(arguments.flags.split())
+    argparse.ArgumentParser(description=__doc__).parse_args()
     pair, formats = load()
     assert pair.draft is not None
     passes = [(target, rows) for rows in ROWS for target in formats.values()]

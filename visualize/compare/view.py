@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ouroboros_core.messages import say
 from ouroboros_core.sweeps.cells import GAMMA, by_theory
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.summary import Summary, Verdict
@@ -269,4 +270,5 @@ def recorded_view() -> View:
     """Return the view of the recorded comparison."""
     comparison = recorded()
     plain = comparison.runs[0, 0, PLAIN]
-    return begun(comparison, views.badge(plain)) | {"recorded": True, "done": True}
+    facts = {"recorded": True, "done": True, "status": say("compare.scaled")}
+    return begun(comparison, views.badge(plain)) | facts

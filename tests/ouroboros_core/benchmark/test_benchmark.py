@@ -25,7 +25,6 @@ from ouroboros_core.benchmark.entrants import MethodEntrant, Outcome, Request
 from ouroboros_core.benchmark.runner import Runner, stretch
 from ouroboros_core.benchmark.store import BenchSettings, Measurement, Store
 from ouroboros_core.cli import bench
-from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.errors import InvalidInput
 from ouroboros_core.loading.pairs import Pair, Placement, load_pair
 from ouroboros_core.methods.parts.needs import Need
@@ -34,7 +33,6 @@ from ouroboros_core.trace import metrics
 from ouroboros_core.trace.equality import Divergence
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.trace.trace import Seconds, Trace
-from scripts.measure.steps import profile, table
 from tests.commands import Ask, running, words
 from tests.folders import save
 
@@ -338,26 +336,6 @@ def test_counts_are_those_of_the_traces(pair: Pair, tmp_path: Path) -> None:
         assert m.tokens == m.passes == m.rows and m.difference is None and m.compared
     for m in by_method["draft_only"]:
         assert not (m.compared or m.passes or m.rows) and m.draft_passes == m.tokens
-
-
-@pytest.mark.parametrize("method", ["autoregressive", "speculative", "ouroboros"])
-def test_the_profile_of_a_step_is_of_the_runs_that_are_made(
-    pair: Pair, tmp_path: Path, method: str
-) -> None:
-    """Rows and tokens are those of the traces without their first steps; the parts are no more than
-    the whole."""
-    costs = Costs(PassCosts((1,), (1.0,)), PassCosts((1,), (0.01,)))
-    pair = replace(without_history(pair), costs=costs)
-    questions = prompts.read(write_prompts(tmp_path / "p.jsonl", 2))
-    share = profile(pair, method, questions, 12)
-    settings = methods.get(method).Hyperparameters()
-    tasks = (Task(q.turns[0], method, settings, max_new_tokens=12) for q in questions)
-    steps = [step for task in tasks for step in Generation(pair, task).run().steps[1:]]
-    assert share.rows == pytest.approx(sum(step.width for step in steps) / len(steps))
-    assert share.tokens == pytest.approx(sum(len(step.tokens) for step in steps) / len(steps))
-    assert share.target > 0 and share.host >= 0
-    assert (share.draft > 0) == (method != "autoregressive")
-    assert table([share]).splitlines()[-1].startswith(f"| `{method}` | ")
 
 
 def test_the_order_is_mixed_so_that_none_always_follows_the_same_one(

@@ -72,9 +72,10 @@ def test_a_card_says_the_step_the_reason_and_the_probabilities() -> None:
     read = Read(runs.trace_html(typed_trace()))
     first, correction, *_ = (at["data-card"] or "" for at in read.tokens)
     assert "step 1" in first and "Accepted: the draft proposed it" in first
-    assert "Corrected, the likeliest tokens differ: target wanted ‘#12’" in correction
+    assert "Corrected: the target's likeliest token is ‘#12’" in correction
     marks = [at["data-card"] or "" for tag, at in read.found if tag == "b"]
-    assert len(marks) == 1 and "Rejected: the target wanted ‘#12’; the draft said ‘#11’" in marks[0]
+    assert len(marks) == 1
+    assert "Rejected: the target wanted ‘#12’; the draft proposed ‘#11’" in marks[0]
 
 
 def test_what_models_wrote_is_never_markup_nor_a_formula_and_nothing_is_fetched() -> None:

@@ -40,12 +40,12 @@ REJECTION = Sampling(temperature=1.0, acceptance="rejection")
 def test_a_correction_names_what_both_wanted_and_how_much() -> None:
     sentences = reasons(step_of((), 10, judged(0)))
     assert sentences.of_token(0) == (
-        "Corrected, the likeliest tokens differ: target wanted ‘ return’ (61%), the draft said "
-        "‘ print’ (the target gives it 12%)."
+        "Corrected: the target's likeliest token is ‘ return’ (61%); the draft proposed ‘ print’ "
+        "(the target gives it 12%)."
     )
     assert sentences.of_node(1) == (
-        "Rejected: the target wanted ‘ return’ (61%); the draft said ‘ print’ (the target gives it "
-        "12%)."
+        "Rejected: the target wanted ‘ return’ (61%); the draft proposed ‘ print’ (the target "
+        "gives it 12%)."
     )
     assert sentences.of_node(2) == NEVER_JUDGED
 
@@ -65,7 +65,10 @@ def test_keyed_noise_and_draws_are_told_with_their_sums() -> None:
     noisy = step_of((), 10, judged(0, noise=(1.5, 0.25, -1.0)))
     said = reasons(noisy, Sampling(temperature=1.0)).of_token(0)
     assert f"log p {math.log(0.61):.2f} + noise 1.50, the largest sum" in said
-    assert f"with its noise {math.log(0.12) + 0.25:.2f}" in said and "the draws differ" in said
+    assert (
+        f"with its noise {math.log(0.12) + 0.25:.2f}" in said
+        and "Corrected: the target drew ‘" in said
+    )
     trial = Trial(1, 0.5, 0.12, 0.64, accepted=False)
     least = "min(1, p/q) = min(1, 0.12/0.64) = 0.188 for ‘ print’."
     step = step_of((), 10, judged(0, trials=(trial,), left=(0.79, 0.0, 0.21)))

@@ -25,7 +25,9 @@ from visualize.watch.session import Session
 
 
 def test_the_recorded_rows_have_the_seconds_and_speedups_of_the_gallery() -> None:
+    """The seconds are scaled, and the page says so."""
     view = compare_view.recorded_view()
+    assert view["status"].endswith("scaled to one plain run.")
     prompts = gallery.plan()["grid"]["prompts"]
     prompt = next(name for name in prompts if name in gallery.recorded_prompts())
     names = [name for name, of in gallery.runs().items() if of["prompt"] == prompt]
@@ -35,6 +37,7 @@ def test_the_recorded_rows_have_the_seconds_and_speedups_of_the_gallery() -> Non
     assert {tuple(row["each"]) for row in rows} == {
         tuple(gallery.speedups(name)) for name in names if gallery.speedups(name)
     }
+    assert len({row["plain"] for row in rows}) == 1
     for row in rows:
         seconds = sum(seconds for seconds, _ in row["steps"])
         middle = sorted(row["each"])[len(row["each"]) // 2]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from tests.browser import FLAGS, browser_path
+from tests.browser import FLAGS, browser_path, file_server
 from visualize.deploy.static_site import write_gallery
 
 pytestmark = [pytest.mark.slow, pytest.mark.served, pytest.mark.timeout(1500)]
@@ -32,16 +28,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("HF_HUB_OFFLINE", "")
         write_gallery(folder / "some" / "path", live=True)
-    handler = partial(Quiet, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/some/path/"
-        server.shutdown()
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *arguments: Any) -> None:
-        pass
+    with file_server(folder) as url:
+        yield f"{url}some/path/"
 
 
 @pytest.fixture

@@ -6,10 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -17,7 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser import chromium
+from tests.browser import Quiet, chromium, file_server
 from tests.visualize.live.test_session import PLAN, session_of, updates
 from tests.web_pass import node
 from visualize.deploy import static_site
@@ -114,7 +111,7 @@ def gate() -> Queue[str]:
 
 @pytest.fixture
 def address(folder: Path, gate: Queue[str]) -> Iterator[str]:
-    class Handler(SimpleHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             if self.path.endswith("/gate"):
                 word = gate.get()
@@ -124,14 +121,9 @@ def address(folder: Path, gate: Queue[str]) -> Iterator[str]:
             else:
                 super().do_GET()
 
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
+    with file_server(folder, Handler) as url:
+        yield url
         gate.put("the test is over")
-        server.shutdown()
 
 
 @pytest.fixture(scope="module")
