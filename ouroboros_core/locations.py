@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import re
 import secrets
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ouroboros_core.errors import InvalidInput
 
@@ -47,15 +50,31 @@ def write_atomically(path: Path, content: str | bytes | Callable[[BinaryIO], obj
 
 
 def read_utf8(path: Path) -> str:
-    """Return the text of a file; raise InvalidInput that names it if there is none."""
+    """Return the text of a file, gzipped if it ends with .gz; raise InvalidInput that names it if
+    there is none."""
+    opener: Any = gzip.open if path.suffix == ".gz" else open
     try:
-        return path.read_text(encoding="utf-8")
+        with opener(path, "rt", encoding="utf-8") as file:
+            text: str = file.read()
+        return text
     except FileNotFoundError:
         raise InvalidInput(f"there is no file {path}") from None
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"{path} cannot be read: {reason}") from None
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path} is not UTF-8 text ({error}): convert it first") from None
+
+
+def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield number and value of each line that is not empty; raise InvalidInput."""
+    # Not splitlines(): a JSON string may hold other separators.
+    for number, line in enumerate(read_utf8(path).split("\n"), 1):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except ValueError as error:
+                raise InvalidInput(f"{path.name}, line {number} is not JSON: {error}") from None
 
 
 def as_utf8(text: str) -> str:

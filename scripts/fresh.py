@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests import ROOT
-from tests.browser import free_port
+from tests.browser import server, wait_until_ready
 
 PYTHONS = ("python3.11", "python3.12")
 PACKAGES = ("torch", "transformers", "gradio", "plotly", "accelerate", "numpy")
@@ -56,31 +54,17 @@ def versions(interpreter: Path) -> str:
 
 
 def serve(interpreter: Path, page: Sequence[str] = APP, folder: Path = ROOT) -> None:
-    """Start the page in `folder`, open it, generate a text and end it; raises RuntimeError if one
-    of these fails.
+    """Start the page in `folder`, open it, generate a text and end it; raises an error if one of
+    these fails.
 
     page  arguments of the interpreter
     """
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [str(interpreter), *page, "--port", str(port)]
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as log:
-        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
-        try:
-            wait(f"{url}/healthz", process)
-            look(url)
-            generate = [str(interpreter), "-c", GENERATE.format(url)]
-            subprocess.run(generate, check=True, timeout=300)
-            process.terminate()
-            if process.wait(30):
-                raise RuntimeError(f"the page ended with {process.returncode}")
-        except Exception:
-            log.seek(0)
-            print(log.read(), file=sys.stderr)
-            raise
-        finally:
-            process.kill()
+    start, bare = [str(interpreter), *page], {"PYTHONPATH": ""}
+    with server(start=start, folder=folder, guard=False, environment=bare) as url:
+        wait_until_ready(url)
+        look(url)
+        generate = [str(interpreter), "-c", GENERATE.format(url)]
+        subprocess.run(generate, check=True, timeout=300)
 
 
 def look(url: str) -> None:
@@ -92,21 +76,6 @@ def look(url: str) -> None:
             answer.read()
     if not {".js", ".woff2"} <= {Path(name).suffix for name in names}:
         raise RuntimeError(f"the page names no modules or no fonts, only {names}")
-
-
-def wait(url: str, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(600):
-        try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
-                if json.loads(answer.read())["status"] == "ready":
-                    return
-        except urllib.error.HTTPError as error:
-            raise RuntimeError("the models could not be loaded") from error
-        except OSError:
-            if process.poll() is not None:
-                raise RuntimeError("the page did not start") from None
-        time.sleep(0.5)
-    raise RuntimeError("the models did not arrive within five minutes")
 
 
 def runs(python: str) -> bool:

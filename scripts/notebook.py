@@ -6,13 +6,11 @@ its outputs. The models are the embedded pair, and nothing is fetched.
 
 from __future__ import annotations
 
-import argparse
 import html
 import json
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import markdown
@@ -92,10 +90,8 @@ def _output(output: Any) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=ROOT / "build", metavar="FOLDER")
-    folder = parser.parse_args().out
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = ROOT / "build"
+    folder.mkdir(exist_ok=True)
     began = time.perf_counter()
     try:
         notebook = execute(nbformat.read(NOTEBOOK, as_version=4))

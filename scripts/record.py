@@ -17,7 +17,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cache
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -26,7 +25,6 @@ from ouroboros_core.benchmark import protocol
 from ouroboros_core.benchmark.protocol import Round
 from ouroboros_core.decoding.generation import Generation, Task
 from ouroboros_core.loading.pairs import Pair, Placement, load_pair
-from ouroboros_core.locations import assets
 from ouroboros_core.lookup.phrase_pool import PhrasePool
 from ouroboros_core.models.grammar import Grammar
 from ouroboros_core.sampling import Sampling
@@ -34,6 +32,7 @@ from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_trace
 from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.trace import Seconds, Step, Trace
+from visualize.gallery import runs as gallery
 
 WARM_UP_TOKENS = 8
 METHOD = 1
@@ -46,13 +45,13 @@ SLOWER = 1.15
 Facts = dict[str, Any]
 
 
-def folder() -> Path:
-    return assets() / "traces"
+def prompt_of(facts: Facts) -> Facts:
+    prompt: Facts = gallery.plan()["prompts"][facts["prompt"]]
+    return prompt
 
 
-def plan() -> Facts:
-    gallery: Facts = json.loads((folder() / "gallery.json").read_text(encoding="utf-8"))
-    return gallery
+def pair_of(facts: Facts) -> str:
+    return str(prompt_of(facts).get("pair", gallery.EMBEDDED))
 
 
 def settings_of(facts: Facts) -> Any:
@@ -61,19 +60,15 @@ def settings_of(facts: Facts) -> Any:
     return kind.parse(values if facts.get("automatic") else kind.fixed(**values))
 
 
-def sampling_of(gallery: Facts, facts: Facts) -> Sampling:
+def task_of(facts: Facts, count: int | None = None, observed: bool = True) -> Task:
+    prompt = prompt_of(facts)
     rule = {"acceptance": facts["acceptance"]} if "acceptance" in facts else {}
-    return Sampling.model_validate(gallery["prompts"][facts["prompt"]].get("sampling", {}) | rule)
-
-
-def _task(gallery: Facts, facts: Facts, count: int | None = None, observed: bool = True) -> Task:
-    prompt = gallery["prompts"][facts["prompt"]]
     grammars = (Grammar(kind, json.dumps(text)) for kind, text in prompt.get("grammar", {}).items())
     return Task(
         prompt["text"],
         facts["method"],
         settings_of(facts),
-        sampling_of(gallery, facts),
+        Sampling.model_validate(prompt.get("sampling", {}) | rule),
         count or prompt["tokens"],
         prompt.get("chat", True),
         record=observed,
@@ -81,7 +76,7 @@ def _task(gallery: Facts, facts: Facts, count: int | None = None, observed: bool
     )
 
 
-def record(pair: Pair, gallery: Facts, facts: Facts, *, observed: bool = True) -> Trace:
+def record(pair: Pair, facts: Facts, *, observed: bool = True) -> Trace:
     """Run one entry of the gallery; with `after`, the run has the phrases of that prompt's run.
 
     observed: the trace keeps the models' probabilities; reading them between two steps makes both
@@ -91,9 +86,9 @@ def record(pair: Pair, gallery: Facts, facts: Facts, *, observed: bool = True) -
     if "after" in facts:
         values = settings_of(facts)
         pool = PhrasePool(values.ngram_size, values.guess_set_size, fingerprint=pair.fingerprint)
-        Generation(pair, _task(gallery, facts | {"prompt": facts["after"]}), pool).run()
-    trace = Generation(pair, _task(gallery, facts, observed=observed), pool).run()
-    names = gallery["pairs"][gallery["prompts"][facts["prompt"]].get("pair", "embedded")]
+        Generation(pair, task_of(facts | {"prompt": facts["after"]}), pool).run()
+    trace = Generation(pair, task_of(facts, observed=observed), pool).run()
+    names = gallery.plan()["pairs"][pair_of(facts)]
     assert pair.draft is not None
     draft = names.get("draft") if trace.draft == pair.draft.name else None
     return replace(trace, target=names.get("target", trace.target), draft=draft or trace.draft)
@@ -121,15 +116,15 @@ class Repeats:
         return self.rounds[len(self.rounds) // 2]
 
 
-def repeats(pair: Pair, gallery: Facts, facts: Facts) -> Repeats:
+def repeats(pair: Pair, facts: Facts) -> Repeats:
     """Measure an entry of the gallery; raises RuntimeError if the machine stays busy or a run does
     not repeat."""
     lanes = {"prompt": facts["prompt"], "method": methods.PLAIN}, facts
-    Generation(pair, _task(gallery, lanes[0], WARM_UP_TOKENS)).run()
-    observed = record(pair, gallery, facts)
+    Generation(pair, task_of(lanes[0], WARM_UP_TOKENS)).run()
+    observed = record(pair, facts)
 
     def run(_: int, lane: int) -> Trace:
-        return record(pair, gallery, lanes[lane], observed=False)
+        return record(pair, lanes[lane], observed=False)
 
     measuring = protocol.measure(
         len(lanes), protocol.at_once(run), rounds=REPEATS, again=ROUNDS - REPEATS, steady=steady
@@ -169,12 +164,12 @@ def steady(rounds: Sequence[Round]) -> list[Round]:
     return [r for r in rounds if not r.busy and plain_pass(r) <= SLOWER * least]
 
 
-def stale(gallery: Facts, name: str) -> bool:
+def stale(name: str) -> bool:
     """Return whether a run is missing or differs; a newer setting has its default."""
-    file, facts = folder() / f"{name}.json", gallery["runs"][name]
-    if not file.exists() or (facts["method"] != methods.PLAIN and name not in measured()):
+    file, facts = gallery.FOLDER / f"{name}.json", gallery.plan()["runs"][name]
+    if not file.exists() or (facts["method"] != methods.PLAIN and name not in gallery.measured()):
         return True
-    trace, task = read_trace(file.read_bytes()), _task(gallery, facts)
+    trace, task = read_trace(file.read_bytes()), task_of(facts)
     settings = {**type(task.hyperparameters)().model_dump(), **trace.hyperparameters}
     grammar = {task.grammar.kind: task.grammar.text} if task.grammar else {}
     return (trace.prompt.text, trace.prompt.chat, trace.max_new_tokens) != (
@@ -189,18 +184,14 @@ def stale(gallery: Facts, name: str) -> bool:
     )
 
 
-def measured() -> Facts:
-    file = folder() / "measured.json"
-    measurements: Facts = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return measurements
-
-
 def _keep(name: str, measurement: Facts) -> None:
     """Add a measurement to the file, which has a line for each run of the gallery."""
-    runs = {key: value for key, value in measured().items() if key in plan()["runs"]}
+    runs = {key: of for key, of in gallery.measured().items() if key in gallery.plan()["runs"]}
     runs[name] = measurement
     lines = (f"{json.dumps(key)}: {json.dumps(runs[key])}" for key in sorted(runs))
-    (folder() / "measured.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    text = "{\n" + ",\n".join(lines) + "\n}\n"
+    (gallery.FOLDER / "measured.json").write_text(text, encoding="utf-8")
+    gallery.measured.cache_clear()
 
 
 def _micro(seconds: Seconds) -> list[float]:
@@ -214,41 +205,36 @@ def _micro(seconds: Seconds) -> list[float]:
 def _write(name: str, trace: Trace) -> None:
     steps = (replace(step, seconds=Seconds(*_micro(step.seconds))) for step in trace.steps)
     short = replace(trace, steps=tuple(steps))
-    (folder() / f"{name}.json").write_text(short.to_json() + "\n", encoding="utf-8")
+    (gallery.FOLDER / f"{name}.json").write_text(short.to_json() + "\n", encoding="utf-8")
 
 
-def make(pair: Pair, gallery: Facts, name: str) -> None:
+def make(pair: Pair, name: str) -> None:
     """Record one run, and the plain run of its prompt if it is missing."""
-    facts = gallery["runs"][name]
+    runs = gallery.plan()["runs"]
+    facts = runs[name]
     if facts["method"] == methods.PLAIN:
-        Generation(pair, _task(gallery, facts, WARM_UP_TOKENS)).run()
-        trace = timed_as(record(pair, gallery, facts), record(pair, gallery, facts, observed=False))
+        Generation(pair, task_of(facts, WARM_UP_TOKENS)).run()
+        trace = timed_as(record(pair, facts), record(pair, facts, observed=False))
         _write(name, trace)
         print(
             f"{name}: {len(trace.tokens)} tokens, {metrics.tokens_per_second(trace):.1f} a second"
         )
         return
-    measurement = repeats(pair, gallery, facts)
-    trace, middle = measurement.trace, measurement.middle
+    repeated = repeats(pair, facts)
+    trace, beside = repeated.trace, repeated.middle.plain
     plain = next(
         run
-        for run, other in gallery["runs"].items()
+        for run, other in runs.items()
         if (other["prompt"], other["method"]) == (facts["prompt"], methods.PLAIN)
     )
-    if stale(gallery, plain):
-        _write(plain, timed_as(record(pair, gallery, gallery["runs"][plain]), middle.plain))
-    if read_trace((folder() / f"{plain}.json").read_bytes()).tokens != middle.plain.tokens:
+    if stale(plain):
+        _write(plain, timed_as(record(pair, runs[plain]), beside))
+    if read_trace((gallery.FOLDER / f"{plain}.json").read_bytes()).tokens != beside.tokens:
         raise RuntimeError(f"the plain text is not that of {plain}: record that anew")
-    seconds = [_micro(step.seconds) for step in middle.plain.steps]
     _write(name, trace)
-    speedups = Speedup(tuple(round_.speedup(METHOD) for round_ in measurement.rounds))
-    _keep(
-        name,
-        {
-            "speedups": [round(speedup, 4) for speedup in speedups.each],
-            "plain": seconds,
-        },
-    )
+    speedups = Speedup(tuple(round_.speedup(METHOD) for round_ in repeated.rounds))
+    seconds = [_micro(step.seconds) for step in beside.steps]
+    _keep(name, {"speedups": [round(value, 4) for value in speedups.each], "plain": seconds})
     length = metrics.mean_acceptance_length(trace)
     print(f"{name}: {length:.2f} tokens per pass, speedup {speedups}", flush=True)
 
@@ -266,35 +252,26 @@ def main() -> None:
     )
     parser.add_argument("--head", help="folder of a head that is not shipped, for the runs named")
     arguments = parser.parse_args()
-    folders = {
-        name: models.split(",")
-        for name, _, models in (text.partition("=") for text in arguments.local)
-    }
-    gallery = plan()
-    names_known = gallery["runs"].keys() | gallery["prompts"].keys()
-    if unknown := sorted({*arguments.names} - names_known):
-        parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join(sorted(names_known))}")
+    parts = (text.partition("=") for text in arguments.local)
+    folders = {name: models.split(",") for name, _, models in parts}
+    runs, asked = gallery.plan()["runs"], {*arguments.names}
+    known = runs.keys() | gallery.plan()["prompts"].keys()
+    if unknown := sorted(asked - known):
+        parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
 
     @cache
     def load(name: str) -> Pair:
-        entry = gallery["pairs"][name]
+        entry = gallery.plan()["pairs"][name]
         target, draft = folders.get(name, (entry.get("target"), entry.get("draft")))
         placement = Placement(dtype=entry["dtype"])
         return load_pair(target, draft, arguments.head, placement=placement)
 
-    chosen = [
-        name
-        for name, facts in gallery["runs"].items()
-        if {name, facts["prompt"]} & {*arguments.names}
-    ]
-    missing = [name for name in gallery["runs"] if stale(gallery, name)]
-    names = chosen if arguments.names else missing
-    for name in names:
-        pair = gallery["prompts"][gallery["runs"][name]["prompt"]].get("pair", "embedded")
-        try:
-            make(load(pair), gallery, name)
-        except RuntimeError as error:
-            print(f"{name} is refused: {error}", flush=True)
+    for name, facts in runs.items():
+        if {name, facts["prompt"]} & asked if asked else stale(name):
+            try:
+                make(load(pair_of(facts)), name)
+            except RuntimeError as error:
+                print(f"{name} is refused: {error}", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -46,6 +46,8 @@ def server(
     program: str = "",
     environment: dict[str, str] | None = None,
     log_file: Path | None = None,
+    start: Sequence[str] = (),
+    folder: Path = ROOT,
 ) -> Iterator[str]:
     """The page in a process of its own; with `guard`, any connection that leaves this machine is an
     error there.
@@ -55,24 +57,25 @@ def server(
     program      Python code to run in place of app.py, with the same flags
     environment  variables beside those of this process
     log_file     keeps what the process writes; without it, any traceback there is an error
+    start        a command in place of this interpreter and app.py, run in `folder`
     """
     port = free_port()
     with (
         log_file.open("w+", encoding="utf-8")
         if log_file
         else tempfile.TemporaryFile("w+", encoding="utf-8") as log,
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory() as scratch,
     ):
         main = "app.py"
         if program:
-            main = f"{folder}/program.py"
+            main = f"{scratch}/program.py"
             Path(main).write_text(program, encoding="utf-8")
         command = [sys.executable, *(["-m", "tests.loopback"] if guard else [])]
-        command += [main, "--port", str(port), *flags]
+        command = [*(start or [*command, main]), "--port", str(port), *flags]
         variables = {**os.environ, "HF_HUB_OFFLINE": "", **(environment or {})}
         variables["ONE_ROUND"] = "1" if one_round else ""
         process = subprocess.Popen(
-            command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=variables
+            command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, env=variables
         )
         try:
             url = f"http://127.0.0.1:{port}"
@@ -123,11 +126,12 @@ def health(url: str) -> tuple[int, Any]:
 
 
 def wait_until_ready(url: str) -> None:
-    for _ in range(600):
-        word = health(url)[1]["status"]
-        assert word != "failed", "the models could not be loaded"
-        if word == "ready":
-            return
+    for _ in range(1500):
+        with suppress(OSError):  # a container that begins
+            word = health(url)[1]["status"]
+            assert word != "failed", "the models could not be loaded"
+            if word == "ready":
+                return
         time.sleep(0.2)
     raise AssertionError("the models did not arrive")
 

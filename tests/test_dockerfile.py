@@ -15,7 +15,7 @@ from pathspec import GitIgnoreSpec
 from ouroboros_core.cli import build_parser
 from scripts import fresh
 from tests import ROOT
-from tests.browser import free_port
+from tests.browser import free_port, wait_until_ready
 from tests.commands import finished
 from visualize.deploy.space import FRONT
 
@@ -138,7 +138,7 @@ def test_the_image_serves_the_page_and_ends_in_order(image: tuple[str, str]) -> 
     with subprocess.Popen([program, "run", *options, name]) as container:
         try:
             url = f"http://127.0.0.1:{port}"
-            fresh.wait(f"{url}/healthz", container)
+            wait_until_ready(url)
             fresh.look(url)
             client = Client(url, verbose=False)
             answer = client.predict("Count to five.", max_new_tokens=16, api_name="/generate")

@@ -8,10 +8,7 @@ file.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -19,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.locations import assets
+from ouroboros_core.locations import assets, read_json_lines
 
 MT_BENCH = (
     *("writing", "roleplay", "reasoning", "math"),
@@ -91,33 +88,19 @@ def read(path: Path, field: str | None = None) -> list[Question]:
 
     Raises InvalidInput naming the line that is wrong.
     """
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        lines = content.decode().split(
-            "\n"
-        )  # not splitlines(): a JSON string may hold other separators
-    except FileNotFoundError:
-        raise InvalidInput(f"there is no file {path}") from None
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise InvalidInput(f"{path} cannot be read as JSON lines: {error}") from None
     questions = []
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                data = json.loads(line)
-            except ValueError as error:
-                raise InvalidInput(f"{path.name}, line {number} is not JSON: {error}") from None
-            try:
-                questions.append(_question(data, number, field))
-            except InvalidInput as error:
-                raise InvalidInput(f"{path.name}, line {number}: {error}") from None
-            except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
-                fields = f"the field {field}" if field else f"any of the fields {', '.join(FIELDS)}"
-                names = ", ".join(data) if isinstance(data, dict) else "no object"
-                raise InvalidInput(
-                    f"{path.name}, line {number}: no prompt in {fields}; there is {names}. Name a "
-                    "field with --field"
-                ) from None
+    for number, data in read_json_lines(path):
+        try:
+            questions.append(_question(data, number, field))
+        except InvalidInput as error:
+            raise InvalidInput(f"{path.name}, line {number}: {error}") from None
+        except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
+            fields = f"the field {field}" if field else f"any of the fields {', '.join(FIELDS)}"
+            names = ", ".join(data) if isinstance(data, dict) else "no object"
+            raise InvalidInput(
+                f"{path.name}, line {number}: no prompt in {fields}; there is {names}. Name a "
+                "field with --field"
+            ) from None
     if not questions:
         raise InvalidInput(f"{path} holds no prompts")
     doubles = len(questions) - len({question.id for question in questions})

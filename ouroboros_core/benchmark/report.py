@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from statistics import median
 from typing import Any, Protocol
 
@@ -48,8 +48,7 @@ class Row:
     rows_per_token          rows in target passes / emitted tokens: the price
     draft_passes_per_token  draft model passes / emitted tokens
     tokens_per_second       emitted tokens / seconds, prefill included (as Spec-Bench)
-    decode_tokens_per_second  tokens after the first step / seconds after it; in a file of an
-                            earlier version tokens / seconds without prefill
+    decode_tokens_per_second  tokens after the first step / seconds after it
     speedup                 over our autoregressive decoding, the median of the repeats, see
                             `ouroboros_core.trace.speedup`; tokens per second are of that repeat
     speedup_hf              the same over transformers' greedy generation, if it ran
@@ -63,12 +62,10 @@ class Row:
                             in host
     peak_memory_mb          the largest of its runs; 0 if it is not known
     decode_speedup, decode_speedup_hf  as speedup and speedup_hf, of decode_tokens_per_second
-    first_token_seconds     the median from the start to the first token, prefill included; null in
-                            a file of an earlier version
-    cut                     texts that were cut where a repetition loop begins; null in a file of an
-                            earlier version, which cut none
-    lossless                whether the texts follow the target's probabilities; true in a file of
-                            an earlier version
+    first_token_seconds     the median from the start to the first token, prefill included; null if
+                            there is no run
+    cut                     texts that were cut where a repetition loop begins
+    lossless                whether the texts follow the target's probabilities
     plain_tokens_per_second  of our autoregressive decoding in that repeat
     """
 
@@ -94,44 +91,21 @@ class Row:
     decode_speedup: float | None = None
     decode_speedup_hf: float | None = None
     first_token_seconds: float | None = None
-    cut: int | None = None
+    cut: int = 0
     lossless: bool = True
     plain_tokens_per_second: float | None = None
 
 
 def read_rows(data: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Return the rows of a file, which may be of an earlier version: numbers that follow from
-    others are filled in, and numbers that a later version adds are left out."""
-    rows_read = TypeAdapter(list[Row]).validate_python(data)
-    decoding = {(row.method, row.group): row.decode_tokens_per_second for row in rows_read}
-
-    def over(row: Row, other: str) -> float | None:
-        theirs = decoding.get((other, row.group))
-        return row.decode_tokens_per_second / theirs if theirs else None
-
-    plain = {row.group: row.tokens_per_second for row in rows_read if row.method == BASELINE}
-    completed = []
-    for row in rows_read:
-        derived: dict[str, Any] = {}
-        if row.decode_speedup is None:
-            derived |= {"decode_speedup": over(row, BASELINE)}
-            derived |= {"decode_speedup_hf": over(row, HF_GREEDY)}
-        if row.plain_tokens_per_second is None:  # such a file has one repeat
-            derived |= {"plain_tokens_per_second": plain.get(row.group)}
-        completed.append(replace(row, **derived))
-    return completed
+    """Return the rows of a file; numbers that a later version adds are left out."""
+    return TypeAdapter(list[Row]).validate_python(data)
 
 
 def decoding(run: Measurement) -> Timing:
     """Return what comes after the first step. It compares all entrants equally: transformers and
     llama.cpp find the first token within prefill, our loop one pass later."""
     after = whole(run)
-    return Timing(after.tokens - run.first_tokens, after.seconds - first_seconds(run))
-
-
-def first_seconds(run: Measurement) -> float:
-    """Return the seconds to the first token; for a run in an older file, the seconds of prefill."""
-    return run.seconds.prefill if run.first_seconds is None else run.first_seconds
+    return Timing(after.tokens - run.first_tokens, after.seconds - run.first_seconds)
 
 
 def rows(measurements: Sequence[Measurement]) -> list[Row]:
@@ -195,7 +169,7 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
         [run for run in runs if run.method == name] for name in (method, BASELINE, HF_GREEDY)
     )
     decoded = repeats(own_runs, plain, decoding)
-    waits = [run.first_seconds for run in own_runs if run.first_seconds is not None]
+    waits = [run.first_seconds for run in own_runs]
     cuts = {(run.question, run.turn): run.cut for run in own_runs}
     tokens = sum(run.tokens for run in own_runs)
     passes = sum(run.passes for run in own_runs)
@@ -218,7 +192,7 @@ def _row(method: str, group: str, runs: Sequence[Measurement]) -> Row:
         decode_speedup=decoded.speedup.median,
         decode_speedup_hf=repeats(own_runs, greedy, decoding).speedup.median if greedy else None,
         first_token_seconds=median(waits) if waits else None,
-        cut=None if None in cuts.values() else sum(bool(cut) for cut in cuts.values()),
+        cut=sum(bool(cut) for cut in cuts.values()),
     )
 
 
@@ -256,10 +230,10 @@ def shown(number: float | None) -> str:
 
 
 def loops(table: Sequence[Row]) -> str:
-    """Say how many texts of each group run into a loop; '' for an old file, which cut none."""
+    """Say how many texts of each group run into a loop; empty without a baseline."""
     plain = baselines(table)
     total = plain.get(OVERALL)
-    if total is None or total.cut is None:
+    if total is None:
         return ""
     if not total.cut:
         return f"None of {counted(total.questions, 'text')} runs into a repetition loop."

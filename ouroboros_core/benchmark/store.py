@@ -36,14 +36,14 @@ class Counted(Spent):
     """Tokens and costs of a run, perhaps of its beginning alone.
 
     first_tokens   tokens of the first step
-    first_seconds  from the start until they were there, prefill included; null in an older file
+    first_seconds  from the start until they were there, prefill included
     cut            tokens of the baseline's text that only repeat a loop and do not count, see
-                   `metrics.loop_start`; null in an older file, which counts them
+                   `metrics.loop_start`
     """
 
     first_tokens: int = 0
-    first_seconds: float | None = None
-    cut: int | None = None
+    first_seconds: float = 0.0
+    cut: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class Measurement(Counted):
 
     compared       whether the text ought to be that of the baseline
     shorter        the same run under smaller limits of new tokens
-    lossless       whether the text follows the target's probabilities; true in an older file
+    lossless       whether the text follows the target's probabilities
     """
 
     method: str
@@ -273,8 +273,7 @@ class Store:
             done = state.get("units") or dict.fromkeys(run.unit for run in store.measurements)
             store.units = [(repeat, question) for repeat, question in done]
             store.commit = state.get("commit", "")
-            # An earlier version wrote phrase pools alone.
-            store.memories = state.get("memories", state.get("pools", {}))
+            store.memories = state.get("memories", {})
             store.left_out = TypeAdapter(list[LeftOut]).validate_python(state.get("left_out", []))
             store.complete = state["complete"]
         except (ValueError, KeyError, TypeError, ValidationError) as error:

@@ -9,7 +9,6 @@ import argparse
 import copy
 import sys
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,11 +120,9 @@ def run(arguments: argparse.Namespace) -> None:
     from rich.console import Console
 
     from ouroboros_core.cli import display
-    from ouroboros_core.loading import sharding
 
-    speaks = sharding.speaks(arguments.device_map)
-    console = Console(highlight=False, soft_wrap=True, file=None if speaks else StringIO())
-    notes = options.notes(quiet=not speaks)
+    console = Console(highlight=False, soft_wrap=True)
+    notes = options.notes()
     pair = options.load_pair(arguments)
     if free and (needed := options.needed_method(pair)):
         arguments.method, reason = needed
@@ -154,9 +151,9 @@ def run(arguments: argparse.Namespace) -> None:
         display.stream(generation, console, ends=generation.stop_tokens)
     finally:
         trace = generation.trace()
-        if speaks and arguments.json and trace.steps:
+        if arguments.json and trace.steps:
             arguments.json.write_text(trace.to_json(), encoding="utf-8")
-        if speaks and arguments.memory and memory is not None and trace.steps:
+        if arguments.memory and memory is not None and trace.steps:
             memory.save(arguments.memory)
     notes.print()
     display.report(Summary(trace), notes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -68,10 +67,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
     option(
         "--device-map",
         metavar="MAP",
-        help=(
-            "spread the target over devices: 'auto' by accelerate, 'tp' over the processes of "
-            "torchrun (generate)"
-        ),
+        help="spread the target over devices: 'auto', by accelerate",
     )
     option(
         "--passes",
@@ -99,13 +95,8 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
 
 
 def load_pair(arguments: argparse.Namespace) -> Pair:
-    from ouroboros_core.loading import pairs, sharding
+    from ouroboros_core.loading import pairs
 
-    if arguments.device_map == sharding.SPLIT and arguments.command != "generate":
-        raise InvalidInput(
-            f"--device-map {sharding.SPLIT} is for generate, whose processes all run one prompt, "
-            f"got {arguments.command}: leave it out, or take --device-map auto"
-        )
     return pairs.load_pair(
         arguments.target,
         arguments.draft,
@@ -121,11 +112,9 @@ def load_pair(arguments: argparse.Namespace) -> Pair:
 
 
 def announce(arguments: argparse.Namespace) -> None:
-    """Print which models `load_pair` loads; under torchrun only the first process does."""
-    if os.environ.get("RANK", "0") == "0":
-        names = [arguments.target or "the embedded models", arguments.draft]
-        names += arguments.head or ()
-        notes().print(f"Loading {', '.join(filter(None, names))} …", markup=False)
+    """Print which models `load_pair` loads."""
+    names = [arguments.target or "the embedded models", arguments.draft, *(arguments.head or ())]
+    notes().print(f"Loading {', '.join(filter(None, names))} …", markup=False)
 
 
 def needed_method(pair: Pair) -> tuple[str, str] | None:
@@ -288,8 +277,8 @@ def text(value: str) -> str:
     return decoded
 
 
-def notes(*, quiet: bool = False) -> Console:
+def notes() -> Console:
     """Return standard error for notes; outside a terminal lines stay whole."""
     from rich.console import Console
 
-    return Console(highlight=False, stderr=True, soft_wrap=not sys.stderr.isatty(), quiet=quiet)
+    return Console(highlight=False, stderr=True, soft_wrap=not sys.stderr.isatty())

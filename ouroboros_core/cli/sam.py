@@ -7,8 +7,6 @@ to one tokenizer.
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import random
 import sys
 import time
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ouroboros_core.cli import options
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.locations import read_utf8
+from ouroboros_core.locations import read_json_lines, read_utf8
 from ouroboros_core.lookup.corpus import Corpus
 
 if TYPE_CHECKING:
@@ -147,15 +145,7 @@ def _read(path: Path, field: str | None, words: ChatTemplate) -> Iterator[list[i
 
 def _lines(path: Path, field: str | None) -> Iterator[str]:
     """Yield the texts of JSON lines: the named field, or all strings of a line."""
-    packed = path.suffix == ".gz"
-    content = gzip.decompress(path.read_bytes()).decode() if packed else read_utf8(path)
-    for number, line in enumerate(content.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            data = json.loads(line)
-        except ValueError as error:
-            raise InvalidInput(f"{path.name}, line {number} is not JSON: {error}") from None
+    for number, data in read_json_lines(path):
         if field is not None and not (
             isinstance(data, dict) and isinstance(data.get(field), str | list)
         ):

@@ -33,41 +33,23 @@ def costs_of(
     draft: LanguageModel | None,
     heads: Mapping[str, Drafter],
     passes: str,
-    agreed: Callable[[Costs | None], Costs | None] | None = None,
 ) -> Costs:
     """Return the costs of a pair's passes, from the cache folder or newly timed. Costs of a busy
     machine are timed again.
 
     heads   by kind
     passes  the kind of passes, in words: each kind has its own costs
-    agreed  if several processes compute each pass together, returns the argument of the first
-            process in all of them, so that they time the same passes and decide equally
     """
     names = [f"{kind} {head.name}" for kind, head in heads.items()]
     models = (target.name, draft.name if draft else None, *names)
     file = file_of("", asdict(environment), (*models, passes, TIMED))
     timed = partial(measure, target, draft, heads)
-    if agreed is not None:
-        return _agreed_costs(file, timed, agreed)
     with locked(file):  # processes that share the work must use the same numbers
         earlier = _read_file(file)
         if earlier is not None and not _is_busy(file, earlier, timed):
             return earlier
         costs = timed()
         keep(file, asdict(costs))
-    return costs
-
-
-def _agreed_costs(
-    file: Path, timed: Callable[..., Costs], agreed: Callable[[Costs | None], Costs | None]
-) -> Costs:
-    """Return the costs of all processes of a model: the first one's, or common times."""
-    earlier = agreed(_read_file(file))
-    if earlier is not None:
-        return earlier
-    costs = timed(seconds=float("inf"))
-    costs = agreed(costs) or costs
-    keep(file, asdict(costs))
     return costs
 
 

@@ -15,9 +15,8 @@ import transformers
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from ouroboros_core.errors import InvalidInput, VocabularyMismatch, WeightsUnavailable
+from ouroboros_core.errors import VocabularyMismatch, WeightsUnavailable
 from ouroboros_core.loading.check import checked
-from ouroboros_core.loading.sharding import processes
 from ouroboros_core.loading.weights import load_model, load_tokenizer, short_name
 from ouroboros_core.models.causal_lm import CausalLM
 from ouroboros_core.models.engines.passes import Engine
@@ -151,11 +150,6 @@ def load_draft(
         and json.loads(index.read_text(encoding="utf-8")).get("metadata", {}).get("embeddings")
         == SHARED
     ):
-        if processes(target.model) > 1:
-            raise InvalidInput(
-                f"the draft {folder.name} shares its target's embeddings, and here these are split "
-                "over processes: name a draft with its own embeddings"
-            )
         model, shared = assemble_draft(folder, target.model, dtype), SharedVocabulary()
     else:
         model = load_model(name, dtype, device, None)

@@ -48,7 +48,6 @@ from ouroboros_core.loading.machine import (
     device_name,
     processor,
 )
-from ouroboros_core.loading.sharding import SPLIT, agreed, check_split, local_device, processes
 from ouroboros_core.loading.skips import self_draft
 from ouroboros_core.loading.weights import (
     DeviceMap,
@@ -91,8 +90,7 @@ class Placement:
 
     device      auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps
     device_map  of the target, overrides its device: what accelerate takes ('auto' spreads it over
-                devices), or 'tp': split over the processes of torchrun, which must all make the
-                same calls. Left out, a target that does not fit on a GPU is spread
+                devices). Left out, a target that does not fit on a GPU is spread
     quantize    the target's weights in 8 or 4 bits, by bitsandbytes; needs an NVIDIA GPU
     """
 
@@ -243,7 +241,7 @@ class Pair:
     def self_draft(self) -> SelfDraft | None:
         """Return the target with skipped layers as a drafter, None if no layer can be skipped.
 
-        The layers are the result of `train skip`, or else the generic choice.
+        The layers are those of `skips_file`, or else the generic choice.
         """
         return self_draft(self.target)
 
@@ -327,9 +325,8 @@ class Pair:
 
     @cached_property
     def environment(self) -> Environment:
-        shares = processes(self.target.model)
         return Environment(
-            device=device_name(self.target.device) + (f" x {shares}" if shares > 1 else ""),
+            device=device_name(self.target.device),
             dtype=str(self.target.dtype).removeprefix("torch."),
             threads=torch.get_num_threads(),
             processor=processor(),
@@ -384,9 +381,6 @@ def load_pair(
     Raises UnsupportedModel, VocabularyMismatch, WeightsUnavailable or InvalidInput.
     """
     passes, weights, checks = execution.passes, execution.weights, execution.checks
-    if placement.device_map == SPLIT:
-        check_split(target, head, placement.quantize)
-        placement = replace(placement, device=local_device(placement.device))
     where = choose_device(placement.device)
     kind = choose_dtype(placement.dtype, where)
     torch.set_num_threads(min(torch.get_num_threads(), available_threads()))
@@ -442,9 +436,8 @@ def _timed(pair: Pair) -> Pair:
     if any(m.engine == "native" for m in models):
         how += f" {build.name()} {pages.kind()}"
     how += "".join(f" {head.weight_count}" for head in pair.heads.values())
-    shared = agreed if processes(pair.target.model) > 1 else None
     timed = pair.target, pair.draft, pair.heads
-    return replace(pair, costs=costs_of(pair.environment, *timed, how, shared))
+    return replace(pair, costs=costs_of(pair.environment, *timed, how))
 
 
 def with_draft(pair: Pair, name: str) -> Pair:

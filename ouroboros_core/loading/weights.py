@@ -23,13 +23,13 @@ from transformers import (
 from transformers.utils import cached_file
 
 from ouroboros_core.errors import InvalidInput, UnsupportedModel, WeightsUnavailable
-from ouroboros_core.loading.sharding import SPLIT, split_plan, spread
+from ouroboros_core.loading.capacity import SPARE, free_memory
 from ouroboros_core.models.state_candidates import is_block_drafter
 
 Quantize = Literal["8bit", "4bit"]
 
 DeviceMap = str | Mapping[str, str | int]
-"""A device map of accelerate, such as `auto`, or `tp`."""
+"""A device map of accelerate, such as `auto`."""
 
 
 def _source(name: str) -> dict[str, Any]:
@@ -95,9 +95,7 @@ def load_model(
         source["quantization_config"] = transformers.GgufConfig(dequantize=True)
     else:
         source["use_safetensors"] = True
-    if device_map == SPLIT:
-        source["distributed_config"] = split_plan()
-    elif device_map:
+    if device_map:
         source["device_map"] = device_map
     transformers.utils.logging.disable_progress_bar()
     try:
@@ -118,6 +116,25 @@ def load_model(
             ) from None
         raise WeightsUnavailable(f"{name} could not be loaded: {error}") from None
     return model if device_map else model.to(device)
+
+
+def spread(
+    source: dict[str, Any], kind: Any, dtype: torch.dtype, device: torch.device
+) -> str | None:
+    """Return the device map of a model that does not fit on a GPU, or None if it fits. The other
+    GPUs take layers, then the processor.
+
+    source  arguments of from_pretrained that locate the model
+    kind    auto class that loads it
+    """
+    free = free_memory(device) if device.type == "cuda" else None
+    if free is None:
+        return None
+    config = AutoConfig.from_pretrained(**source, trust_remote_code=False)
+    with torch.device("meta"):
+        model = kind.from_config(config, trust_remote_code=False)
+    needed = model.num_parameters() * dtype.itemsize
+    return "auto" if needed + SPARE > free else None
 
 
 def _auto_class(name: str) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from ouroboros_core import lookup
 from ouroboros_core.errors import InvalidInput
-from ouroboros_core.locations import write_atomically
+from ouroboros_core.locations import read_utf8, write_atomically
 
 VERSION = 1
 LARGEST_FILE = 128 * 2**20
@@ -103,18 +103,10 @@ class Memory(ABC):
 
     @classmethod
     def load(cls, path: Path, fingerprint: str | None = None) -> Self:
-        return cls.from_json(read_text(path, cls.holds), fingerprint)
+        return cls.from_json(read_utf8(path), fingerprint)
 
 
 M = TypeVar("M", bound=Memory)
-
-
-def read_text(path: Path, content: str) -> str:
-    """Return the text of a file; raises InvalidInput, which names the expected `content`."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not a {content}: {error}") from None
 
 
 def parse(text: str, content: str) -> Any:
@@ -232,4 +224,4 @@ def read_memory(text: str, fingerprint: str | None = None) -> Memory:
 
 def load_memory(path: Path, fingerprint: str | None = None) -> Memory:
     """The memory that `save` wrote, as `read_memory` reads it."""
-    return read_memory(read_text(path, ANY), fingerprint)
+    return read_memory(read_utf8(path), fingerprint)

@@ -48,7 +48,7 @@ NOTHING = Skips()
 
 
 def generic(layers: int) -> Skips:
-    """Return the choice for a model without a search: in the middle half of its layers, which the
+    """Return a choice for any model: in the middle half of its layers, which the
     paper's searches skip most (section 4.1), every second attention and every fourth MLP."""
     middle = range(layers // 4, layers - layers // 4)
     return Skips(frozenset(middle[::2]), frozenset(middle[1::4]))

@@ -18,7 +18,7 @@ from ouroboros_core.benchmark.entrants import BASELINE
 from ouroboros_core.environment import processor_name
 from ouroboros_core.locations import assets
 from ouroboros_core.messages import counted
-from scripts.documents.markdown import item
+from scripts.documents.markdown import item, table
 
 COMPARED = ("union", "speculative", "eagle3", "prompt_lookup", "sam")
 """Columns of the table of tasks: the default, a draft model, a head, and two methods without."""
@@ -162,13 +162,12 @@ def lossless(rows: Iterable[report.Row]) -> list[report.Row]:
 def result() -> str:
     """Return the README's table, for every benchmark in bfloat16: speedup of the default method,
     and tokens per second of it and of plain decoding: ours, transformers', llama.cpp's."""
-    lines = [
-        f"| target, prompts | speedup [95%] | `{methods.DEFAULT}` | plain, ours | plain, "
-        "transformers | plain, llama.cpp |",
-        "|---|---:|---:|---:|---:|---:|",
-        *map(_speeds, in_bfloat16()),
-    ]
-    return "\n".join([_above(), "", *lines, "", *(f"* {text}" for text in _below()), ""])
+    heads = (
+        f"target, prompts | speedup [95%]: | `{methods.DEFAULT}`: | plain, ours: | plain, "
+        "transformers: | plain, llama.cpp:"
+    )
+    speeds = table(heads, map(_speeds, in_bfloat16()))
+    return "\n".join([_above(), "", speeds, *(f"* {text}" for text in _below()), ""])
 
 
 def _above() -> str:
@@ -201,18 +200,17 @@ def _range(speedups: Sequence[float]) -> str:
     return " to ".join(dict.fromkeys(f"{end(speedups):.1f}" for end in (min, max)))
 
 
-def _speeds(benchmark: Benchmark) -> str:
+def _speeds(benchmark: Benchmark) -> list[str]:
     rows = benchmark.overall
     plain, ours = rows["autoregressive"], rows[methods.DEFAULT]
     sampled = f", sampled, `{benchmark.acceptance}`" if benchmark.temperature else ""
     low, high = ours.ci95
-    cells = [
+    return [
         f"{benchmark.target}, {benchmark.prompts}{sampled}",
         f"**{ours.speedup:.2f}×** [{low:.2f},&nbsp;{high:.2f}]",
         *map(_tokens_per_second, (ours, plain, rows[report.HF_GREEDY])),
         _tokens_per_second(benchmark.llama_cpp) if benchmark.llama_cpp else "–",
     ]
-    return f"| {' | '.join(cells)} |"
 
 
 def _tokens_per_second(row: report.Row) -> str:
@@ -290,15 +288,13 @@ def sampled_answer() -> str:
 
 def bench_section() -> str:
     """Return the table of all methods, with conditions."""
-    lines = [
-        f"{textwrap.fill(', '.join(embedded().conditions), 140)}.\n",
-        "| method | tokens per pass | over plain decoding [95%] | decoding only | over "
-        "transformers' greedy | texts |",
-        "|---|---:|---:|---:|---:|---|",
-    ]
-    rows = {name: _line(row) for name, row in embedded().overall.items()}
-    peers = [rows.pop(name) for name in list(rows) if name.startswith(report.PEER)]
-    lines += rows.values()
+    heads = (
+        "method | tokens per pass: | over plain decoding [95%]: | decoding only: | over "
+        "transformers' greedy: | texts"
+    )
+    rows = sorted(embedded().overall.values(), key=lambda row: row.method.startswith(report.PEER))
+    text = f"{textwrap.fill(', '.join(embedded().conditions), 140)}.\n\n"
+    text += table(heads, map(_cells, rows)) + "\n"
     # Modes of transformers are peers in the table.
     methods_measured = {row.method.partition("[")[0] for row in embedded().rows}
     missing = [
@@ -306,17 +302,16 @@ def bench_section() -> str:
         for name in methods.available()
         if name not in methods_measured and not name.startswith("hf_")
     ]
-    left_out = f"Not in this run: {', '.join(missing)}.\n"
-    return "\n".join([*lines, *peers, "", *([left_out] if missing else [])])
+    return text + (f"Not in this run: {', '.join(missing)}.\n" if missing else "")
 
 
-def _line(row: report.Row) -> str:
+def _cells(row: report.Row) -> tuple[str, ...]:
     low, high = row.ci95
     yields = f"{row.tokens_per_pass:.2f}" if row.tokens_per_pass else "–"
-    numbers = f"{row.speedup:.2f} [{low:.2f}, {high:.2f}] | {report.shown(row.decode_speedup)}"
+    speedup = f"{row.speedup:.2f} [{low:.2f}, {high:.2f}]"
+    others = report.shown(row.decode_speedup), report.shown(row.speedup_hf)
     texts = report.equality(row) if row.lossless else "its own"
-    cells = (yields, numbers, report.shown(row.speedup_hf), texts)
-    return f"| `{row.method}` | {' | '.join(cells)} |"
+    return f"`{row.method}`", yields, speedup, *others, texts
 
 
 def warm_section() -> str:
@@ -359,15 +354,15 @@ def worst() -> str:
 
 def tasks_section() -> str:
     """Return the fastest method for each kind of task, and the speedups of five methods."""
-    heads = " | ".join(f"`{name}`" for name in COMPARED)
-    lines = [f"| task | fastest at its defaults | {heads} |", "|---|---|" + "---:|" * len(COMPARED)]
+    heads = " | ".join(f"`{name}`:" for name in COMPARED)
+    lines = []
     for group, task in TASKS.items():
         rows = (row for row in embedded().rows if row.group == group and "[" not in row.method)
         here = {row.method: row for row in rows}
         best = max(lossless(here.values()), key=lambda row: row.speedup)
         cells = (f"{here[name].speedup:.2f}" for name in COMPARED)
-        lines.append(f"| {task} | `{best.method}` {best.speedup:.2f} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        lines.append((task, f"`{best.method}` {best.speedup:.2f}", *cells))
+    return table(f"task | fastest at its defaults | {heads}", lines)
 
 
 def pairs_section(folder: Path | None = None) -> str:
@@ -375,16 +370,16 @@ def pairs_section(folder: Path | None = None) -> str:
     and over transformers' greedy generation."""
     every = list(benchmarks(folder).values())
     _, titles = _apart([benchmark.title for benchmark in every])
-    lines = [f"| method | {' | '.join(titles)} |"]
-    lines.append("|---" + "|---:" * len(every) + "|")
+    speedups = []
     for method in (*RESULT, report.HF_GREEDY, *MODES):
         rows = (benchmark.overall.get(method) for benchmark in every)
         cells = (f"{r.speedup:.2f} / {report.shown(r.speedup_hf)}" if r else "–" for r in rows)
         plain = method == report.HF_GREEDY  # which draws where the others do
         name = "transformers, plain" if plain else f"`{method}`"
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        speedups.append((name, *cells))
     shared, conditions = _apart([benchmark.conditions for benchmark in every])
-    lines += ["", f"{shared}. Each file:", ""]
+    lines = [table(" | ".join(["method", *(f"{title}:" for title in titles)]), speedups)]
+    lines += [f"{shared}. Each file:", ""]
     for name, own in zip(benchmarks(folder), conditions, strict=True):
         lines.append(item(f"[{name}.csv](../assets/{name}.csv): {own}."))
     return "\n".join(lines) + "\n"

@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from ouroboros_core.cli.methods import describe
-from scripts.documents.markdown import wrapped
+from scripts.documents.markdown import table, wrapped
 
 STOP_PAGE = "speculative"
 """The method whose page explains the values of `stop`."""
 
 
 def methods_table() -> str:
-    lines = ["| method | needs | what it does |", "|---|---|---|"]
+    rows = []
     for method in describe():
         mark = " (default)" if method["default"] else ""
         paper = f" ([source]({method['paper']}))" if method["paper"] else ""
-        lines.append(
-            f"| [`{method['id']}`]({method['id']}.md){mark}: {method['name']}{paper} | "
-            f"{', '.join(method['needs'])} | {method['summary']} |"
-        )
-    return "\n".join(lines) + "\n"
+        name = f"[`{method['id']}`]({method['id']}.md){mark}: {method['name']}{paper}"
+        rows.append((name, ", ".join(method["needs"]), method["summary"]))
+    return table("method | needs | what it does", rows)
 
 
 def facts_of(method: dict[str, Any]) -> str:
@@ -35,19 +33,18 @@ def settings_of(method: dict[str, Any]) -> str:
     """Return the settings of a method, and the values of its paper."""
     if not method["settings"]:
         return "This method has no settings.\n"
-    lines = ["| setting | default | allowed | what it is |", "|---|---|---|---|"]
-    lines += [
-        f"| `{name}` | `{default_of(setting)}` | {allowed_of(setting)} | "
-        f"{help_of(method['id'], name, setting)} |"
-        for name, setting in method["settings"].items()
-    ]
+    rows = (
+        (f"`{name}`", f"`{default_of(of)}`", allowed_of(of), help_of(method["id"], name, of))
+        for name, of in method["settings"].items()
+    )
+    text = table("setting | default | allowed | what it is", rows)
     if method["published"]:
         values = (
             f"`{name}={str(value).lower() if isinstance(value, bool) else value}`"
             for name, value in method["published"].items()
         )
-        lines += ["", f"Preset `published`: {', '.join(values)}."]
-    return "\n".join(lines) + "\n"
+        text += f"\nPreset `published`: {', '.join(values)}.\n"
+    return text
 
 
 def help_of(method: str, name: str, setting: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from ouroboros_core.methods.parts.needs import Need
 from ouroboros_core.sources import LOOKS
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.training.folder import agreement_of
-from scripts.documents.markdown import wrapped
+from scripts.documents.markdown import table, wrapped
 from scripts.documents.measured import measured
 from visualize.drafts.tab import records
 from visualize.gallery import runs as gallery
@@ -112,7 +112,7 @@ def java_runs() -> str:
 
 def rules_table() -> str:
     """Return the acceptance rules with their guarantees and sources (docs/losslessness.md)."""
-    lines = ["| rule | how it judges a draft | what it guarantees |", "|---|---|---|"]
+    rows = []
     for rule in rules.available().values():
         default = " (default)" if rule.id == rules.DEFAULT else ""
         links = ", ".join(f"[{paper}](https://arxiv.org/abs/{paper})" for paper in rule.papers)
@@ -120,32 +120,28 @@ def rules_table() -> str:
         if rule.repeats_plain_text:
             guarantee = "the text of plain sampling with the same seed, token by token"
         sources = f" ({links})" if links else ""
-        lines.append(
-            f"| `{rule.id}`{default}: {rule.name}{sources} | {rule.explanation} | {guarantee} |"
-        )
-    return "\n".join(lines) + "\n"
+        rows.append((f"`{rule.id}`{default}: {rule.name}{sources}", rule.explanation, guarantee))
+    return table("rule | how it judges a draft | what it guarantees", rows)
 
 
 def legend() -> str:
-    lines = ["| sign | token | what it says |", "|---|---|---|"]
-    lines += [f"| {look.glyph} | {look.label} | {look.sentence} |" for look in LOOKS.values()]
-    return "\n".join(lines) + "\n"
+    rows = ((look.glyph, look.label, look.sentence) for look in LOOKS.values())
+    return table("sign | token | what it says", rows)
 
 
 def charts() -> str:
-    lines = ["| button | chart |", "|---|---|"]
-    lines += [f"| {chart.label} | {chart.title} |" for chart in (*FIRST_CHARTS, *MORE_CHARTS)]
-    return "\n".join(lines) + "\n"
+    rows = ((chart.label, chart.title) for chart in (*FIRST_CHARTS, *MORE_CHARTS))
+    return table("button | chart", rows)
 
 
 def lossless_modes() -> str:
     """Return which modes of transformers keep the target's distribution when they sample."""
     result = json.loads((assets() / "hf_lossless.json").read_text(encoding="utf-8"))
-    lines = ["| mode | p | difference |", "|---|---|---|"]
+    rows = []
     for name, mode in result["modes"].items():
         verdict = "found" if mode["p"] < 1e-4 else "not found"
         chance = "< 0.0001" if verdict == "found" else f"{mode['p']:.2g}"
-        lines.append(f"| {name} | {chance} | {verdict} |")
+        rows.append((name, chance, verdict))
     samples = max(mode["samples"] for mode in result["modes"].values())
     below = (
         f"transformers {result['transformers']}, {samples} texts of {result['length']} tokens "
@@ -160,7 +156,7 @@ def lossless_modes() -> str:
             f"drawn by ({numbers['true']}), the rule gets q = ({numbers['reported']}), and the "
             f"text gets ({numbers['text']})."
         )
-    return "\n".join(lines) + f"\n\n{below}\n"
+    return f"{table('mode | p | difference', rows)}\n{below}\n"
 
 
 def names() -> str:
@@ -180,43 +176,40 @@ def nav() -> str:
 
 def questions() -> str:
     """Return the questions at the end of Learn, and the stops that answer them."""
-    lines = ["| | question | answer |", "|---:|---|---|"]
+    rows = []
     for number, question in enumerate(lessons.questions(), 1):
         title = lessons.chapters()[question["chapter"]]["title"]
         stop = f"*{title}*, stop {question['stop'] + 1}"
         cells = (str(number), question["words"], stop)
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return "\n".join(lines) + "\n"
+        rows.append([cell.replace("|", "\\|") for cell in cells])
+    return table(": | question | answer", rows)
 
 
 def drafts_section() -> str:
     """Return the drafts that ship, by the records of their training."""
-    lines = [
-        "| folder | what | answer tokens trained on | minutes, CPU and GPU runs together | "
-        "held-out agreement, 1, 2, 3 tokens ahead | MB |",
-        "|---|---|---:|---:|---:|---:|",
-    ]
+    rows = []
     for name, record in records().items():
         folder = assets() / "models" / name
         last = record["curve"][-1]
         size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
         agreement = ", ".join(f"{share:.0%}" for share in agreement_of(last))
         shape = record["shape"].partition(";")[0]
-        lines.append(
-            f"| [{name}](../assets/models/{name}/README.md) | {shape} | "
-            f"{last['tokens']:,} | {last['seconds'] / 60:.0f} | {agreement} | {size:.1f} |"
-        )
-    return "\n".join([*lines, ""])
+        about = f"[{name}](../assets/models/{name}/README.md)", shape, f"{last['tokens']:,}"
+        rows.append((*about, f"{last['seconds'] / 60:.0f}", agreement, f"{size:.1f}"))
+    heads = (
+        "folder | what | answer tokens trained on: | minutes, CPU and GPU runs together: | "
+        "held-out agreement, 1, 2, 3 tokens ahead: | MB:"
+    )
+    return table(heads, rows)
 
 
 def shapes_table() -> str:
     """Return the speeds of drafts of several shapes, the fastest first (docs/training.md)."""
     file = assets() / "models" / "shapes.json"
     drafts = json.loads(file.read_text(encoding="utf-8"))["drafts"]
-    lines = ["| draft | c | agreement | speedup |", "|---|---:|---:|---:|"]
+    rows = []
     for draft in sorted(drafts, key=lambda draft: -max(draft["speed"].values())):
-        lines.append(
-            f"| {draft['shape'].partition(';')[0]} | {draft['cost']:.3f} | "
-            f"{draft['agreement']:.1%} | {max(draft['speed'].values()):.2f} |"
-        )
-    return "\n".join([*lines, ""])
+        numbers = f"{draft['cost']:.3f}", f"{draft['agreement']:.1%}"
+        speedup = f"{max(draft['speed'].values()):.2f}"
+        rows.append((draft["shape"].partition(";")[0], *numbers, speedup))
+    return table("draft | c: | agreement: | speedup:", rows)

@@ -7,6 +7,7 @@ from typing import Any
 from ouroboros_core.locations import assets
 from ouroboros_core.trace.summary import Summary
 from ouroboros_core.what_if import machines
+from scripts.documents.markdown import table
 from visualize.gallery import runs as gallery
 
 RECORDED, MACHINE = "java-speculative", "h200"
@@ -36,13 +37,12 @@ def predicted() -> str:
 
 def predictions() -> str:
     """Return predicted speedups of larger pairs, with the commands (docs/models.md)."""
-    rows = [
-        f"| `--target {target} --draft {draft}` | {_speedup(target, draft):.2f} | "
-        f"{_speedup(target, draft, LAUNCHED):.2f} |"
-        for target, draft in PAIRS
-    ]
+    rows = []
+    for target, draft in PAIRS:
+        speedups = (_speedup(target, draft, seconds) for seconds in (None, LAUNCHED))
+        rows.append((f"`--target {target} --draft {draft}`", *map("{:.2f}".format, speedups)))
     command = f"`ouroboros what-if assets/traces/{RECORDED}.json --machine {MACHINE}` with"
-    heads = f"| {command} | our passes | `--set layer_seconds={LAUNCHED}`: transformers' |"
+    heads = f"{command} | our passes: | `--set layer_seconds={LAUNCHED}`: transformers':"
     run = Summary(gallery.trace(RECORDED))
     (ours, ours_later), (theirs, theirs_later) = map(_by_timed_passes, ENGINES)
     timed = (
@@ -51,7 +51,7 @@ def predictions() -> str:
         f"{ours:.2f} after 100 tokens and {ours_later:.2f} after 2,000 for 8B with 1B; with "
         f"transformers' passes {theirs:.2f} and {theirs_later:.2f}."
     )
-    return "\n".join([heads, "|---|---:|---:|", *rows, "", timed, ""])
+    return f"{table(heads, rows)}\n{timed}\n"
 
 
 def _by_timed_passes(engine: str) -> list[float]:
@@ -86,11 +86,7 @@ def _speedup(target: str, draft: str, layer_seconds: float | None = None) -> flo
 def machines_table() -> str:
     """Return the machines that a run can be priced on, with sources."""
     sheets = machines.sheets()
-    lines = [
-        "| id | machine | GB/s | TFLOPS | GB | share of bandwidth reached | µs per layer | "
-        "sources |",
-        "|---|---|---:|---:|---:|---:|---:|---|",
-    ]
+    rows = []
     used: dict[str, int] = {}
     for name, sheet in sheets.machines.items():
         numbers = sheet.numbers
@@ -106,8 +102,9 @@ def machines_table() -> str:
             )
         ]
         cells.append(", ".join(f"[{n}]" for n in sorted(set(marks))))
-        lines.append(f"| `{name}` | {sheet.name} | {' | '.join(cells)} |")
-    lines.append("")
+        rows.append((f"`{name}`", sheet.name, *cells))
+    heads = "GB/s: | TFLOPS: | GB: | share of bandwidth reached: | µs per layer: | sources"
+    lines = [table(f"id | machine | {heads}", rows)]
     for source, number in used.items():
         document, address = sheets.sources[source]
         lines.append(f"{number}. {document}{f': <{address}>' if address else ''}")
@@ -117,21 +114,16 @@ def machines_table() -> str:
 def models_table() -> str:
     """Return the models that a run can be priced with, by their configurations."""
     sheets = machines.sheets()
-    lines = [
-        "| id | model | parameters | of them in a pass | layers | KV bytes per token | "
-        "usual draft | source |",
-        "|---|---|---:|---:|---:|---:|---|---|",
-    ]
+    rows = []
     for name, sheet in sheets.models.items():
         document, address = sheet.source
         source = f"[{document}]({address})" if address else document
         draft = f"`{sheet.draft}`" if sheet.draft else ""
-        lines.append(
-            f"| `{name}` | {sheet.name} | {sheet.total / 1e9:.3g} B | "
-            f"{sheet.size.parameters / 1e9:.3g} B | {sheet.layers} | {sheet.size.kv_bytes:,.0f} | "
-            f"{draft} | {source} |"
-        )
-    return "\n".join(lines) + "\n"
+        billions = (f"{count / 1e9:.3g} B" for count in (sheet.total, sheet.size.parameters))
+        numbers = *billions, str(sheet.layers), f"{sheet.size.kv_bytes:,.0f}"
+        rows.append((f"`{name}`", sheet.name, *numbers, draft, source))
+    heads = "parameters: | of them in a pass: | layers: | KV bytes per token: | usual draft"
+    return table(f"id | model | {heads} | source", rows)
 
 
 def _quoted(numbers: dict[str, Any], name: str, scale: float) -> str:

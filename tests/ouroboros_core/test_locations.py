@@ -1,12 +1,14 @@
 """Files are replaced whole: the oracle is the content that a reader finds."""
 
+import gzip
 import os
 from pathlib import Path
 from typing import BinaryIO
 
 import pytest
 
-from ouroboros_core.locations import write_atomically
+from ouroboros_core.errors import InvalidInput
+from ouroboros_core.locations import read_json_lines, write_atomically
 
 
 def test_a_file_is_replaced_by_text_bytes_or_a_writer_and_nothing_else_is_left(
@@ -44,3 +46,24 @@ def test_two_writers_of_one_file_do_not_share_a_scratch_file(tmp_path: Path) -> 
 
     write_atomically(file, write)
     assert file.read_text(encoding="utf-8") == "outer"
+
+
+def test_lines_of_json_are_read_packed_or_not_and_what_is_wrong_names_the_file(
+    tmp_path: Path,
+) -> None:
+    content = '{"a": "é"}\r\n\n[1]\n'.encode()
+    for name, stored in (("p.jsonl", content), ("p.jsonl.gz", gzip.compress(content))):
+        (tmp_path / name).write_bytes(stored)
+        assert [*read_json_lines(tmp_path / name)] == [(1, {"a": "é"}), (3, [1])]
+    for name, stored, message in (
+        ("p.jsonl", b"1\n{", r"p\.jsonl, line 2 is not JSON"),
+        ("p.jsonl", b"\xff", r"p\.jsonl is not UTF-8 text"),
+        ("p.gz", b"no gzip", r"p\.gz cannot be read: Not a gzipped file"),
+        ("p.gz", gzip.compress(content)[:-9], r"p\.gz cannot be read: "),
+        ("p.gz", gzip.compress(b"\xff"), r"p\.gz is not UTF-8 text"),
+    ):
+        (tmp_path / name).write_bytes(stored)
+        with pytest.raises(InvalidInput, match=message):
+            list(read_json_lines(tmp_path / name))
+    with pytest.raises(InvalidInput, match="there is no file"):
+        list(read_json_lines(tmp_path / "none.gz"))

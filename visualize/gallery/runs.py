@@ -23,6 +23,7 @@ from visualize.run.strip import strip
 
 PLAIN = methods.PLAIN
 EMBEDDED = "embedded"
+FOLDER = assets() / "traces"
 
 
 @cache
@@ -36,9 +37,7 @@ def plan() -> dict[str, Any]:
 def runs() -> dict[str, dict[str, Any]]:
     """Return prompt, method and settings of every recorded run by name; see `scripts.record`."""
     return {
-        name: facts
-        for name, facts in plan()["runs"].items()
-        if (assets() / "traces" / f"{name}.json").exists()
+        name: facts for name, facts in plan()["runs"].items() if (FOLDER / f"{name}.json").exists()
     }
 
 
@@ -55,7 +54,7 @@ def measured() -> dict[str, Any]:
 
 
 def _read(name: str) -> Any:
-    return json.loads((assets() / "traces" / name).read_text(encoding="utf-8"))
+    return json.loads((FOLDER / name).read_text(encoding="utf-8"))
 
 
 @cache
@@ -65,7 +64,7 @@ def trace(name: str) -> Trace:
         raise InvalidInput(
             f"there is no recorded run {str(name)[:80]}; there are {', '.join(runs())}"
         )
-    return read_trace((assets() / "traces" / f"{name}.json").read_bytes())
+    return read_trace((FOLDER / f"{name}.json").read_bytes())
 
 
 def _plain(name: str) -> str | None:

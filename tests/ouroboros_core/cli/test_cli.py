@@ -147,15 +147,6 @@ def test_what_is_loaded_is_said_before_anything_slow_is_imported() -> None:
     assert answer.stdout == "Loading a/target, a/draft … False\n", answer.stderr
 
 
-@pytest.mark.parametrize(("rank", "lines"), [("0", 2), ("1", 1)])
-def test_only_the_first_process_says_what_it_loads(
-    ouroboros: Ask, monkeypatch: pytest.MonkeyPatch, rank: str, lines: int
-) -> None:
-    monkeypatch.setenv("RANK", rank)
-    answer = ouroboros("generate", "--prompt", "x", "--target", "./nowhere")
-    assert len(answer.stderr.splitlines()) == lines, answer.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -84,21 +84,17 @@ def test_lists_of_layers_are_read_for_the_target() -> None:
     assert recorded("eagle3", "--depths", "16, 3")["depths"] == [3, 16]
 
 
-def test_texts_and_a_search_have_the_defaults_and_bounds_of_version_2() -> None:
+def test_the_settings_of_texts_have_the_defaults_and_bounds_of_version_2() -> None:
     texts = {"tokens": (500_000, 1), "answer_tokens": (136, 2), "batch": (96, 4), "seed": (0, 0)}
-    search = {"seconds": (600, 1), "max_new_tokens": (32, 2), "seed": (0, 0)}
-    kinds: tuple[Any, ...] = (train.DataSettings, train.SkipSettings)
-    calls = (("data", "--out", "folder"), ("skip",))
-    for settings, words, table in zip(kinds, calls, (texts, search), strict=True):
 
-        def values(*flags: str, settings: Any = settings, words: Any = words) -> dict[str, Any]:
-            arguments = parsed(*words, *flags)
-            read = settings.parse(options.flag_values(arguments, settings.settings()))
-            return dict(read)
+    def values(*flags: str) -> dict[str, Any]:
+        arguments = parsed("data", "--out", "folder", *flags)
+        settings = train.DataSettings
+        return dict(settings.parse(options.flag_values(arguments, settings.settings())))
 
-        assert values() == {name: default for name, (default, _) in table.items()}
-        for name, (_, low) in table.items():
-            flag = "--" + name.replace("_", "-")
-            assert values(flag, str(low))[name] == low
-            with pytest.raises(InvalidInput, match=f"whole number of at least {low}, got"):
-                values(f"{flag}={low - 1}")
+    assert values() == {name: default for name, (default, _) in texts.items()}
+    for name, (_, low) in texts.items():
+        flag = "--" + name.replace("_", "-")
+        assert values(flag, str(low))[name] == low
+        with pytest.raises(InvalidInput, match=f"whole number of at least {low}, got"):
+            values(f"{flag}={low - 1}")

@@ -1,7 +1,6 @@
 """The embedded pair: a real model, a real draft, in float32, against transformers alone."""
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
@@ -205,7 +204,6 @@ def test_a_recorded_run_of_the_gallery_repeats(
     monkeypatch.setattr(Sampler, "begin", lambda *_: None)
     kept = gallery.trace(name)
     assert kept.environment.dtype == recorded_pair.environment.dtype
-    plan = json.loads((record.folder() / "gallery.json").read_text(encoding="utf-8"))
-    again = record.record(recorded_pair, plan, plan["runs"][name])
+    again = record.record(recorded_pair, gallery.plan()["runs"][name])
     for mine, recorded in zip(again.steps, kept.steps, strict=True):
         assert (mine.tokens, mine.tree) == (recorded.tokens, recorded.tree)

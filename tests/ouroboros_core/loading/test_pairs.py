@@ -22,7 +22,7 @@ from ouroboros_core.errors import (
     VocabularyMismatch,
     WeightsUnavailable,
 )
-from ouroboros_core.loading import capacity, embedded
+from ouroboros_core.loading import capacity, embedded, weights
 from ouroboros_core.loading.machine import available_threads
 from ouroboros_core.loading.pairs import (
     Execution,
@@ -40,13 +40,13 @@ from tests.folders import save, tokenizer
 LOCAL: dict[str, Any] = {"placement": Placement("cpu", "float32")}
 
 
-def check_text(pair: Pair, method: str, **settings: Any) -> Trace:
-    """Run a method; the oracle of its text is plain decoding."""
+def check_text(pair: Pair, method: str, oracle: Pair | None = None, **settings: Any) -> Trace:
+    """Run a method; the oracle of its text is plain decoding, by the target of `oracle`."""
     kind = methods.get(method)
     chosen = kind.Hyperparameters.parse(settings)
     task = Task("the cat sat on", method, chosen, max_new_tokens=8, chat=False)
     trace = Generation(pair, task).run()
-    model, text = pair.target.model, trace.prompt.tokens
+    model, text = (oracle or pair).target.model, trace.prompt.tokens
     assert list(trace.tokens) == tiny.plain(model, text, 8, stop=pair.stop_tokens)
     return trace
 
@@ -67,6 +67,36 @@ def test_a_pair_of_local_folders_is_loaded_and_runs(tmp_path: Path) -> None:
     assert load_pair(target, **LOCAL).environment.passes == "compact"
     asked_for = load_pair(target, **LOCAL, execution=Execution("transformers"))
     assert asked_for.environment.passes == "transformers"
+
+
+@pytest.mark.parametrize("how", ["asked for", "found not to fit"])
+def test_a_target_with_a_layer_elsewhere_writes_the_same(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By accelerate; where there is one device, the other place is the disk. The target is spread
+    where a device map says so, or where the device is left open and it does not fit. Oracle: plain
+    decoding by the whole model."""
+    target, draft = save(tmp_path / "target"), save(tmp_path / "draft", seed=1)
+    parts = ("model.embed_tokens", "model.layers.0", "model.norm", "model.rotary_emb", "lm_head")
+    places: Any = {**dict.fromkeys(parts, "cpu"), "model.layers.1": "disk"}
+    monkeypatch.setattr(weights, "spread", lambda *_: places)
+    device = "auto" if how == "found not to fit" else "cpu"
+    device_map = places if how == "asked for" else None
+    pair = load_pair(target, draft, placement=Placement(device, "float32", device_map=device_map))
+    assert pair.target.model.model.layers[1].mlp.up_proj.weight.is_meta, "its weights are not here"
+    check_text(pair, "speculative", oracle=load_pair(target, **LOCAL))
+
+
+@pytest.mark.parametrize(("free", "device_map"), [(10**6, "auto"), (10**12, None), (None, None)])
+def test_a_target_is_spread_where_it_does_not_fit_on_a_gpu(
+    free: int | None, device_map: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The GPU's memory is told; None: there is no GPU."""
+    monkeypatch.setattr(weights, "free_memory", lambda _: free)
+    source = {"pretrained_model_name_or_path": save(tmp_path / "target")}
+    device = torch.device("cpu" if free is None else "cuda")
+    kind = transformers.AutoModelForCausalLM
+    assert weights.spread(source, kind, torch.float32, device) == device_map
 
 
 @pytest.mark.skipif(

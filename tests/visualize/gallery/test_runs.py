@@ -53,7 +53,7 @@ def test_all_that_is_planned_is_recorded_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_recorded_run_is_what_the_plan_says(name: str) -> None:
-    assert not record.stale(gallery.plan(), name)
+    assert not record.stale(name)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -190,7 +190,7 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
     row = median(step.seconds.verify for step in plain.steps)
     paces: list[float] = []
 
-    def recorded(pair: Any, plan: Any, facts: Any, *, observed: bool = True) -> Trace:
+    def recorded(pair: Any, facts: Any, *, observed: bool = True) -> Trace:
         if facts["method"] == gallery.PLAIN:
             return paced(plain, paces.pop(0))
         slower = paced(run, 1.01)
@@ -208,7 +208,7 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
     pair: Any = None
     paces[:] = [1.0, 1.3, 1.05, 1.2, 1.08]
     facts = gallery.runs()[name]
-    repeats = record.repeats(pair, gallery.plan(), facts)
+    repeats = record.repeats(pair, facts)
     rounds, seen = repeats.rounds, repeats.trace
     timed = rounds[1].traces[record.METHOD]
     assert [step.seconds for step in seen.steps] == [step.seconds for step in timed.steps]
@@ -221,7 +221,7 @@ def test_a_round_on_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatc
     assert speedups == sorted(speedups)
     paces[:] = [1.0, *[1.3] * record.ROUNDS]
     with pytest.raises(RuntimeError, match="the machine is busy"):
-        record.repeats(pair, gallery.plan(), facts)
+        record.repeats(pair, facts)
 
 
 def test_a_prompt_and_a_method_have_one_recorded_run_that_began_cold_and_greedy() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
-from tests.browser import FLAGS, browser_path, file_server
+from tests.browser import file_server
 from visualize.deploy.static_site import write_gallery
 
 pytestmark = [pytest.mark.slow, pytest.mark.served, pytest.mark.timeout(1500)]
@@ -33,16 +34,14 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def page() -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path() or None, args=FLAGS)
-        tab = browser.new_page()
-        tab.set_default_timeout(PATIENCE)
-        errors: list[str] = []
-        tab.on("pageerror", lambda error: errors.append(str(error)))
-        yield tab
-        assert not errors
-        browser.close()
+def page(browser: Any) -> Iterator[Page]:
+    tab = browser.new_page()
+    tab.set_default_timeout(PATIENCE)
+    errors: list[str] = []
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    yield tab
+    assert not errors
+    tab.close()
 
 
 def written(page: Page, method: str) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser import Quiet, chromium, file_server
+from tests.browser import Quiet, file_server
 from tests.visualize.live.test_session import PLAN, session_of, updates
 from tests.web_pass import node
 from visualize.deploy import static_site
@@ -124,12 +124,6 @@ def address(folder: Path, gate: Queue[str]) -> Iterator[str]:
     with file_server(folder, Handler) as url:
         yield url
         gate.put("the test is over")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture

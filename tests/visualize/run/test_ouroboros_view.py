@@ -151,19 +151,34 @@ def text_of(page: Any) -> str:
     )
 
 
+LAUNCH = "import sys\ndemo.launch(server_port=int(sys.argv[2]))\n"
+UPLOAD = f"""
+from pathlib import Path
+with demo:
+    file = gr.File()
+    file.upload(Path, file, view)
+{LAUNCH}"""
+"""Upload a file to the view of an app, and start the app."""
+
+
+def manual_code(number: int) -> str:
+    """An example of the manual."""
+    manual = (ROOT / "docs" / "component.md").read_text("utf-8")
+    code: str = re.findall(r"^```python\n(.*?)^```$", manual, re.MULTILINE | re.DOTALL)[number]
+    return code
+
+
 @pytest.mark.browser
 def test_three_lines_in_an_app_of_its_own_show_a_run_that_is_stepped_by_keyboard(
     browser: Any, tmp_path: Path
 ) -> None:
     """The lines are those of the manual; the oracle is the trace in the file."""
-    manual = (ROOT / "docs" / "component.md").read_text("utf-8")
-    lines = re.findall(r"^```python\n(.*?)^```$", manual, re.MULTILINE | re.DOTALL)[0]
+    lines = manual_code(0)
     assert len([line for line in lines.splitlines() if line]) == 4, "what imports gradio, and three"
     trace = trapped()
     (tmp_path / "trace.json").write_text(trace.to_json(), encoding="utf-8")
     program = lines.replace("trace.json", str(tmp_path / "trace.json"))
-    port = "import sys\ndemo.launch(server_port=int(sys.argv[2]))\n"
-    with server(program=program + port, environment=QUIET) as url:
+    with server(program=program + LAUNCH, environment=QUIET) as url:
         page = browser.new_page()
         faults, asked = watch(page)
         page.goto(url)
@@ -187,11 +202,12 @@ def test_three_lines_in_an_app_of_its_own_show_a_run_that_is_stepped_by_keyboard
 
 @pytest.mark.browser
 @pytest.mark.slow
-def test_in_the_demo_events_reach_python_and_another_run_the_view(
-    browser: Any, tmp_path: Path
-) -> None:
-    """With server-side rendering, as on Spaces. The oracle are the recorded runs."""
-    program = "from visualize.kit import demo\ndemo.main()\n"
+def test_events_reach_python_and_another_run_the_view(browser: Any, tmp_path: Path) -> None:
+    """In the app of the manual, with server-side rendering, as on Spaces. The oracle is the
+    recorded run."""
+    name = "java-union"
+    trace = gallery.trace(name)
+    program = manual_code(1).replace("trace.json", str(gallery.FOLDER / f"{name}.json")) + UPLOAD
     (tmp_path / "bad.json").write_text('{"version": 1, "method": 3}', encoding="utf-8")
     (tmp_path / "own.json").write_text(trapped().to_json(), encoding="utf-8")
     with server(program=program, environment={**QUIET, "GRADIO_SSR_MODE": "true"}) as url:
@@ -199,13 +215,11 @@ def test_in_the_demo_events_reach_python_and_another_run_the_view(
         faults, _ = watch(page)
         page.goto(url)
         page.wait_for_selector(".ouro-token")
-        trace = gallery.trace(page.get_by_label("Recorded run").input_value())
         assert text_of(page) == trace.text
         page.locator(".ouro-token").nth(7).click()
-        said = f"Token 8, {trace.texts[7]!r}, of step "
-        page.wait_for_function(
-            "t => document.querySelectorAll('textarea')[0].value.startsWith(t)", arg=said
-        )
+        field = "document.querySelector('textarea').value"
+        said = f"{trace.texts[7]!r} is token 7, of step "
+        page.wait_for_function(f"t => {field}.startsWith(t)", arg=said)
         page.get_by_label("Moment of the run").focus()
 
         def to_step_2() -> None:
@@ -214,12 +228,11 @@ def test_in_the_demo_events_reach_python_and_another_run_the_view(
             page.keyboard.press("ArrowRight")
 
         count = len(trace.steps[0].tokens) + len(trace.steps[1].tokens)
-        said = f"Step 2: {count} tokens after "
-        field = "document.querySelectorAll('textarea')[1].value"
+        said = f"step 1: {count} tokens after "
         insist(page, to_step_2, f"{field}.startsWith({said!r})", timeout=3_000)
-        for name in ("own.json", "bad.json"):
-            page.locator("input[type=file]").set_input_files(tmp_path / name)
-            if name == "bad.json":
+        for file in ("own.json", "bad.json"):
+            page.locator("input[type=file]").set_input_files(tmp_path / file)
+            if file == "bad.json":
                 page.get_by_text("this is not a trace").wait_for()
             page.wait_for_function(
                 "t => [...document.querySelectorAll('.ouro-token')]"
