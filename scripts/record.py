@@ -221,19 +221,19 @@ def make(pair: Pair, name: str) -> None:
         )
         return
     repeated = repeats(pair, facts)
-    trace, beside = repeated.trace, repeated.middle.plain
+    trace, plain_run = repeated.trace, repeated.middle.plain
     plain = next(
         run
-        for run, other in runs.items()
-        if (other["prompt"], other["method"]) == (facts["prompt"], methods.PLAIN)
+        for run, entry in runs.items()
+        if (entry["prompt"], entry["method"]) == (facts["prompt"], methods.PLAIN)
     )
     if stale(plain):
-        _write(plain, timed_as(record(pair, runs[plain]), beside))
-    if read_trace((gallery.FOLDER / f"{plain}.json").read_bytes()).tokens != beside.tokens:
+        _write(plain, timed_as(record(pair, runs[plain]), plain_run))
+    if read_trace((gallery.FOLDER / f"{plain}.json").read_bytes()).tokens != plain_run.tokens:
         raise RuntimeError(f"the plain text is not that of {plain}: record that anew")
     _write(name, trace)
     speedups = Speedup(tuple(round_.speedup(METHOD) for round_ in repeated.rounds))
-    seconds = [_micro(step.seconds) for step in beside.steps]
+    seconds = [_micro(step.seconds) for step in plain_run.steps]
     _keep(name, {"speedups": [round(value, 4) for value in speedups.each], "plain": seconds})
     length = metrics.mean_acceptance_length(trace)
     print(f"{name}: {length:.2f} tokens per pass, speedup {speedups}", flush=True)
@@ -252,12 +252,12 @@ def main() -> None:
     )
     parser.add_argument("--head", help="folder of a head that is not shipped, for the runs named")
     arguments = parser.parse_args()
-    parts = (text.partition("=") for text in arguments.local)
-    folders = {name: models.split(",") for name, _, models in parts}
-    runs, asked = gallery.plan()["runs"], {*arguments.names}
-    known = runs.keys() | gallery.plan()["prompts"].keys()
-    if unknown := sorted(asked - known):
-        parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+    pairs = (text.partition("=") for text in arguments.local)
+    folders = {name: models.split(",") for name, _, models in pairs}
+    runs, chosen = gallery.plan()["runs"], {*arguments.names}
+    names = runs.keys() | gallery.plan()["prompts"].keys()
+    if unknown := sorted(chosen - names):
+        parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join(sorted(names))}")
 
     @cache
     def load(name: str) -> Pair:
@@ -267,7 +267,7 @@ def main() -> None:
         return load_pair(target, draft, arguments.head, placement=placement)
 
     for name, facts in runs.items():
-        if {name, facts["prompt"]} & asked if asked else stale(name):
+        if {name, facts["prompt"]} & chosen if chosen else stale(name):
             try:
                 make(load(pair_of(facts)), name)
             except RuntimeError as error:

@@ -309,9 +309,9 @@ def _cells(row: report.Row) -> tuple[str, ...]:
     low, high = row.ci95
     yields = f"{row.tokens_per_pass:.2f}" if row.tokens_per_pass else "–"
     speedup = f"{row.speedup:.2f} [{low:.2f}, {high:.2f}]"
-    others = report.shown(row.decode_speedup), report.shown(row.speedup_hf)
+    ratios = report.shown(row.decode_speedup), report.shown(row.speedup_hf)
     texts = report.equality(row) if row.lossless else "its own"
-    return f"`{row.method}`", yields, speedup, *others, texts
+    return f"`{row.method}`", yields, speedup, *ratios, texts
 
 
 def warm_section() -> str:
@@ -358,9 +358,9 @@ def tasks_section() -> str:
     lines = []
     for group, task in TASKS.items():
         rows = (row for row in embedded().rows if row.group == group and "[" not in row.method)
-        here = {row.method: row for row in rows}
-        best = max(lossless(here.values()), key=lambda row: row.speedup)
-        cells = (f"{here[name].speedup:.2f}" for name in COMPARED)
+        by_method = {row.method: row for row in rows}
+        best = max(lossless(by_method.values()), key=lambda row: row.speedup)
+        cells = (f"{by_method[name].speedup:.2f}" for name in COMPARED)
         lines.append((task, f"`{best.method}` {best.speedup:.2f}", *cells))
     return table(f"task | fastest at its defaults | {heads}", lines)
 
@@ -369,7 +369,7 @@ def pairs_section(folder: Path | None = None) -> str:
     """Return one table of all benchmarks' files `benchmark*.json`: speedups over plain decoding,
     and over transformers' greedy generation."""
     every = list(benchmarks(folder).values())
-    _, titles = _apart([benchmark.title for benchmark in every])
+    _, titles = _split_shared([benchmark.title for benchmark in every])
     speedups = []
     for method in (*RESULT, report.HF_GREEDY, *MODES):
         rows = (benchmark.overall.get(method) for benchmark in every)
@@ -377,22 +377,22 @@ def pairs_section(folder: Path | None = None) -> str:
         plain = method == report.HF_GREEDY  # which draws where the others do
         name = "transformers, plain" if plain else f"`{method}`"
         speedups.append((name, *cells))
-    shared, conditions = _apart([benchmark.conditions for benchmark in every])
+    shared, conditions = _split_shared([benchmark.conditions for benchmark in every])
     lines = [table(" | ".join(["method", *(f"{title}:" for title in titles)]), speedups)]
     lines += [f"{shared}. Each file:", ""]
-    for name, own in zip(benchmarks(folder), conditions, strict=True):
-        lines.append(item(f"[{name}.csv](../assets/{name}.csv): {own}."))
+    for name, differing in zip(benchmarks(folder), conditions, strict=True):
+        lines.append(item(f"[{name}.csv](../assets/{name}.csv): {differing}."))
     return "\n".join(lines) + "\n"
 
 
-def _apart(lists: Sequence[Sequence[str]]) -> tuple[str, list[str]]:
+def _split_shared(lists: Sequence[Sequence[str]]) -> tuple[str, list[str]]:
     """Return the facts that all lists share, and the others of each list."""
     shared = [fact for fact in lists[0] if all(fact in facts for facts in lists)]
-    others = [", ".join(fact for fact in facts if fact not in shared) for facts in lists]
-    return ", ".join(shared), others
+    differing = [", ".join(fact for fact in facts if fact not in shared) for facts in lists]
+    return ", ".join(shared), differing
 
 
 def csv_files(folder: Path | None = None) -> dict[str, str]:
     """Return all rows of each benchmark's file as CSV, by the name of the file."""
-    tables = {name: report.to_csv(found.rows) for name, found in benchmarks(folder).items()}
-    return {f"{name}.csv": table.replace("\r\n", "\n") for name, table in tables.items()}
+    texts = ((name, report.to_csv(b.rows)) for name, b in benchmarks(folder).items())
+    return {f"{name}.csv": text.replace("\r\n", "\n") for name, text in texts}

@@ -110,7 +110,7 @@ def wait(page: Any, prompt: str) -> tuple[float, float]:
     return (noted["first"] - noted["asked"]) / 1e3, (noted["free"] - noted["last"]) / 1e3
 
 
-def beside(page: Any, goes_on: str, second: Any) -> float:
+def first_token(page: Any, goes_on: str, second: Any) -> float:
     """Return the seconds to the second visitor's first token while the first one's work goes on."""
     page.locator(goes_on).wait_for()
     seconds, _ = wait(second, SECOND)
@@ -127,12 +127,12 @@ def waits(
     back, timed = [], []
     for _ in range(repeats):
         back.append(wait(first, prompt)[1])
-        timed.append(beside(first, TIMING, second))
+        timed.append(first_token(first, TIMING, second))
     first.get_by_role("tab", name="Compare", exact=True).click()
     first.locator(".ouro-compare .js-plotly-plot:not([data-due])").wait_for()
     moved = [first.evaluate(MOVE, at) / 1e3 for at in range(moves)]
     first.get_by_role("button", name="Measure here").click()
-    compared = [beside(first, COMPARING, second) for _ in range(repeats)]
+    compared = [first_token(first, COMPARING, second) for _ in range(repeats)]
     first.locator(".ouro-compare-stop").click()
     for page in (first, second):
         page.close()
@@ -148,10 +148,10 @@ def tiles(page: Any, method: str, prompt: str) -> dict[str, str]:
     """Run a prompt in the worker of the page; return the headline numbers by their labels."""
     run = {"max_new_tokens": TOKENS, "chat": True, "temperature": 0.0}
     ask = {"prompt": prompt, "method": method, "settings": {}, "run": run}
-    shown = page.evaluate("(ask) => window.compute(ask)", ask)
-    if "tiles" not in shown:
-        sys.exit(f"{method} failed: {json.dumps(shown)[:300]}")
-    return {tile["label"]: tile["value"] for tile in shown["tiles"]}
+    update = page.evaluate("(ask) => window.compute(ask)", ask)
+    if "tiles" not in update:
+        sys.exit(f"{method} failed: {json.dumps(update)[:300]}")
+    return {tile["label"]: tile["value"] for tile in update["tiles"]}
 
 
 def speeds(page: Any, folder: str) -> None:
@@ -168,8 +168,8 @@ def speeds(page: Any, folder: str) -> None:
         for method in METHODS:
             speedups = []
             for question in (questions[number] for number in ids):
-                shown = tiles(page, method, question.turns[0])
-                speedup, same = shown["Speedup"], shown["Identical text"]
+                numbers = tiles(page, method, question.turns[0])
+                speedup, same = numbers["Speedup"], numbers["Identical text"]
                 speedups.append(float(speedup.rstrip("×")))
                 print(f"  {method} {question.id}: {speedup}, identical: {same}", flush=True)
             print(f"{name} {method}: {median(speedups):.2f}, least {min(speedups):.2f}")
