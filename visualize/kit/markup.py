@@ -23,8 +23,7 @@ PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 """The plotly.js that plotly.py was made for."""
 VISUALIZE = Path(__file__).parents[1]
 MOTTO = (
-    "A small draft model guesses, the large target model keeps what it would write: same text, "
-    "sooner."
+    "A small draft model guesses, the large target keeps what it would write: same text, sooner."
 )
 LOGO = (assets() / "logo.svg").read_text(encoding="utf-8").replace(' role="img"', "")
 """A ring of tokens that ends where it begins."""
