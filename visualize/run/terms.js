@@ -9,7 +9,9 @@ export class Terms {
   /** @param {HTMLElement} root  the view; `data-terms` has the explanation of each term */
   constructor(root) {
     /** @type {[string, string][]} */
-    const explained = Object.entries(JSON.parse(root.dataset.terms));
+    const explained = root.closest(".ouro-learn") // a lesson introduces its terms itself
+      ? []
+      : Object.entries(JSON.parse(root.dataset.terms));
     this.words = explained.map(([term, words]) => ({
       words,
       term: new RegExp(`\\b${term}(e?s)?\\b`, "i"),
