@@ -90,9 +90,13 @@ class Measured:
     @property
     def doing(self) -> str:
         """Return a status about the next round."""
+        return f"measuring again, {len(self.steady) + 1} of {self.wanted}"
+
+    @property
+    def busy(self) -> str:
+        """Return in how many rounds the machine was busy, in words; empty for none."""
         busy = len(self.every) - len(self.steady)
-        aside = f"; the machine was busy in {counted(busy, 'round')}" if busy else ""
-        return f"measuring again, {len(self.steady) + 1} of {self.wanted}{aside}"
+        return f"The machine was busy in {counted(busy, 'round')}." if busy else ""
 
     def traces(self, lane: int) -> tuple[Trace, ...]:
         return tuple(round_.traces[lane] for round_ in self.rounds)

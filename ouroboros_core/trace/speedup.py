@@ -77,10 +77,14 @@ class Speedup:
         return self.each.index(self.median)
 
     @property
+    def is_provisional(self) -> bool:
+        """Whether this is the first of several rounds: a busy machine may still withdraw it."""
+        return self.more and len(self.each) == 1
+
+    @property
     def words(self) -> str:
         """`1.21×`; of the first of several rounds `about 1.2×`."""
-        first = self.more and len(self.each) == 1
-        return f"about {self.median:.1f}×" if first else f"{self.median:.2f}×"
+        return f"about {self.median:.1f}×" if self.is_provisional else f"{self.median:.2f}×"
 
     @property
     def spread(self) -> tuple[float, float]:

@@ -170,6 +170,17 @@ class Summary:
             return None
         return metrics.speedup(self.trace, self.baseline)
 
+    @property
+    def is_slower(self) -> bool:
+        """Whether every round was slower than plain decoding, as far as the digits shown tell."""
+        most = self.rounds.spread[1] if self.rounds else self.speedup
+        return most is not None and round(most, 2) < 1
+
+    @property
+    def is_provisional(self) -> bool:
+        """Whether the speedup may still be withdrawn."""
+        return self.rounds is not None and self.rounds.is_provisional
+
     @cached_property
     def busy(self) -> tuple[metrics.Sign, float] | None:
         """The sign that the machine was busy meanwhile, with its number; see `metrics.busy`."""

@@ -9,7 +9,7 @@ import pytest
 
 from ouroboros_core.trace import metrics
 from ouroboros_core.trace.file import read_run
-from tests.browser import server
+from tests.browser import server, wait_until_ready
 from tests.endless_runs import LONG_ANSWER, LONG_COMPARISON
 from tests.folders import chatting_pair
 from tests.visitor import (
@@ -280,6 +280,40 @@ def assert_what_the_pair_lacks_is_offered_nowhere(page: Any) -> None:
 
 
 @pytest.mark.slow
+def test_what_compare_offers_a_pair_without_a_draft_model_runs(
+    browser: Any, tmp_path: Path
+) -> None:
+    """All offered methods at once, with the values that are chosen at first."""
+    target = chatting_pair(tmp_path)[:2]
+    with server(*target) as url:
+        for page in visit(browser, url):
+            wait_until_ready(url)
+            open_tab(page, "Compare")
+            page.wait_for_function(
+                "document.querySelector('.ouro-compare-method option[disabled]')", timeout=LONG
+            )
+            chosen = page.locator(".ouro-compare-method select").evaluate(
+                "list => [list.value, list.selectedOptions[0].disabled]"
+            )
+            assert chosen[1] is False and chosen[0] not in ("speculative", "ouroboros")
+            page.locator(".ouro-compare-more summary").click()
+            for other in page.locator(".ouro-compare-others button:enabled").all():
+                if other.get_attribute("aria-pressed") == "false":
+                    other.click()
+            page.get_by_label("Own prompt").fill("Count from one to ten in words.")
+            page.locator(".ouro-compare-tokens").fill("8")
+            page.get_by_role("button", name="Measure here").click()
+            page.wait_for_function(
+                "document.querySelector('.ouro-compare-status').textContent"
+                ".startsWith('Measured here.')",
+                timeout=LONG,
+            )
+            assert page.locator(".ouro-compare-status").inner_text() == "Measured here."
+            states = page.locator(".ouro-compare-row[data-state]").count()
+            assert page.locator(".ouro-compare-row").count() > 5 and states == 0
+
+
+@pytest.mark.slow
 def test_a_timing_gives_way_to_the_next_run_of_anybody(browser: Any, tmp_path: Path) -> None:
     """The first visitor's second round never ends."""
     complete = f"{DONE}[data-timing]:not([data-old])"
@@ -291,7 +325,7 @@ def test_a_timing_gives_way_to_the_next_run_of_anybody(browser: Any, tmp_path: P
             again.wait_for(timeout=LONG)
             assert page.locator("#generate").is_visible()
             shown = page.locator(".ouro-tile", has_text="Speedup")
-            assert shown.locator(".ouro-tile-spread").inner_text() == "1 round"
+            assert shown.locator(".ouro-tile-spread").inner_text() == "1 round so far"
             trace, baseline = read_run(saved(page))
             assert baseline is not None
             assert tile(page, "Speedup") == f"about {metrics.speedup(trace, baseline):.1f}×"
@@ -323,8 +357,9 @@ def test_a_speedup_measured_on_a_busy_machine_is_marked_and_one_click_measures_i
             assert "measured on a busy machine; count passes instead" in box.inner_text()
             assert box.get_attribute("data-doubtful") == ""
             assert "busy machine" in page.locator("#token-view .ouro-numbers").text_content()
-            busy = "The speedup was measured on a busy machine: passes of plain decoding took"
-            assert notice(page).inner_text().startswith(busy)
+            assert notice(page).inner_text().startswith("Speedup not shown: busy machine.")
+            why = "The speedup was measured on a busy machine: passes of plain decoding took"
+            assert notice(page).get_attribute("title").startswith(why)
             again = notice(page).get_by_role("button", name="Measure again")
             stop = "document.querySelector('#stop').checkVisibility()"
             assert again.evaluate(f"button => {{ button.click(); return {stop}; }}")
@@ -353,7 +388,7 @@ def test_a_saved_run_keeps_the_plain_run_it_was_compared_with(page: Any, tmp_pat
     assert baseline is not None and baseline.method == "autoregressive"
     open_tab(page, "Recorded runs")
     open_file(page, file)
-    page.locator("#token-view .ouro-badge", has_text="recorded with").wait_for()
+    page.locator("#token-view .ouro-badge", has_text="recorded on").wait_for()
     assert {label: tile(page, label) for label in shown} == shown
     assert chart(page, "speedup").locator(".js-line").count() > 0
     data = json.loads(file.read_bytes()) | {"baseline": {"method": 3}}

@@ -307,7 +307,8 @@ export function mount(element, props, watch, trigger) {
     slider.disabled = cells.length < 2;
     const at = cells.indexOf(state.pair[1]);
     if (at >= 0) slider.value = String(at);
-    const words = name(state.pair[1] ?? PLAIN);
+    const lane = state.pair[1] ?? PLAIN;
+    const words = at < 0 ? name(lane) : name(lane).replace(/^[^,]*, /, "");
     part("slide").hidden = slider.disabled;
     part("slide").querySelector("output").textContent = words;
     slider.setAttribute("aria-valuetext", words);

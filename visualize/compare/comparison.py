@@ -236,6 +236,12 @@ class Comparison:
         return [row for lane, row in self.table.items() if lane in self._cells]
 
     @property
+    def others(self) -> dict[str, CellRow]:
+        """Return the other methods that were measured, by name."""
+        first = self._cells.stop
+        return {self.names[lane]: row for lane, row in self.table.items() if lane >= first}
+
+    @property
     def table(self) -> dict[int, CellRow]:
         """Return by lane the figures of all rows that were measured; a row that is no cell of the
         grid has empty coordinates."""

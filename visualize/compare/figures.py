@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
@@ -57,6 +57,7 @@ def trade_off(
     axes: Sequence[Axis],
     ideals: Sequence[Ideal] = (),
     predicted: Mapping[int, Predicted] | None = None,
+    others: Mapping[str, CellRow] | None = None,
 ) -> dict[str, Any]:
     """Return tokens per pass and cost of a step by the values of one axis, and their quotient, the
     speedup, with its interval; else as `heatmap`. Values without a number, such as stopping rules,
@@ -64,16 +65,21 @@ def trade_off(
 
     A thin line is the theory: of a chain of gamma draft tokens, each accepted with chance alpha and
     drafted for `cost` plain steps (Leviathan et al., arXiv 2211.17192). Where other draft lengths
-    are `predicted`, hollow points on it take its place.
+    are `predicted`, hollow points on it take its place. Each of the `others`, by its name, has no
+    such setting: a line marks its speedup.
     """
-    return plain(_one_axis(rows, axes, ideals, predicted or {})) if rows else empty(NOTHING)
+    if not rows:
+        return empty(NOTHING)
+    return plain(_one_axis(rows, axes, ideals, predicted or {}, others or {}))
 
 
 def page(
     rows: Sequence[CellRow], axes: Sequence[Axis], ideals: Sequence[Ideal], note: str
 ) -> go.Figure:
     """Return the chart for a separate page."""
-    figure = _heatmap(rows, axes, ideals) if len(axes) == 2 else _one_axis(rows, axes, ideals, {})
+    figure = (
+        _heatmap(rows, axes, ideals) if len(axes) == 2 else _one_axis(rows, axes, ideals, {}, {})
+    )
     title = {"text": note, "font": {"size": 13}}
     return figure.update_layout(template="plotly_white", height=600, title=title)
 
@@ -141,9 +147,10 @@ def _one_axis(
     axes: Sequence[Axis],
     ideals: Sequence[Ideal],
     predicted: Mapping[int, Predicted],
+    others: Mapping[str, CellRow],
 ) -> go.Figure:
     if predicted or any(map(_is_number, axes[0].values)):
-        return _lines(rows, axes, ideals, predicted)
+        return _lines(rows, axes, ideals, predicted, others)
     return _points(rows, axes)
 
 
@@ -241,6 +248,7 @@ def _lines(
     axes: Sequence[Axis],
     ideals: Sequence[Ideal],
     predicted: Mapping[int, Predicted],
+    others: Mapping[str, CellRow],
 ) -> go.Figure:
     (axis,) = axes
     figure = go.Figure()
@@ -281,6 +289,18 @@ def _lines(
             "arrayminus": [row and row.speedup - row.bounds[0] for row in points],
         },
     )
+    for (name, row), dash in zip(others.items(), cycle(("dash", "dashdot", "longdash"))):
+        figure.add_scatter(
+            x=[-0.5, len(axis.values) - 0.5],
+            y=[row.speedup, row.speedup],
+            customdata=[row.cell, row.cell],
+            mode="lines",
+            name=f"speedup: {name}",
+            line={"color": SPEEDUP, "dash": dash, "width": 1.5},
+            hovertemplate=f"{name}: {row.speedup:.2f}×<extra></extra>",
+        )
+    if axis.name == GAMMA and ideals and not predicted:
+        _diamond(figure, slot(axis, ideals[0].gamma), ideals[0].speedup, ideals[0])
     if fastest := best(rows):
         place = axis.values.index(fastest.coordinates[0])
         _star(figure, fastest, axes, place, fastest.speedup)

@@ -23,6 +23,7 @@ from visualize.server.jobs import Waiting
 from visualize.what_if import view as what_if_view
 
 if TYPE_CHECKING:
+    from ouroboros_core.sweeps.cells import CellRow, Ideal
     from ouroboros_core.trace.speedup import Speedup
     from ouroboros_core.trace.trace import Trace
     from visualize.server.jobs import Update
@@ -214,11 +215,30 @@ def drawn(comparison: Comparison) -> View:
     if len(axes) == 2:
         caption = "The speedup of each combination"
         return {"figure": figures.heatmap(rows, axes, ideals), "theory": words, "caption": caption}
+    words += _measured_otherwise(rows, ideals)
     predicted = comparison.predicted
     if predicted:
         words.append(PREDICTED)
-    figure = figures.trade_off(rows, axes, ideals, predicted)
+    figure = figures.trade_off(rows, axes, ideals, predicted, comparison.others)
     return {"figure": figure, "theory": words, "caption": CAPTIONS.get(axes[0].name, CAPTION)}
+
+
+def _measured_otherwise(rows: Sequence[CellRow], ideals: Sequence[Ideal]) -> list[str]:
+    """Return why another draft length than the theory's was fastest; nothing if none was."""
+    lengths = {row.coordinates[0]: row for row in rows}
+    numbers = [row for length, row in lengths.items() if not isinstance(length, str)]
+    if len(ideals) != 1 or len(numbers) < 2:
+        return []
+    fastest = max(numbers, key=lambda row: row.speedup)
+    (ideal,), measured = ideals, fastest.coordinates[0]
+    if measured == ideal.gamma:
+        return []
+    words = f"Measured, {measured} is the fastest: {fastest.speedup:.2f}×."
+    by_theory = lengths.get(ideal.gamma)
+    if by_theory and by_theory.bounds[1] >= fastest.bounds[0]:
+        return [f"{words} It cannot be told from {ideal.gamma}: their ranges overlap."]
+    reason = "counts a pass over several rows like a plain one, and all guesses as equally likely"
+    return [f"{words} The theory is too hopeful: it {reason} to be right."]
 
 
 @cache
@@ -271,4 +291,4 @@ def recorded_view() -> View:
     comparison = recorded()
     plain = comparison.runs[0, 0, PLAIN]
     facts = {"recorded": True, "done": True, "status": say("compare.scaled")}
-    return begun(comparison, views.badge(plain)) | facts
+    return begun(comparison, views.badge(plain, model=True)) | facts

@@ -16,16 +16,29 @@ from string import Template
 import plotly
 
 from ouroboros_core.locations import assets
+from ouroboros_core.messages import say
 from visualize.kit import labels
 
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 """The plotly.js that plotly.py was made for."""
 VISUALIZE = Path(__file__).parents[1]
-MOTTO = "A small model guesses, the large one keeps what it would write: same text, sooner."
+MOTTO = (
+    "A small draft model guesses, the large target keeps what it would write: same text, sooner."
+)
 LOGO = (assets() / "logo.svg").read_text(encoding="utf-8").replace(' role="img"', "")
 """A ring of tokens that ends where it begins."""
 RULES = {rule: name[:1].upper() + name[1:] for rule, name in labels.acceptance_rules().items()}
 """Names of the acceptance rules, for the dice."""
+TERMS = {
+    "forward pass": say("terms.forward_pass"),
+    "draft pass": say("terms.draft_pass"),
+    "greedy": say("terms.greedy"),
+    "acceptance length": say("terms.acceptance_length"),
+    "target": say("terms.target"),
+    "bonus": say("terms.bonus"),
+    "row": say("terms.row"),
+}
+"""Terms that the sentences of a run explain, see run/terms.js."""
 INNER = re.compile("<!-- view: (.*) -->")
 """In the HTML of a view: the place of another view."""
 
@@ -47,11 +60,11 @@ class Markup:
 def template(view: str, **parts: str) -> str:
     """Return the HTML of a view by its path, such as "run/token_view", with the views inside it.
 
-    parts  HTML by the name that stands for it, such as $buttons; $logo and $rules are known
+    parts  HTML by the name that stands for it, such as $buttons; $logo, $rules and $terms are known
     """
     text = (VISUALIZE / f"{view}.html").read_text("utf-8")
     text = INNER.sub(lambda inner: template(inner[1]), text)
-    known = {"logo": LOGO, "rules": safe(json.dumps(RULES))}
+    known = {"logo": LOGO, "rules": safe(json.dumps(RULES)), "terms": safe(json.dumps(TERMS))}
     return Template(text).substitute(known | parts)
 
 

@@ -16,16 +16,26 @@ const parts = (run) =>
 export const tokensOf = ([, run]) => parts(run).reduce((sum, [, count]) => sum + count, 0);
 
 /**
+ * Return the looks that occur in a strip.
+ * @param {Strip} strip
+ * @param {{ look: string }[]} looks  the legend
+ */
+export function looksOf({ steps }, looks) {
+  const letters = new Set(steps.flatMap(([, run]) => [...run]));
+  return looks.map(({ look }) => look).filter((_, n) => letters.has(String.fromCharCode(97 + n)));
+}
+
+/**
  * Name the colours that occur in some strips.
  * @param {HTMLElement} list
  * @param {Strip[]} strips
  * @param {{ look: string, glyph: string, label: string }[]} looks  the legend
  */
 export function drawKey(list, strips, looks) {
-  const letters = new Set(strips.flatMap(({ steps }) => steps.flatMap(([, run]) => [...run])));
+  const occurring = new Set(strips.flatMap((strip) => looksOf(strip, looks)));
   list.replaceChildren();
-  looks.forEach(({ look, glyph, label }, n) => {
-    if (!letters.has(String.fromCharCode(97 + n))) return;
+  looks.forEach(({ look, glyph, label }) => {
+    if (!occurring.has(look)) return;
     const item = make("li", "ouro-key"),
       sign = make("span", "ouro-glyph", glyph);
     item.dataset.look = look;

@@ -144,8 +144,16 @@ declare global {
     "ouro:lacking": CustomEvent<undefined>;
     /** A method is chosen. */
     "ouro:method": CustomEvent<{ method: string }>;
-    /** The cursor of a run has moved. */
-    "ouro:cursor": CustomEvent<{ run: string; step: number; token: number; seconds: number }>;
+    /** The cursor of a run has moved; `written` counts the steps that are over. */
+    "ouro:cursor": CustomEvent<{
+      run: string;
+      step: number;
+      written: number;
+      token: number;
+      seconds: number;
+    }>;
+    /** The legend of the visitor's run groups other sources, or names each. */
+    "ouro:grouped": CustomEvent<{ grouped: boolean }>;
     /** A chart was clicked: a run must go to a step, a token or a second. */
     "ouro:seek": CustomEvent<{ run: string; step?: number; token?: number; seconds?: number }>;
     /** The page is left: views add what they want back. */

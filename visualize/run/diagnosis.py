@@ -58,7 +58,7 @@ def diagnosis(summary: Summary) -> list[str]:
     )
     lines += _draft_lines(summary, cost)
     if length < cost:
-        lines.append(_loss(baseline, draft, verify, rest))
+        lines.append(f"It loses: beyond a plain step, {_loss(baseline, draft, verify, rest)}.")
     lines.append(
         f"Reading the prompt took {summary.prefill_seconds:.2f} s, plain decoding's "
         f"{plain.prefill_seconds:.2f} s: with it, {summary.speedup:.2f}× as fast in all."
@@ -92,6 +92,14 @@ def _draft_lines(summary: Summary, cost: float) -> list[str]:
     ]
 
 
+def why_slower(summary: Summary) -> str:
+    """Return the nearest reason for a run that is slower than plain decoding."""
+    cost, baseline = summary.step_cost, summary.baseline
+    if baseline is None or cost is None or summary.tokens_per_pass >= cost:
+        return "reading the prompt takes longer than what its steps save"
+    return _loss(baseline, *parts(summary.trace, baseline))
+
+
 def _loss(baseline: Trace, draft: float, verify: float, rest: float) -> str:
     """Return why a run is slower than plain decoding; costs of a step are plain steps."""
     plain = metrics.plain_step_seconds(baseline)
@@ -102,7 +110,7 @@ def _loss(baseline: Trace, draft: float, verify: float, rest: float) -> str:
         "work between the passes": rest - (1 - plain_pass),
     }
     dearest = max(excess, key=lambda name: excess[name])
-    return f"It loses: beyond a plain step, {dearest} costs most, and too few guesses are accepted."
+    return f"{dearest} costs most, and too few guesses are accepted"
 
 
 def parts(trace: Trace, baseline: Trace) -> tuple[float, float, float]:

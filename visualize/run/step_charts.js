@@ -23,18 +23,20 @@ export class StepCharts {
    * @param {Looks} looks
    * @param {string} library  the address of Plotly
    * @param {Acts} acts
+   * @param {import("./terms.js").Terms} terms
    * @param {Listen} listen
    */
-  constructor(root, looks, library, acts, listen) {
+  constructor(root, looks, library, acts, terms, listen) {
     this.box = root.querySelector(".ouro-graphs");
     this.title = root.querySelector(".ouro-bars-title");
     this.bars = /** @type {HTMLElement} */ (root.querySelector(".ouro-bars"));
     this.looks = looks;
     this.acts = acts;
+    this.terms = terms;
     /** @type {(container: HTMLElement, axis: string) => Plot} */
     const plot = (container, axis) => new Plot(container, looks, library, axis, undefined, listen);
     this.plots = {
-      acceptance: plot(this.bars, "step"),
+      acceptance: plot(this.bars, "written"),
       time: plot(root.querySelector(".ouro-curves"), "seconds"),
     };
     Object.assign(this.plots.acceptance, { seeks: false, beyond: 0.5 });
@@ -141,8 +143,14 @@ export class StepCharts {
   }
 
   /** @param {PointerEvent} event */
+  static onToolbar(event) {
+    return /** @type {Element} */ (event.target).closest(".modebar") !== null;
+  }
+
+  /** @param {PointerEvent} event */
   move(event) {
     const step = this.stepAt(event);
+    if (StepCharts.onToolbar(event)) return this.leave();
     if (step === undefined || event.pointerType === "touch") return;
     if (this.first !== undefined && this.first !== step) this.choose(this.first, step);
     else if (!this.chosen && this.acts.preview(step)) {
@@ -158,7 +166,7 @@ export class StepCharts {
 
   /** @param {PointerEvent} event */
   down(event) {
-    if (event.button) return;
+    if (event.button || StepCharts.onToolbar(event)) return;
     this.bars.setPointerCapture(event.pointerId); // Plotly covers the page while a button is down
     this.first = this.stepAt(event);
     if (this.chosen) this.choose(0, -1);
@@ -197,7 +205,8 @@ export class StepCharts {
    * @param {number} last
    */
   mark(first, last) {
-    this.title.textContent = TITLE;
+    if (this.title.textContent !== TITLE) this.title.textContent = TITLE;
+    this.terms.introduce(this.title);
     const { axis, area } = this.plots.acceptance.inside || {},
       some = Boolean(axis) && last >= first;
     this.bars.toggleAttribute("data-range", some);

@@ -10,7 +10,7 @@ import { TokenCard } from "./token_card.js";
 import { TokenFacts } from "./token_facts.js";
 import { TokenInput } from "./token_input.js";
 import { describeStep, Legend } from "./token_summary.js";
-import { TokenText } from "./token_text.js";
+import { REJECTED, TokenText } from "./token_text.js";
 import { TreeView } from "./tree_view.js";
 /** @import { Looks, Step, Facts } from "../kit/types" */
 
@@ -24,12 +24,14 @@ export class TokenStage {
    * @param {Looks} looks
    * @param {string} library  the address of Plotly
    * @param {import("./token_status.js").TokenStatus} status
+   * @param {import("./terms.js").Terms} terms
    * @param {(token: HTMLElement, facts: Facts) => void} chosen  called when a token of the text is
    *   chosen
    */
-  constructor(root, looks, library, status, chosen) {
+  constructor(root, looks, library, status, terms, chosen) {
     this.root = root;
     this.status = status;
+    this.terms = terms;
     this.chosen = chosen;
     /** @type {string | null} */
     this.run = null;
@@ -56,8 +58,13 @@ export class TokenStage {
       jump: (/** @type {number} */ step) => this.timeline.goToStep(step),
       select: (/** @type {number} */ first, /** @type {number} */ last) => this.select(first, last),
     };
-    this.charts = new StepCharts(root, looks, library, acts, this.listen);
-    this.legend = new Legend(root, looks, (faded) => this.charts.fade(faded));
+    this.charts = new StepCharts(root, looks, library, acts, terms, this.listen);
+    this.legend = new Legend(
+      root,
+      looks,
+      (faded) => this.charts.fade(faded),
+      (entry, words) => terms.explain(entry, words),
+    );
     this.timeline = new Timeline(
       this.part("timeline"),
       this.part("moments"),
@@ -134,7 +141,7 @@ export class TokenStage {
       const last = text.steps.length - 1;
       this.see(last);
       this.count();
-      if (!this.card.open) fill(this.part("tree-note"), this.words(last, Infinity));
+      if (!this.card.open) this.note(last, Infinity);
       const since = performance.now() - this.drawn;
       if (since > ASIDE_EVERY_MS) this.aside();
       else this.due ??= setTimeout(() => this.aside(), ASIDE_EVERY_MS - since);
@@ -240,7 +247,7 @@ export class TokenStage {
     if (!this.card.open) this.picture(step, phase);
     this.follow(step);
     this.hands.rove();
-    this.point(step, timeline.seconds);
+    this.point(step, timeline.seconds, phase > TokenText.depth(text.steps[step]) + 1);
     if (timeline.timer === undefined || this.status.due) this.status.speak(this.words(step, phase));
   }
 
@@ -248,11 +255,13 @@ export class TokenStage {
    * Report where the charts' cursor is.
    * @param {number} step
    * @param {number} seconds
+   * @param {boolean} committed  whether the step is over: its bar does not stand there before
    */
-  point(step, seconds) {
+  point(step, seconds, committed = true) {
     const token = this.text.ends[step];
     this.see(step);
-    tell("ouro:cursor", { run: this.run, step: step + 1, token, seconds });
+    const written = step + Number(committed);
+    tell("ouro:cursor", { run: this.run, step: step + 1, written, token, seconds });
   }
 
   /**
@@ -286,8 +295,17 @@ export class TokenStage {
     // a visitor is looking at this tree
     if (this.root.dataset.done !== "true" && this.part("tree").querySelector("svg :focus")) return;
     this.tree.show(step, phase);
-    fill(this.part("tree-note"), this.words(number, phase));
+    this.note(number, phase);
     this.part("windowed").hidden = !step.window && !this.text.steps.some((one) => one.window);
+  }
+
+  /**
+   * Write a step as a sentence above its tree.
+   * @param {number} number
+   * @param {number} phase
+   */
+  note(number, phase) {
+    this.terms.introduce(fill(this.part("tree-note"), this.words(number, phase)));
   }
 
   /**
@@ -305,8 +323,10 @@ export class TokenStage {
     const { text } = this,
       depth = text.steps[step] ? TokenText.depth(text.steps[step]) : Infinity,
       whole = phase > depth + 1;
-    const counts = text.countsTo(Math.max(0, step + Number(whole)), phase > depth && !whole);
-    this.legend.show(text.counts, counts, text.marked);
+    const judged = phase > depth && !whole,
+      steps = Math.max(0, step + Number(whole));
+    const sofar = new Map(text.countsTo(steps, judged));
+    this.legend.show(text.order, text.counts, sofar.set(REJECTED, text.rejectedTo(steps, judged)));
   }
 
   /**
@@ -369,8 +389,7 @@ export class TokenStage {
       },
       ended: () => {
         timeline.setGrain("commit");
-        this.rest(true);
-        fill(caption, captions.at(-1)[1]);
+        this.rest(true, { captions });
       },
     });
   }
@@ -378,12 +397,14 @@ export class TokenStage {
   /**
    * Rest at the best step, with the beginning of the text in sight if both fit.
    * @param {boolean} beginning  whether the beginning is in sight also if both do not fit
+   * @param {{ captions: [number, string][] } | undefined} tour  its last caption is of this step
    */
-  rest(beginning = false) {
+  rest(beginning = false, tour = undefined) {
     this.container.scrollTop = 0;
     this.atEnd = false; // it stays at the beginning of the text
     if (this.timeline.steps.length) this.timeline.goToStep(this.timeline.best);
     if (beginning) this.container.scrollTop = 0;
+    if (tour) fill(this.part("tour-words"), tour.captions.at(-1)[1]);
   }
 
   /**

@@ -1,33 +1,48 @@
 // @ts-check
 // The parts around the text of a run: tiles, notices, legend, numbers, the meaning of the colours,
 // a step in words.
-import { counted, fill, make, visible } from "../kit/dom.js";
+import { counted, fill, make, tell, visible } from "../kit/dom.js";
+import { REJECTED } from "./token_text.js";
+/** @import { Terms } from "./terms.js" */
 /** @import { Looks, Token, Step } from "../kit/types" */
 
 /** The looks that are always named; the others are one group until they are asked for. */
 const MAIN = ["draft", "correction", "suffix", "bonus", "target"];
 const OTHERS = "others";
+const GROUP = {
+  glyph: "✚",
+  label: "other sources",
+  sentence: "Copies, phrases and other guesses that need no draft model, confirmed by the target.",
+};
+
+/** @param {string} look */
+export const isOther = (look) => !MAIN.includes(look) && look !== REJECTED;
 
 /**
  * Return whether a look belongs to another one, or to the group.
  * @param {string} look
  * @param {string} other
  */
-const belongs = (look, other) => look === other || (other === OTHERS && !MAIN.includes(look));
+const belongs = (look, other) => look === other || (other === OTHERS && isOther(look));
 
-/** The legend of a run: the number of tokens by writer. An entry isolates its tokens. */
+/**
+ * The legend of a run: the number of tokens by writer, in the order in which the run has them. An
+ * entry isolates its tokens, and explains its colour.
+ */
 export class Legend {
   /**
    * @param {HTMLElement} root  the view; `data-only` has the look that is isolated
    * @param {Looks} looks
    * @param {(faded: (look: string) => boolean) => void} isolated  called with a test for looks that
    *   are faded
+   * @param {(button: HTMLElement, words: string) => void} explain
    */
-  constructor(root, looks, isolated) {
+  constructor(root, looks, isolated, explain) {
     this.root = root;
     this.list = root.querySelector(".ouro-legend");
     this.looks = looks;
     this.isolated = isolated;
+    this.explain = explain;
     this.chosen = "";
     this.grouped = !root.closest(".ouro-learn");
     /** @type {Map<string, { item: HTMLElement, count: HTMLElement }>} */
@@ -36,6 +51,7 @@ export class Legend {
     this.more.type = "button";
     this.more.addEventListener("click", () => {
       this.grouped = !this.grouped;
+      tell("ouro:grouped", { grouped: this.grouped });
       this.clear();
       this.draw();
     });
@@ -57,29 +73,29 @@ export class Legend {
   }
 
   /**
+   * @param {Set<string>} order  the looks of the run and rejected guesses, as they come
    * @param {Map<string, number>} all  the tokens of each look in the whole run
-   * @param {Map<string, number>} sofar  the tokens up to the step that is shown
-   * @param {boolean} marked  whether a guess was rejected
+   * @param {Map<string, number>} sofar  the tokens, and the rejected guesses, up to the step that is
+   *   shown
    */
-  show(all, sofar, marked) {
-    Object.assign(this, { all, sofar, marked });
+  show(order, all, sofar) {
+    Object.assign(this, { order, all, sofar });
     this.draw();
   }
 
   draw() {
-    const { all = new Map(), sofar = new Map(), marked = false } = /** @type {any} */ (this);
-    const written = [...this.looks.keys()].filter((look) => all.get(look));
-    const others = written.filter((look) => !MAIN.includes(look));
+    const { order = [], all = new Map(), sofar = new Map() } = /** @type {any} */ (this);
+    const others = [...order].filter(isOther);
     const grouped = this.grouped && others.length > 1;
     this.root.classList.toggle("ouro-grouped", grouped);
-    const shown = grouped
-      ? [...written.filter((look) => MAIN.includes(look)), OTHERS]
-      : [...written];
-    if ([...this.entries.keys()].join() !== shown.join()) this.build(shown, marked);
+    const shown = [
+      ...new Set([...order].map((look) => (grouped && isOther(look) ? OTHERS : look))),
+    ];
+    if ([...this.entries.keys()].join() !== shown.join()) this.build(shown);
     for (const [key, { item, count }] of this.entries) {
-      const looks = written.filter((look) => belongs(look, key));
+      const looks = [...order].filter((look) => belongs(look, key));
       const number = looks.reduce((sum, look) => sum + (sofar.get(look) || 0), 0),
-        whole = looks.reduce((sum, look) => sum + all.get(look), 0);
+        whole = looks.reduce((sum, look) => sum + (all.get(look) || number), 0);
       count.textContent = String(number);
       count.style.minWidth = String(whole).length + "ch";
       item.toggleAttribute("data-later", !number); // its place is there: nothing moves
@@ -90,16 +106,20 @@ export class Legend {
 
   /**
    * @param {string[]} keys
-   * @param {boolean} marked
    */
-  build(keys, marked) {
+  build(keys) {
     this.entries.clear();
     const items = keys.map((key) => {
-      const look = this.looks.get(key) || { glyph: "✚", label: "other sources" },
+      if (key === REJECTED) return this.mark();
+      const look = this.looks.get(key) || GROUP,
         { item, button } = entry(key, look.glyph, look.label),
         count = make("b");
       button.append(count);
-      button.addEventListener("click", () => this.choose(key));
+      button.title = look.sentence;
+      button.addEventListener("click", () => {
+        this.choose(key);
+        if (this.chosen) this.explain(button, look.sentence);
+      });
       button.addEventListener("pointermove", ({ movementX, movementY }) => {
         if (movementX || movementY) this.only(key); // an entry that moves under a pointer isolates nothing
       });
@@ -107,10 +127,17 @@ export class Legend {
       this.entries.set(key, { item, count });
       return item;
     });
-    const last = make("li");
-    last.append(this.more);
-    this.list.replaceChildren(...items, last);
-    if (marked) drawMark(this.list);
+    items[keys.findLastIndex(isOther)]?.append(this.more);
+    this.list.replaceChildren(...items);
+  }
+
+  /** Return the entry of rejected guesses, which has the small mark of them. */
+  mark() {
+    const item = make("li", "ouro-key-mark"),
+      count = make("b");
+    item.append(make("span", "ouro-mark"), make("span", "", "rejected guesses"), count);
+    this.entries.set(REJECTED, { item, count });
+    return item;
   }
 
   /** @param {string} key */
@@ -118,7 +145,7 @@ export class Legend {
     this.chosen = this.chosen === key ? "" : key;
     this.only(this.chosen);
     for (const [look, { item }] of this.entries)
-      item.firstElementChild.setAttribute("aria-pressed", String(look === this.chosen));
+      item.querySelector(".ouro-only")?.setAttribute("aria-pressed", String(look === this.chosen));
   }
 }
 
@@ -161,16 +188,6 @@ export function drawKeys(container, looks, occurring) {
 }
 
 /**
- * Draw the small mark of rejected guesses.
- * @param {HTMLElement} container
- */
-export function drawMark(container) {
-  const item = make("li", "ouro-key-mark");
-  item.append(make("span", "ouro-mark"), make("span", "", "rejected guesses"));
-  container.append(item);
-}
-
-/**
  * @param {HTMLElement} container
  * @param {Looks} looks
  */
@@ -190,9 +207,10 @@ export function drawMeaning(container, looks) {
  * @param {HTMLElement} root
  * @param {{ prompt: string, curves: string, conditions: { words: string, changed: boolean }[] }}
  *   caption
+ * @param {Terms} terms
  */
-export function drawCaption(root, { prompt, curves, conditions }) {
-  root.querySelector(".ouro-curves-title").textContent = curves;
+export function drawCaption(root, { prompt, curves, conditions }, terms) {
+  terms.introduce(fill(root.querySelector(".ouro-curves-title"), curves));
   const asked = root.querySelector(".ouro-asked");
   asked.textContent = prompt;
   asked.title = prompt;
@@ -200,7 +218,7 @@ export function drawCaption(root, { prompt, curves, conditions }) {
     ...conditions.map(({ words, changed }) => {
       const item = make("li", "", words);
       item.toggleAttribute("data-changed", changed);
-      return item;
+      return terms.introduce(item);
     }),
   );
 }
@@ -226,20 +244,24 @@ export function drawTiles(container, list) {
 /**
  * Draw what a reader must know before believing a run.
  * @param {HTMLElement} container
- * @param {{ words: string, act?: string, label?: string }[]} list
+ * @param {HTMLElement} beside  the place beside the sentence, which has room for some notices
+ * @param {{ words: string, note?: string, beside?: boolean, quiet?: boolean, act?: string,
+ *   label?: string }[]} list
  * @param {(act: string) => void} again  does something about a notice
  */
-export function drawNotices(container, list, again) {
+export function drawNotices(container, beside, list, again) {
   container.replaceChildren();
+  beside.replaceChildren();
   for (const notice of list) {
-    const box = fill(make("p", "ouro-notice"), notice.words);
+    const box = fill(make("p", notice.quiet ? "ouro-remark" : "ouro-notice"), notice.words);
+    if (notice.note) box.title = notice.note;
     if (notice.act) {
       const button = make("button", "ouro-toggle ouro-again", notice.label);
       button.type = "button";
       button.addEventListener("click", () => again(notice.act));
       box.append(" ", button);
     }
-    container.append(box);
+    (notice.beside ? beside : container).append(box);
   }
 }
 

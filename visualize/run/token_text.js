@@ -5,6 +5,9 @@
 import { foreign, inline, make, mirrored, numberGoesOn } from "../kit/dom.js";
 /** @import { Token, Step, Parting } from "../kit/types" */
 
+/** Rejected guesses in the legend, beside the looks of tokens. */
+export const REJECTED = "rejected";
+
 /**
  * Return the number of tokens of each look that a step wrote.
  * @param {Pick<Step, "tokens" | "nodes">} step
@@ -36,7 +39,8 @@ export class TokenText {
     this.tokens = 0;
     /** @type {Map<string, number>} */
     this.counts = new Map();
-    this.marked = false; // whether a guess was rejected
+    /** @type {Set<string>} the looks, and REJECTED, in the order in which the run has them */
+    this.order = new Set();
     this.shown = 0; // steps that are not hidden
     /** @type {number} */
     this.current = -1;
@@ -132,12 +136,11 @@ export class TokenText {
       const span = make("span", "ouro-step");
       span.dataset.step = String(step.index);
       const { rejected } = TokenText.line(step);
-      for (const { look } of step.nodes) if (!this.counts.has(look)) this.counts.set(look, 0);
       const own = step.tokens.filter((token) => token.node === undefined);
       for (const token of step.tokens)
         if (token.node !== undefined) span.append(this.token(token, step));
       if (rejected.length) span.append(this.guess(rejected, step, own[0]));
-      this.marked ||= rejected.length > 0;
+      if (step.nodes.length > step.tokens.length - own.length) this.order.add(REJECTED);
       for (const token of own) span.append(this.token(token, step));
       this.steps.push(step);
       this.spans.push(span);
@@ -167,6 +170,7 @@ export class TokenText {
     this.reads(token.text);
     this.tokens += 1;
     this.counts.set(facts.look, (this.counts.get(facts.look) || 0) + 1);
+    this.order.add(facts.look);
     return span;
   }
 
@@ -184,6 +188,18 @@ export class TokenText {
     for (const step of [...this.steps.slice(0, steps), { tokens: accepted, nodes }])
       for (const [look, count] of looksOf(step)) counts.set(look, (counts.get(look) || 0) + count);
     return counts;
+  }
+
+  /**
+   * Return the number of guesses that were rejected in a number of steps; and in the next step, if
+   * it is judged.
+   * @param {number} steps
+   * @param {boolean} judged
+   */
+  rejectedTo(steps, judged) {
+    return this.steps
+      .slice(0, steps + Number(judged))
+      .reduce((sum, step) => sum + step.nodes.length - TokenText.line(step).path.length, 0);
   }
 
   /**

@@ -4,11 +4,13 @@
 import { bring, counted, fill, tell } from "../kit/dom.js";
 import { embed } from "./embedding.js";
 import { rememberRun } from "../kit/own_runs.js";
+import { Terms } from "./terms.js";
 import { TokenStage } from "./token_stage.js";
 import { TokenStatus } from "./token_status.js";
 import { drawCaption, drawMeaning, drawNotices, drawNumbers, drawTiles } from "./token_summary.js";
 /** @import { Facts, Mount } from "../kit/types" */
 
+const LIVE = "live"; // the badge of a run that is made here, as in view.py
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 /**
  * How long a step is shown before the server hears of it, which leaves out the steps that a player
@@ -35,7 +37,8 @@ export function mount(element, props, watch, trigger) {
   const part = (/** @type {string} */ name) => root.querySelector(".ouro-" + name);
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const status = new TokenStatus(root);
-  const stage = new TokenStage(root, looks, props.plotly, status, (node, facts) =>
+  const terms = new Terms(root);
+  const stage = new TokenStage(root, looks, props.plotly, status, terms, (node, facts) =>
     trigger("select", told(node, facts)),
   );
   if (props.asks) stage.card.lesson = "#learn/guess";
@@ -71,10 +74,10 @@ export function mount(element, props, watch, trigger) {
       }
     } // else steps are missing here, and a later view from 0 brings them
     status.show(value);
-    if (value.conditions) drawCaption(root, value);
+    if (value.conditions) drawCaption(root, value, terms);
     if (value.tiles) drawTiles(part("tiles"), value.tiles);
-    if (value.notices) drawNotices(part("notices"), value.notices, again);
-    if (value.sentence !== undefined) fill(part("sentence"), value.sentence);
+    if (value.notices) drawNotices(part("notices"), part("beside"), value.notices, again);
+    if (value.sentence !== undefined) terms.introduce(fill(part("sentence"), value.sentence));
     if (value.numbers) {
       drawNumbers(part("numbers"), value.numbers);
       part("why-fast").hidden = !value.numbers.length;
@@ -84,7 +87,7 @@ export function mount(element, props, watch, trigger) {
     if (value.steps && value.done) {
       stage.finish(value.steps, value.ended); // the last token's text may be completed only now
       if (value.parts) stage.text.markParting(value.parts);
-      if (value.theory && value.badge === "live")
+      if (value.theory && value.badge === LIVE)
         rememberRun({ run: value.run, name: value.title, ...value.theory });
     }
     root.dataset.done = String(Boolean(value.done));
@@ -109,18 +112,20 @@ export function mount(element, props, watch, trigger) {
     played = plays;
     stage.whole = true;
     stage.fit();
-    if (still.matches || !tour) stage.rest(true);
+    if (still.matches || !tour) stage.rest(true, tour);
     else stage.lead(tour, begun ? (performance.now() - Number(begun)) / 1000 : 0);
   }
 
   /** @param {any} value */
   function start(value) {
     if (stage.run !== null && !value.done) bring(root);
-    for (const name of ["numbers", "notices", "title", "sentence"]) part(name).replaceChildren();
+    for (const name of ["numbers", "notices", "beside", "title", "sentence"])
+      part(name).replaceChildren();
     status.spoken = 0;
     const apart = Boolean(value.prompt && value.chat);
     root.dataset.asked = value.asked ? JSON.stringify(value.asked) : "";
     root.dataset.recorded = String(Boolean(value.plays));
+    root.toggleAttribute("data-live", value.badge === LIVE);
     root.dataset.taken = value.taken || "";
     if (props.asks) tell("ouro:shown");
     stage.start(value.run, apart ? value.prompt + "\n\n" : value.prompt, apart);
@@ -211,6 +216,7 @@ export function mount(element, props, watch, trigger) {
       else delete node.dataset.ouroPalette;
     }
   });
+  terms.introduce(part("bars-title"));
   drawMeaning(part("meaning").querySelector("dl"), looks);
 
   // For lessons, which lead a reader through a run.

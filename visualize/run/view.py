@@ -125,6 +125,8 @@ def tiles(summary: Summary) -> list[View]:
     if summary.busy and speedup is not None:
         fewer = f"count passes instead: {summary.tokens_per_pass:.2f}× fewer"
         marks |= {"mark": f"measured on a busy machine; {fewer}", "doubtful": True}
+    elif summary.is_provisional:
+        marks |= {"spread": f"{marks['spread']} so far", "doubtful": True}
     return [
         _tile(
             "Tokens per second",
@@ -176,8 +178,13 @@ _SAMENESS = {
 
 
 def _faster(summary: Summary) -> str:
-    """Return the speedup in words; nothing if the machine was busy, because the passes stand."""
-    return f", {_times(summary)} as fast" if _times(summary) and not summary.busy else ""
+    """Return the speedup in words; nothing if it may not stay: the first of several rounds, or a
+    busy machine."""
+    times = _times(summary)
+    if not times or summary.busy or summary.is_provisional:
+        return ""
+    slower = f"slower than plain decoding: {times}"
+    return f", {slower}" if summary.is_slower else f", {times} as fast"
 
 
 def _times(summary: Summary) -> str:
@@ -191,7 +198,11 @@ def _tile(label: str, value: str, note: str) -> View:
 
 
 def notices(summary: Summary, can_rerun: bool) -> list[View]:
-    """Return warnings about a run: words, and a remedy if the run can be made again."""
+    """Return warnings about a run: words, and a remedy if the run can be made again.
+
+    Those `beside` the sentence have room there, so that nothing moves when one comes; a `quiet` one
+    is no warning. note: a longer explanation.
+    """
     trace, notes = summary.trace, list[View]()
     if trace.ended_at_once:
         end = piece_of(trace)(trace.tokens[-1])
@@ -199,16 +210,25 @@ def notices(summary: Summary, can_rerun: bool) -> list[View]:
         if can_rerun and not trace.prompt.chat:
             notes[-1] |= {"act": "chat", "label": "Run it with the chat template"}
     elif summary.busy:
-        notes.append({"words": diagnosis.busy_warning(summary)})
+        note = diagnosis.busy_warning(summary)
+        notes.append({"words": "Speedup not shown: busy machine.", "note": note, "beside": True})
         notes[-1] |= {"act": AGAIN, "label": "Measure again"} if can_rerun else {}
+    elif summary.is_provisional:
+        words = f"So far {_times(summary)} as fast: {counted(1, 'round')}."
+        notes.append(quiet(words))
+    elif summary.is_slower:
+        notes.append(quiet(f"Why: {diagnosis.why_slower(summary)}."))
     if automatic_off(trace) and not trace.ended_at_once:
-        words = (
-            f"{labels.method(trace.method)} switched itself off: its automatic choice expects no "
-            "gain from guesses on this machine."
-        )
-        notes.append({"words": words})
+        note = "Its automatic choice expects no gain from guesses on this machine."
+        words = f"{labels.method(trace.method)} switched itself off."
+        notes.append({"words": words, "note": note, "beside": True})
         notes[-1] |= {"act": "fixed", "label": "Show it anyway"} if can_rerun else {}
     return notes
+
+
+def quiet(words: str) -> View:
+    """Return a remark beside the sentence of a run."""
+    return {"words": words, "beside": True, "quiet": True}
 
 
 def automatic_off(trace: Trace) -> bool:
@@ -236,8 +256,7 @@ def status_of(summary: Summary) -> str:
     status += "" if summary.lossless else " (not lossless)"
     if trace.ending != "stop token" or not trace.steps:
         return status
-    end = piece_of(trace)(trace.tokens[-1])
-    return f"{status}; the last one, {end}, is the model's sign for the end of its text"
+    return f"{status}, ended by the model ({piece_of(trace)(trace.tokens[-1])})"
 
 
 def legend() -> list[View]:
@@ -253,10 +272,11 @@ def piece_of(trace: Trace) -> Piece:
     return lambda token: trace.pieces.get(token, f"#{token}")
 
 
-def badge(trace: Trace) -> str:
-    """With which model, where and when a run was recorded."""
+def badge(trace: Trace, *, model: bool = False) -> str:
+    """Return where and when a run was recorded, and with which model if its title does not say."""
     where = processor_name(trace.environment.processor)
-    return f"recorded with {model_name(trace.target)} on {where}, {trace.created[:10]}"
+    what = f"with {model_name(trace.target)} " if model else ""
+    return f"recorded {what}on {where}, {trace.created[:10]}"
 
 
 def model_name(model: str) -> str:

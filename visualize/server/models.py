@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WARM_UP_TOKENS = 8
-EMBEDDED = "SmolLM2-135M with its own draft"
+EMBEDDED = "SmolLM2-135M and its draft"
 """The name of the pair that ships with the project."""
 TOO_LARGE = "these models do not fit into the memory of this machine: choose smaller ones"
 

@@ -31,7 +31,7 @@ from visualize.watch.families import families
 from visualize.watch.settings_view import NOTHING_YET, RunSettings, merged, run_choice
 
 CARDS = (
-    {"id": "autoregressive", "name": "Plain", "line": "One forward pass for every token."},
+    {"id": "autoregressive", "name": "Plain", "line": "A pass of the large model for every token."},
     {"id": "speculative", "name": "Speculative", "line": "A small draft model guesses ahead."},
     {"id": "ouroboros", "name": "Ouroboros", "line": "Drafts phrases, and appends known ones."},
     {"id": "union", "name": "Union", "line": "Drafts, copies and candidates in one tree."},

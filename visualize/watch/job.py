@@ -254,8 +254,9 @@ class Live:
         trace = self.generation.trace()
         summary = Summary(trace)
         view = self._view(summary, start=self._sent)
-        doing = "Timing it" if trace.is_plain else "Timing it against plain decoding"
-        view |= {"status": f"{view['status']}. {doing} …", "timing": True}
+        view |= {"status": f"{view['status']}. Timing it …", "timing": True}
+        if not trace.is_plain:
+            view["notices"] = [*view["notices"], views.quiet("Its speed is measured now.")]
         charts = figures.more_charts(summary) if self._charts else {}
         tokens, steps = len(trace.tokens), len(trace.steps)
         return Written(trace, memory, view=view, charts=charts, tokens=tokens, steps=steps)
@@ -269,6 +270,8 @@ class Live:
         view = self._view(summary)
         doing = f"{rounds.doing[0].upper()}{rounds.doing[1:]}"
         steady = [notice for notice in view["notices"] if notice.get("act") != views.AGAIN]
+        if rounds.busy:
+            steady.append(views.quiet(rounds.busy))
         view |= {"status": f"{view['status']}. {doing} …", "notices": steady, "timing": True}
         charts = figures.more_charts(summary) if self._charts else {}
         return Compared(trace, baseline, difference, speedup, view=view, charts=charts)

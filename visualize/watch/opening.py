@@ -19,6 +19,8 @@ from visualize.kit.address import KEY
 from visualize.kit.markup import LOGO, MOTTO, safe
 from visualize.run import view as views
 from visualize.run.tour import tour
+from visualize.watch.examples import EXAMPLES
+from visualize.watch.inputs import CARDS
 
 LONGEST_MS = 12_000
 """After this time the page is shown as it is."""
@@ -41,6 +43,8 @@ def opening(summary: Summary) -> str:
     )
     prompt = safe(trace.prompt.text)
     gap = "\n\n" if trace.prompt.chat else ""
+    chips = "".join(f"<span>{safe(example.label)}</span>" for example in EXAMPLES)
+    cards = "".join(f"<span><b>{card['name']}</b>{card['line']}</span>" for card in CARDS)
     foreign = 'dir="auto" translate="no"'
     style, script = (
         Path(__file__).with_name(f"opening.{kind}").read_text("utf-8") for kind in ("css", "js")
@@ -49,9 +53,11 @@ def opening(summary: Summary) -> str:
         f'<div id="ouro-opening" data-store="{KEY}" data-longest="{LONGEST_MS}" aria-hidden="true" '
         f"inert><style>{style}{palette.css()}</style>"
         f"<header>{LOGO}<b>Ouroboros</b></header><main><p>{safe(MOTTO)}</p>"
-        f"<section><blockquote {foreign}>{prompt}</blockquote><b>Generate</b></section><hr><hr>"
-        "<article>"
-        f"<div><small>{safe(views.badge(trace))}</small></div>"
+        f"<section><blockquote {foreign}>{prompt}</blockquote><b>Generate</b></section>"
+        f"<nav>{chips}</nav><nav>{cards}</nav><article>"
+        f"<div><b {foreign}>{prompt}</b><small>{safe(views.title(trace))}</small>"
+        f"<small>{safe(views.badge(trace))}</small>"
+        f"<strong>{safe(views.sentence(summary))}</strong></div>"
         f"<pre {foreign}><s>{prompt}{gap}</s>{words}</pre></article></main></div>"
         f"<script>{script}</script>"
     )

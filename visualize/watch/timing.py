@@ -46,7 +46,7 @@ def go_on(session: Session) -> Iterator[Any]:
     complete = views.status_of(Summary(session.trace))
     view: View = {"run": order.run, "done": True}
     drawn: dict[str, Any] = {}
-    waits = f"{complete}. Timing starts when other runs finish …"
+    waits = f"{complete}. Timing waits for other runs …"
     status = f"{complete}. Timing it …"
     try:
         for update in updates:

@@ -59,7 +59,7 @@ def card(run: VisitRun) -> View:
         "prompt": trace.prompt.text[:200],
         "pace": f"{summary.tokens_per_pass:.2f} tokens per pass",
         "speedup": _speedup(summary),
-        "busy": summary.busy is not None,
+        "busy": summary.busy is not None or summary.is_provisional,
         "strip": strip(trace),
         "run": {"file": trace.to_json(baseline), "each": each, "key": key},
     }

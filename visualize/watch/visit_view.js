@@ -2,8 +2,9 @@
 // The runs of this visit, the newest first. A card shows its run, or compares it with the run that
 // is shown. The cards are kept for a reload of the page.
 import { make, refuse } from "../kit/dom.js";
-import { originStrip } from "../kit/origin_strip.js";
+import { looksOf, originStrip } from "../kit/origin_strip.js";
 import { recall, store } from "../kit/page_storage.js";
+import { isOther } from "../run/token_summary.js";
 /** @import { Mount } from "../kit/types" */
 
 const KEY = "ouroboros-visit";
@@ -22,6 +23,7 @@ export function mount(element, props, watch, trigger) {
   /** @type {Card[]} */
   let cards = recall(KEY) || [];
   let shown = cards[0]?.key;
+  let grouped = true; // as in the legend of the run
   /** @type {HTMLElement} the button with which a run or a comparison was asked for */
   let clicked = null;
 
@@ -53,7 +55,10 @@ export function mount(element, props, watch, trigger) {
       });
       foot.append(compare);
     }
-    item.append(show, originStrip(card.strip, props.looks), facts, foot);
+    const strip = originStrip(card.strip, props.looks);
+    const others = looksOf(card.strip, props.looks).filter(isOther);
+    strip.classList.toggle("ouro-grouped", grouped && others.length > 1);
+    item.append(show, strip, facts, foot);
     return item;
   }
 
@@ -79,6 +84,10 @@ export function mount(element, props, watch, trigger) {
     else if (value && clicked) refuse(clicked, value.refused);
   }
 
+  document.addEventListener("ouro:grouped", ({ detail }) => {
+    grouped = detail.grouped;
+    drawAll();
+  });
   drawAll();
   paint();
   watch("value", paint);

@@ -83,7 +83,8 @@ def test_a_round_on_a_busy_machine_is_measured_again_at_most_twice() -> None:
     found = measured([bad, good, good, bad, good])
     assert len(found) == 5 and found[-1].speedup().each == (2.0, 2.0, 2.0)
     assert found[0].speedup().each == (0.5,), "shown until there is a better one"
-    assert found[0].doing == "measuring again, 1 of 3; the machine was busy in 1 round"
+    assert found[0].doing == "measuring again, 1 of 3"
+    assert found[0].busy == "The machine was busy in 1 round."
     assert found[1].speedup().each == (2.0,)
     few = measured([bad, bad, good, bad, good])[-1]
     assert few.speedup().each == (2.0, 2.0) and not few.enough, "only two count, and that is said"

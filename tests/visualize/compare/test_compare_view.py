@@ -148,8 +148,9 @@ def test_the_form_asks_for_what_is_shown_and_the_slider_names_its_row(page: Any)
     """The oracle is the view; where one value was measured, no slider moves it."""
     assert page.locator(".ouro-compare-tokens").input_value() == "96"
     lane = dict(page.eval_on_selector_all(".ouro-compare-row", PAIR))["B"]
-    named = ["B", "is", *filled()["names"][lane].split()]
-    assert page.locator(".ouro-compare-slide").inner_text().split() == named
+    assert page.locator(".ouro-compare-slide output").inner_text() == filled()["names"][lane]
+    page.get_by_label("Setting of row B").fill("1")
+    assert page.locator(".ouro-compare-slide output").inner_text() == "draft length 4"
     caption = page.locator("figcaption")
     assert caption.inner_text() == "What a longer guess gains, and what it costs"
     page.evaluate("value => show(value)", compare_view.begun(by_rule(), "") | {"done": True})

@@ -65,6 +65,30 @@ def test_a_row_that_was_measured_here_opens_as_a_live_run_and_a_recorded_one_doe
         assert facts["speedup"] == (comparison or compare_view.recorded()).speedup(1)
 
 
+def test_the_chart_has_every_method_and_says_why_theory_and_measurement_differ() -> None:
+    """The oracle is the recorded rows: draft length 1 is the fastest, theory says 2."""
+    comparison = compare_view.recorded()
+    view = compare_view.recorded_view()
+    named = {line["name"]: line for line in view["figure"]["data"]}
+    lanes = range(1 + len(comparison.rows), len(comparison.names))
+    assert lanes, "other methods are compared"
+    for lane in lanes:
+        speedup = comparison.speedup(lane)
+        line = named[f"speedup: {comparison.names[lane]}"]
+        assert speedup is not None
+        assert list(line["y"]) == pytest.approx([speedup.median] * 2)
+    (ideal,) = comparison.ideals
+    fastest = max(
+        (row for row in comparison.rows if row.coordinates != (AUTO,)), key=lambda row: row.speedup
+    )
+    assert fastest.coordinates[0] != ideal.gamma
+    assert list(named[f"by theory: draft length {ideal.gamma}"]["y"]) == [ideal.speedup]
+    told = f"Measured, {fastest.coordinates[0]} is the fastest: {fastest.speedup:.2f}×."
+    assert view["theory"][-1].startswith(told) and len(view["theory"][-1]) > len(told)
+    same = [replace(ideal, gamma=int(fastest.coordinates[0]))]
+    assert compare_view._measured_otherwise(comparison.rows, same) == []
+
+
 def one_length() -> Comparison:
     """The recorded run with a draft length of 4, beside plain decoding."""
     whole = compare_view.recorded()

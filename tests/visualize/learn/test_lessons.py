@@ -267,7 +267,7 @@ def test_a_trace_that_was_saved_comes_back_equal_after_the_page_was_reloaded(
     file = tmp_path / "mine.json"
     file.write_text(text, encoding="utf-8")
     open_file(page, file)
-    page.locator("#token-view .ouro-badge", has_text="recorded with").wait_for()
+    page.locator("#token-view .ouro-badge", has_text="recorded on").wait_for()
     page.wait_for_function(
         "n => document.querySelectorAll('#token-view .ouro-token').length === n", arg=len(shown)
     )

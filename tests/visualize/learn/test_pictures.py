@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import colorsys
 import json
 import random
 import re
@@ -446,3 +447,43 @@ def test_a_reader_chooses_recorded_runs_races_them_and_drafts(reader: Any) -> No
     page.locator(".ouro-draft-form input").press("Enter")
     count = broken + 3 - begun
     assert page.locator(said).inner_text().startswith(f"{count} tokens of your draft accepted")
+
+
+COLOURS = {"blue": 202, "orange": 27, "yellow": 41, "green": 164, "teal": 188}
+"""The hue of each word, in degrees; grey has none."""
+DRAWN = {
+    "race_picture.js": {
+        "teal": '.ouro-race-run i[data-part="prefill"]',
+        "blue": ':is(.ouro-race-run, .ouro-time-track) i[data-part="draft"]',
+        "orange": ':is(.ouro-race-run, .ouro-time-track) i[data-part="target"]',
+    },
+    "copy_picture.js": {
+        "yellow": '.ouro-copy-text span[data-look~="match"]',
+        "blue": '.ouro-copy-text span[data-look~="copy"]',
+    },
+    "automaton_picture.js": {
+        "yellow": '.ouro-copy-text span[data-look~="match"]',
+        "blue": '.ouro-copy-text span[data-look~="copy"]',
+    },
+    "shape_picture.js": {"green": ".ouro-shape-layers i[data-read]"},
+    "window_picture.js": {
+        "blue": '.ouro-window-table td[data-look="root"]',
+        "green": '.ouro-window-table td[data-look="fits"]',
+    },
+}
+"""What the words of a picture call by a colour, and the rule that draws it."""
+
+
+@pytest.mark.parametrize("picture", DRAWN)
+def test_the_colour_that_a_picture_names_is_drawn(picture: str) -> None:
+    learn = ROOT / "visualize" / "learn"
+    style = (learn / "learn_pictures.css").read_text("utf-8")
+    style += (learn / "learn.css").read_text("utf-8")
+    caption = (learn / picture).read_text("utf-8").lower()
+    for word, selector in DRAWN[picture].items():
+        assert re.search(rf"\b{word}\b", caption), word
+        rule = style.split(selector, 1)[1].split("{", 1)[1].split("}", 1)[0]
+        tone = re.findall(r"var\(--(\w+)\)", rule)[0]
+        red, green, blue = bytes.fromhex(re.findall(rf"--{tone}: #(\w+);", style)[0])
+        hue = 360 * colorsys.rgb_to_hsv(red / 255, green / 255, blue / 255)[0]
+        assert hue == pytest.approx(COLOURS[word], abs=5), f"{word}: --{tone}"

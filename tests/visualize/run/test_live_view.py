@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.summary import Summary
 from tests.visitor import view_alone
 from visualize.gallery import runs as gallery
+from visualize.kit.markup import TERMS
 from visualize.run import view as views
 from visualize.run.components import TOKEN_VIEW
 
@@ -21,7 +23,8 @@ pytestmark = pytest.mark.browser
 NAME = "java-ouroboros"
 STATE = """() => {
   const text = (name) => document.querySelector('.ouro-' + name).textContent;
-  const counts = [...document.querySelectorAll('.ouro-legend b')].map((b) => Number(b.textContent));
+  const counts = [...document.querySelectorAll('.ouro-legend .ouro-key b')]
+    .map((b) => Number(b.textContent));
   return {
     status: text('status'),
     tokens: document.querySelectorAll('.ouro-token').length,
@@ -60,7 +63,10 @@ def complete(factor: float = 1.0) -> dict[str, Any]:
 def write(page: Any) -> dict[str, Any]:
     """Write the run step by step, and return its last value."""
     whole = complete()
-    begun = {key: whole[key] for key in ("run", "prompt", "chat", "badge", "title")}
+    begun = {
+        key: value for key, value in whole.items() if key in views.caption(gallery.trace(NAME))
+    }
+    begun |= {"run": "one", "badge": "live"}
     show(page, begun | {"seq": 0, "from": 0, "steps": [], "tiles": [], "status": "Reading …"})
     for number, step in enumerate(whole["steps"]):
         status = f"Step {number + 1}"
@@ -102,6 +108,59 @@ def test_other_steps_of_the_same_text_replace_those_of_the_run(page: Any) -> Non
     state = show(page, view | {"again": "other steps"}, 300)
     assert state["tokens"] == sum(len(step["tokens"]) for step in whole["steps"])
     assert f"of {len(plain.steps)} · " in state["timeline"]
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+def test_nothing_moves_when_the_speed_of_a_live_run_is_told(page: Any, width: int) -> None:
+    """The sentence, the first round, a busy machine with its button."""
+    page.set_viewport_size({"width": width, "height": 900})
+    whole = write(page)
+    trace, plain = gallery.trace(NAME), gallery.baseline(NAME)
+    top = "document.querySelector('.ouro-board').getBoundingClientRect().top"
+    before = page.evaluate(top)
+    for each, more in (((3.31,), True), ((0.91, 0.93, 0.95), False)):
+        summary = Summary(trace, plain, rounds=Speedup(each, more))
+        view = views.run_view(summary, run="one", seq=len(each), badge_text="live", can_rerun=True)
+        show(page, view | {"again": "same steps"})
+        assert page.evaluate(top) == before
+    assert "slower than plain decoding: 0.93×" in page.locator(".ouro-sentence").inner_text()
+    assert page.locator(".ouro-beside").inner_text().startswith("Why: ")
+    busy = {"words": "Speedup not shown: busy machine.", "label": "Measure again"}
+    show(page, whole | {"notices": [busy | {"act": "again", "beside": True}]})
+    assert page.get_by_role("button", name="Measure again").is_visible()
+    assert page.evaluate(top) == before
+
+
+def test_the_legend_has_no_hole_and_counts_rejected_guesses(page: Any) -> None:
+    """The oracle is the run's steps."""
+    whole = write(page)
+    kept = [sum("node" in token for token in step["tokens"]) for step in whole["steps"]]
+    rejected = [len(step["nodes"]) - n for step, n in zip(whole["steps"], kept, strict=True)]
+    hidden = "items => items.map(item => item.hasAttribute('data-later'))"
+    page.get_by_label("First moment (Home)").click()
+    for number in range(len(rejected)):
+        later = page.eval_on_selector_all(".ouro-legend > li", hidden)
+        assert later == sorted(later), "entries come one behind the other"
+        counted = int(page.locator(".ouro-key-mark b").text_content())
+        assert counted == sum(rejected[: number + 1])
+        page.get_by_label("One on (→)").click()
+
+
+def test_a_term_is_explained_by_mouse_and_keyboard(page: Any) -> None:
+    write(page)
+    box = page.locator(".ouro-explanation")
+    term = page.locator(".ouro-bars-title").get_by_role("button", name="Acceptance length")
+    term.click()
+    assert box.inner_text() == TERMS["acceptance length"]
+    page.keyboard.press("Escape")
+    assert not box.is_visible()
+    page.locator(".ouro-tree-note").get_by_role("button", name="row").first.focus()
+    page.keyboard.press("Enter")
+    assert box.inner_text() == TERMS["row"]
+    beside, below = box.bounding_box(), term.bounding_box()
+    assert beside["x"] >= 0 and below, "inside the window"
+    page.locator('.ouro-legend [data-look="draft"] button').click()
+    assert box.inner_text() == views.legend()[0]["sentence"]
 
 
 def test_who_waits_sees_the_place_in_the_queue_and_keeps_the_old_result(page: Any) -> None:

@@ -120,6 +120,30 @@ def test_a_bar_previews_its_step_under_the_pointer_and_a_click_goes_there(replay
     assert step_shown(replay) == 9
 
 
+def test_a_bar_stands_there_when_its_step_is_over(replay: Any) -> None:
+    """In slow motion, at the guesses of a step; the oracle is where its bar begins and ends."""
+    press_bar(replay, 4)
+    veil = "() => document.querySelector('.ouro-bars .ouro-cursor').getBoundingClientRect().left"
+    slow = replay.get_by_role("button", name="slow motion")
+    (before, _), (bar, _) = bar_at(replay, 3), bar_at(replay, 4)
+    assert replay.evaluate(veil) > bar
+    slow.click()
+    replay.get_by_label("One back (←)").click()
+    assert before < replay.evaluate(veil) < bar, "the target has judged, and not written"
+    slow.click()
+
+
+def test_the_toolbar_of_a_chart_covers_no_bar_and_moves_nothing(replay: Any) -> None:
+    press_bar(replay, 4)
+    replay.mouse.move(*bar_at(replay, len(RUN.steps) - 1))
+    tool = replay.locator(".ouro-bars .modebar-btn").first
+    box, bars = tool.bounding_box(), replay.locator(".ouro-bars").bounding_box()
+    assert box["y"] + box["height"] <= bars["y"] + 4
+    for event in ("pointerdown", "pointerup"):
+        tool.dispatch_event(event, {"clientX": box["x"], "clientY": box["y"], "bubbles": True})
+    assert step_shown(replay) == 4
+
+
 def test_a_drag_over_bars_highlights_the_tokens_of_its_steps(replay: Any) -> None:
     replay.mouse.move(*bar_at(replay, 11))
     replay.mouse.down()

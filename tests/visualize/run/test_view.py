@@ -10,6 +10,7 @@ from ouroboros_core import methods
 from ouroboros_core.sampling import Sampling
 from ouroboros_core.settings import AUTO
 from ouroboros_core.trace.equality import Divergence
+from ouroboros_core.trace.speedup import Speedup
 from ouroboros_core.trace.summary import Summary
 from tests.commands import words
 from tests.traces import make_trace, plain_trace, typed_trace
@@ -34,6 +35,29 @@ def test_the_view_of_a_run_carries_every_token_with_its_origin() -> None:
     assert later == view["steps"][1:]
     assert [tile["value"] for tile in view["tiles"]] == ["5.4", "1.00×", "2.33", "4 of 7", "yes"]
     json.dumps(view)
+
+
+@pytest.mark.parametrize(
+    ("each", "more", "told", "beside"),
+    [
+        ((0.91, 0.9, 0.94), False, "slower than plain decoding: 0.91×", "Why: drafting costs most"),
+        ((0.97, 0.94, 1.02), False, "0.97× as fast", ""),
+        ((2.0, 2.1, 2.2), False, "2.10× as fast", ""),
+        ((3.31,), True, "", "So far about 3.3× as fast: 1 round."),
+    ],
+)
+def test_a_speedup_is_told_when_it_may_stay_and_a_loss_with_its_reason(
+    each: tuple[float, ...], more: bool, told: str, beside: str
+) -> None:
+    """The run drafts for three plain steps in each of its three steps."""
+    view = views.run_view(
+        Summary(typed_trace(), plain_trace(), rounds=Speedup(each, more)),
+        run="r",
+        seq=1,
+        badge_text="live",
+    )
+    assert (f", {told}," in view["sentence"]) if told else ("×" not in view["sentence"])
+    assert [one["words"].startswith(beside) for one in view["notices"]] == [True] * bool(beside)
 
 
 def test_plain_decoding_stands_beside_a_run_with_its_own_seconds() -> None:
@@ -123,8 +147,9 @@ def test_every_setting_that_is_not_its_default_is_in_the_line_of_a_run() -> None
 def test_a_recorded_run_says_on_which_processor_in_few_words(processor: str, short: str) -> None:
     trace = gallery.trace("story-speculative-8")
     there = replace(trace, environment=replace(trace.environment, processor=processor))
-    named = f"recorded with SmolLM2-135M-Instruct on {short}, {trace.created[:10]}"
+    named = f"recorded on {short}, {trace.created[:10]}"
     assert views.badge(there) == named
+    assert views.badge(there, model=True).startswith("recorded with SmolLM2-135M-Instruct on ")
 
 
 def test_the_caption_of_a_run_marks_what_is_not_the_pages_default() -> None:

@@ -29,6 +29,10 @@ from visualize.watch.session import Order, Session
 from visualize.watch.tab import FIXED, repeated
 
 
+def loud(notices: list[Any]) -> list[Any]:
+    return [notice for notice in notices if "quiet" not in notice]
+
+
 def methods_of(begun: list[Generation]) -> list[str]:
     return [one.task.method for one in begun]
 
@@ -51,7 +55,13 @@ def test_method_and_plain_decoding_run_in_turn_and_the_median_is_shown(
         assert statuses == [f"Measuring again, {n} of 3 …" for n in (2, 3)]
         shown = [update.view["tiles"][1] for update in compared]
         assert shown[0]["value"] == f"about {compared[0].speedup.median:.1f}×"
-        assert shown[0]["spread"] == "1 round" and shown[1]["spread"].endswith(", 2 rounds")
+        assert shown[0]["spread"] == "1 round so far" and shown[0]["doubtful"]
+        assert shown[1]["spread"].endswith(", 2 rounds")
+        first, second = (update.view for update in compared)
+        assert "×" not in first["sentence"], "a busy machine may still withdraw it"
+        told = f"So far {shown[0]['value']} as fast: 1 round."
+        assert told in [notice["words"] for notice in first["notices"] if notice["quiet"]]
+        assert shown[1]["value"] in second["sentence"]
         last = ending(updates)
         assert last.speedup is not None and last.baseline is not None
         each = last.speedup.each
@@ -75,6 +85,7 @@ def test_a_round_on_a_busy_machine_is_measured_again_and_then_the_warning_stands
     assert len(begun) == 1 + 2 * (ROUNDS + AGAIN)
     assert last.view["tiles"][1]["doubtful"] and "as fast" not in last.view["sentence"]
     assert last.view["notices"][-1]["act"] == "again"
+    assert all(notice["beside"] for notice in last.view["notices"]), "it has room from the start"
 
 
 @pytest.mark.usefixtures("never_busy")
@@ -111,7 +122,8 @@ def test_a_notice_stays_while_a_run_is_timed_but_that_of_a_busy_machine(
     monkeypatch.setattr(views, "automatic_off", lambda _: True)
     updates = list(run(runner, make_task(generation_config=False), compare=True))
     shown = [update.view["notices"] for update in updates if isinstance(update, Written | Compared)]
-    assert [[notice["act"] for notice in notices] for notices in shown] == [["fixed"]] * ROUNDS
+    acts = [[notice["act"] for notice in loud(notices)] for notices in shown]
+    assert acts == [["fixed"]] * ROUNDS
     words = "greedy", "at most 12 tokens", "without the checkpoint's settings", "a small model"
     for update in updates:
         if isinstance(update, Started | Written | Compared | Finished):
@@ -120,7 +132,8 @@ def test_a_notice_stays_while_a_run_is_timed_but_that_of_a_busy_machine(
     monkeypatch.setattr(metrics, "busy", lambda *_: ("unsteady", 1.0))
     again = list(run(runner, make_task(), compare=True))
     first = next(update for update in again if isinstance(update, Compared))
-    assert [notice["act"] for notice in first.view["notices"]] == ["fixed"]
+    assert [notice["act"] for notice in loud(first.view["notices"])] == ["fixed"]
+    assert first.view["notices"][-1]["words"] == "The machine was busy in 1 round."
     assert [notice["act"] for notice in ending(again).view["notices"]] == ["again", "fixed"]
 
 

@@ -20,6 +20,8 @@ from visualize.gallery import runs as gallery
 from visualize.run import view as views
 from visualize.run.tour import REST_OF_PLAIN, tour
 from visualize.server.service import Opening
+from visualize.watch.examples import EXAMPLES
+from visualize.watch.inputs import CARDS
 from visualize.watch.opening import LONGEST_MS, tokens
 from visualize.watch.tab import RECORDED
 
@@ -81,6 +83,13 @@ def test_without_any_script_the_run_is_read(browser: Any, url: str, scheme: str)
     )
     assert page.locator(f"{HERE} pre").text_content() == f"{run.prompt.text}\n\n{run.text}"
     assert page.locator(f"{HERE} blockquote").text_content() == run.prompt.text
+    chips, cards = (page.locator(f"{HERE} nav").nth(n).locator("span") for n in range(2))
+    assert chips.all_inner_texts() == [example.label for example in EXAMPLES]
+    assert cards.locator("b").all_inner_texts() == [card["name"] for card in CARDS]
+    sentence = views.sentence(
+        Summary(run, gallery.baseline(RECORDED), rounds=gallery.speedup(RECORDED))
+    )
+    assert page.locator(f"{HERE} strong").text_content() == sentence
     ground, ink = page.evaluate(
         """() => ["backgroundColor", "color"].map((name) =>
              Number(getComputedStyle(document.querySelector("#ouro-opening"))[name]

@@ -17,6 +17,7 @@ from visualize.compare import view as compare_view
 from visualize.compare.comparison import SideBySide
 from visualize.compare.tab import ComparePanel
 from visualize.gallery import runs as gallery
+from visualize.kit.palette import MAIN
 from visualize.run.view import legend
 from visualize.watch import visit
 
@@ -45,6 +46,25 @@ def test_a_run_comes_back_from_the_browser_as_it_was() -> None:
     assert (card["busy"], noisy["busy"]) == (False, True)
     alone = visit.card(visit.VisitRun(plain))
     assert (alone["speedup"], visit.read(alone["run"]).speedup) == ("", None)
+
+
+@pytest.mark.browser
+def test_the_strip_of_a_card_has_the_colours_of_its_text(browser: Any, tmp_path: Path) -> None:
+    """Other sources are one group in both, until the legend names each."""
+    trace = gallery.trace("palindrome-union")
+    card = visit.card(visit.VisitRun(trace, key="one"))
+    props = {"value": json.dumps(card), "looks": legend()}
+    tones = """() => new Set([...document.querySelectorAll('.ouro-strip i')]
+      .filter(part => !['draft', 'correction', 'bonus', 'target', 'suffix']
+        .includes(part.dataset.look)).map(part => getComputedStyle(part).backgroundColor)).size"""
+    others = {*trace.looks} - {*MAIN}
+    with view_alone(browser, tmp_path / "visit.html", visit.VisitView.VIEW, props) as page:
+        assert page.evaluate(tones) == 1 < len(others)
+        page.evaluate(
+            "() => document.dispatchEvent(new CustomEvent('ouro:grouped',"
+            " { detail: { grouped: false } }))"
+        )
+        assert page.evaluate(tones) == len(others)
 
 
 @pytest.mark.parametrize("run", [None, {}, {"file": 3, "each": []}, {"file": "{}", "each": []}])
