@@ -213,7 +213,7 @@ export function drawCaption(root, { prompt, curves, conditions }) {
 export function drawTiles(container, list) {
   container.replaceChildren();
   for (const tile of list) {
-    const box = make("div", "ouro-tile");
+    const box = make("div", "ouro-tile ouro-wrap");
     box.title = tile.note;
     if (tile.doubtful) box.dataset.doubtful = "";
     box.append(make("dt", "", tile.label), make("dd", "", tile.value));
@@ -232,7 +232,7 @@ export function drawTiles(container, list) {
 export function drawNotices(container, list, again) {
   container.replaceChildren();
   for (const notice of list) {
-    const box = fill(make("p", "ouro-notice"), notice.words);
+    const box = fill(make("p", "ouro-notice ouro-callout ouro-size-m"), notice.words);
     if (notice.act) {
       const button = make("button", "ouro-toggle ouro-again", notice.label);
       button.type = "button";
