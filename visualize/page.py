@@ -118,7 +118,7 @@ def build(runner: Runner, max_queue: int) -> gr.Blocks:
                     TracesPanel(panel, places)
                 with drafts:
                     DraftsPanel()
-        gr.HTML(footer(), elem_classes="ouro-footer", padding=False)
+        gr.HTML(footer(), elem_classes="ouro-footer ouro-size-s", padding=False)
         _add_endpoint(runner)
         tabs = (watch, compare, learn, play, lab, results, proof, runs, drafts)
         opened = dict(zip((*PLACES, *LAB), tabs, strict=True))

@@ -160,8 +160,8 @@ export function mount(element, props, watch, trigger) {
    * @param {number} best  the lane with a ring, or -1
    */
   function drawRow(lane, whole, best) {
-    const item = make("li", "ouro-compare-row"),
-      button = make("button", "ouro-compare-name", name(lane)),
+    const item = make("li", "ouro-compare-row ouro-press"),
+      button = make("button", "ouro-compare-name ouro-size-m ouro-strong", name(lane)),
       track = make("div", "ouro-compare-track"),
       figures = make("div", "ouro-compare-figures");
     const row = state.rows.get(lane);

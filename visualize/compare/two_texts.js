@@ -108,5 +108,5 @@ export function drawTexts(box, a, b) {
   const end = common(a, b);
   const parted = end < Math.min(a.texts.length, b.texts.length);
   const rest = parted ? ` The texts part at token ${end + 1}; what follows is not compared.` : "";
-  box.replaceChildren(make("p", "ouro-two-said", sentence(all) + rest), text);
+  box.replaceChildren(make("p", "ouro-two-said ouro-strong", sentence(all) + rest), text);
 }

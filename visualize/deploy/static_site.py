@@ -84,7 +84,7 @@ def replay_html(
     facts = {"value": json.dumps(view), "looks": views.legend()}
     body = (
         f'<main class="ouro-site">{template("kit/address")}<div id="run">{template("run/token_view")}</div>'
-        f'<p class="ouro-site-foot">{REPLAY_FOOT}</p></main>'
+        f'<p class="ouro-site-foot ouro-small">{REPLAY_FOOT}</p></main>'
         f'<script type="text/plain" id="plotly">{_packed(PLOTLY_JS)}</script>'
         f"{_facts(facts)}<script>{carried('run/replay.js')}</script>"
     )
@@ -227,8 +227,8 @@ def _site_page(
         for address, label in pages.items()
     )
     body = (
-        f'<main class="ouro-site">{template("kit/address")}<nav class="ouro-site-nav" aria-label="Pages">{links}</nav>'
-        f'{content}<p class="ouro-site-foot">{foot}</p></main>'
+        f'<main class="ouro-site">{template("kit/address")}<nav class="ouro-site-nav ouro-wrap" aria-label="Pages">{links}</nav>'
+        f'{content}<p class="ouro-site-foot ouro-small">{foot}</p></main>'
         f'{_facts(facts)}<script src="{script}"></script>'
     )
     head = (

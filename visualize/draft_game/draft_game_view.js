@@ -38,7 +38,7 @@ export function mount(element, props, watch) {
         before = one.text;
       } else if (guess) guess.append(token(one));
       else {
-        nodes.push(make("bdi", "ouro-draft-game-struck"));
+        nodes.push(make("bdi", "ouro-draft-game-struck ouro-quiet ouro-mono"));
         nodes.at(-1).append(token(one));
       }
     }
@@ -50,7 +50,7 @@ export function mount(element, props, watch) {
     if (look === "given") return make("span", "ouro-prompt", text);
     const node = make(
       "span",
-      look === "struck" ? "ouro-draft-game-struck" : "ouro-token",
+      look === "struck" ? "ouro-draft-game-struck ouro-quiet ouro-mono" : "ouro-token",
       look === "struck" ? inline(text) : text,
     );
     node.dataset.look = look;
@@ -61,7 +61,11 @@ export function mount(element, props, watch) {
   function key() {
     return Object.entries(KEY).map(([look, words]) => {
       const item = make("li"),
-        sample = make("span", look === "struck" ? "ouro-draft-game-struck" : "ouro-token", "words");
+        sample = make(
+          "span",
+          look === "struck" ? "ouro-draft-game-struck ouro-quiet ouro-mono" : "ouro-token",
+          "words",
+        );
       sample.dataset.look = look;
       item.append(sample, " " + words);
       return item;

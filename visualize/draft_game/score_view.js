@@ -16,7 +16,7 @@ export function mount(element, props, watch) {
     pieces.forEach((text, n) => {
       const node = make(
         "span",
-        n < accepted ? "ouro-token" : "ouro-draft-game-struck",
+        n < accepted ? "ouro-token" : "ouro-draft-game-struck ouro-quiet ouro-mono",
         visible(text),
       );
       if (n < accepted) node.dataset.look = "draft";

@@ -76,9 +76,9 @@ class DraftGamePanel:
                 max_length=LONGEST,
                 elem_id="play-beginning",
             )
-            with gr.Row(elem_classes="ouro-chips"):
+            with gr.Row(elem_classes="ouro-chips ouro-row"):
                 self.chips = [
-                    gr.Button(label, size="sm", elem_classes="ouro-chip", min_width=0)
+                    gr.Button(label, size="sm", elem_classes="ouro-chip ouro-pill", min_width=0)
                     for label in play.BEGINNINGS
                 ]
         self.again = gr.Button("Begin again", elem_id="play-again", min_width=0)

@@ -16,8 +16,8 @@ export function mount(element, props, watch, trigger) {
   drawKey(element.querySelector(".ouro-gallery-key"), strips, props.looks);
 
   for (const entry of entries) {
-    const item = make("li", "ouro-gallery-entry ouro-box"),
-      button = make("button", "ouro-gallery-open", "Open");
+    const item = make("li", "ouro-gallery-entry ouro-column ouro-box"),
+      button = make("button", "ouro-gallery-open ouro-pill", "Open");
     button.type = "button";
     button.setAttribute("aria-label", "Open: " + entry.title);
     button.addEventListener("click", () => {
@@ -25,12 +25,13 @@ export function mount(element, props, watch, trigger) {
       if (props.open) props.open(entry);
       else trigger("open_recorded", { name: entry.name });
     });
-    if (entry.pair !== pair) list.append(make("li", "ouro-gallery-pair", (pair = entry.pair)));
+    if (entry.pair !== pair)
+      list.append(make("li", "ouro-gallery-pair ouro-quiet ouro-size-m", (pair = entry.pair)));
     item.append(
-      make("h2", "", entry.title),
+      make("h2", "ouro-size-m ouro-flat", entry.title),
       originStrip(entry.strip, props.looks),
-      make("p", "", entry.words),
-      make("p", "ouro-small", entry.numbers),
+      make("p", "ouro-size-m ouro-flat", entry.words),
+      make("p", "ouro-small ouro-flat", entry.numbers),
       button,
     );
     item.dataset.name = entry.name;

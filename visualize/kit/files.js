@@ -14,7 +14,7 @@ const sized = (bytes) =>
  */
 export function handOver(links, { name, type, text }) {
   const blob = new Blob([text], { type });
-  const link = make("a", "ouro-save-link", `${name}, ${sized(blob.size)}`);
+  const link = make("a", "ouro-save-link ouro-size-s", `${name}, ${sized(blob.size)}`);
   Object.assign(link, { href: URL.createObjectURL(blob), download: name });
   links.append(link);
   link.click();

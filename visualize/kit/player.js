@@ -60,7 +60,7 @@ export class Player {
      * @param {() => void} act
      */
     const button = (label, icon, act) => {
-      const node = make("button", "ouro-step-button");
+      const node = make("button", "ouro-step-button ouro-pill");
       node.type = "button";
       node.append(Player.icon(icon));
       node.title = label;
@@ -73,13 +73,13 @@ export class Player {
     this.playing = button(PLAY, "play", () => this.toggle());
     this.next = button("One on (→)", "next", () => this.move(1));
     this.last = button("Last moment (End)", "last", () => this.go(this.frames.length - 1));
-    const speed = make("select", "ouro-speed");
+    const speed = make("select", "ouro-speed ouro-pill");
     speed.setAttribute("aria-label", "Speed");
     for (const value of [0.25, 0.5, 1, 2, 4, 8])
       speed.append(new Option(value + "×", String(value), value === 1, value === 1));
     speed.addEventListener("change", () => (this.speed = Number(speed.value)));
     this.count = make("span", "ouro-count");
-    this.moment = make("span", "ouro-moment");
+    this.moment = make("span", "ouro-moment ouro-quiet ouro-digits");
     this.moment.append(this.count);
     container.append(this.first, this.back, this.playing, this.next, this.last, this.moment, speed);
     container.addEventListener("keydown", (event) => this.key(event));

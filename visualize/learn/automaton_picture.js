@@ -38,8 +38,8 @@ export function mount(element, { value }) {
    * @type {{ text: string, read?: string }}
    */
   const { text, read: begun } = JSON.parse(value);
-  const box = foreign(make("textarea", "ouro-copy-input")),
-    label = make("label", "ouro-copy-label"),
+  const box = foreign(make("textarea", "ouro-copy-input ouro-framed")),
+    label = make("label", "ouro-copy-label ouro-size-m"),
     shown = foreign(make("p", "ouro-copy-text"));
   const said = make("p", "ouro-copy-said");
   box.value = text;

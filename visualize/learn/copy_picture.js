@@ -26,7 +26,7 @@ export function mount(element, { value }) {
       span.dataset.look = look;
       text.append(span);
     }
-    box.append(make("p", "ouro-arc-name", name), text);
+    box.append(make("p", "ouro-arc-name ouro-strong ouro-flat", name), text);
     return text;
   }
 

@@ -32,7 +32,7 @@ export function mount(element, { value }) {
   const text = foreign(make("p", "ouro-copy-text")),
     form = make("form", "ouro-draft-form"),
     label = make("label", "", "Your draft: the next words"),
-    input = make("input", "ouro-copy-input"),
+    input = make("input", "ouro-copy-input ouro-framed"),
     check = make("button", "", "Check"),
     said = make("p", "ouro-picture-said");
   let at = begun,

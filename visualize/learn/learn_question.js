@@ -33,7 +33,7 @@ function option(text, act) {
  */
 export function ask(view, question) {
   if (question.kind === "predict") return predict(view, question);
-  const list = make("div", "ouro-learn-options");
+  const list = make("div", "ouro-learn-options ouro-wrap");
   /** @type {HTMLButtonElement[]} */
   const buttons = question.options.map((/** @type {string} */ text, /** @type {number} */ n) =>
     option(text, () => {
@@ -87,14 +87,14 @@ async function predict(view, question, last = []) {
   });
   await view.point(moment("draft"));
   if (!view.asks(question)) return; // the reader has moved on meanwhile
-  const guesses = foreign(make("p", "ouro-learn-guesses"));
+  const guesses = foreign(make("p", "ouro-learn-guesses ouro-mono"));
   round.tokens.forEach((text, n) =>
     guesses.append(
       make("span", "ouro-learn-guess", visible(text)),
       n + 1 < round.tokens.length ? " " : "",
     ),
   );
-  const list = make("div", "ouro-learn-options");
+  const list = make("div", "ouro-learn-options ouro-wrap");
   const buttons = Array.from({ length: round.tokens.length + 1 }, (_, n) =>
     option(`the first ${n}`, async () => {
       for (const button of buttons) button.disabled = true;

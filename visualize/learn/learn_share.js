@@ -54,7 +54,7 @@ export class Share {
   }
 
   build() {
-    const bar = make("div", "ouro-share"),
+    const bar = make("div", "ouro-share ouro-wrap"),
       fold = make("details"),
       box = make("div", "ouro-share-box");
     this.link = this.field(box, "Link to this chapter", "input");
@@ -80,7 +80,7 @@ export class Share {
    */
   field(box, label, tag) {
     const around = make("label", "", label),
-      text = make(tag, "ouro-share-text");
+      text = make(tag, "ouro-share-text ouro-bordered");
     text.readOnly = true;
     text.addEventListener("focus", () => text.select());
     around.append(text);

@@ -153,7 +153,7 @@ export class LearnView {
         link = make("button", "ouro-learn-link", title);
       link.type = "button";
       link.addEventListener("click", () => this.go(chapter, stop));
-      fold.append(linked(make("summary", "", words)), linked(paragraph(answer)), link);
+      fold.append(linked(make("summary", "ouro-press", words)), linked(paragraph(answer)), link);
       item.append(fold);
       this.part("ten").append(item);
     }

@@ -20,7 +20,7 @@ export function mount(element, { value }) {
   tree.setAttribute("role", "listbox");
   tree.setAttribute("aria-label", "Rows of the pass; arrow keys move");
   const items = tokens.map((text, n) => {
-    const item = make("li", "ouro-mask-node", visible(text));
+    const item = make("li", "ouro-mask-node ouro-size-s ouro-press ouro-mono", visible(text));
     item.translate = false;
     item.id = `ouro-mask-${n}`;
     item.setAttribute("role", "option");

@@ -39,7 +39,7 @@ def _row(shape: Shape, places: dict[tuple[Guesser, Shape], list[type[Method]]]) 
     cells = []
     for guesser in Guesser:
         links = "".join(f"<li>{_link(kind)}</li>" for kind in places.get((guesser, shape), ()))
-        listed = f"<ul>{links}</ul>" if links else ""
+        listed = f'<ul class="ouro-list ouro-column">{links}</ul>' if links else ""
         cells.append(f'<td data-label="{safe(guesser.value)}">{listed}</td>')
     return f'<tr><th scope="row">{safe(shape.value)}</th>{"".join(cells)}</tr>'
 

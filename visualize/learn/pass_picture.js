@@ -145,7 +145,7 @@ export function mount(element, { value }) {
    * @param {number[]} parts  their lengths, in passes over one row
    */
   function bar(label, parts) {
-    const line = make("div", "ouro-pass-bar"),
+    const line = make("div", "ouro-pass-bar ouro-size-m"),
       track = make("span", "ouro-pass-track");
     for (const part of parts) {
       const piece = make("i");

@@ -20,9 +20,9 @@ export function mount(element, { value }) {
    *   to: number | null, learned: string, used: number[] }[] }}
    */
   const { sizes, entries, whole } = JSON.parse(value);
-  const list = make("dl", "ouro-pool-list"),
+  const list = make("dl", "ouro-pool-list ouro-size-s ouro-mono ouro-flat"),
     said = make("p", "ouro-picture-said"),
-    scroll = make("div", "ouro-pool-scroll");
+    scroll = make("div", "ouro-pool-scroll ouro-framed");
   said.setAttribute("role", "status");
   said.dataset.part = "result";
   scroll.tabIndex = 0;
@@ -46,9 +46,9 @@ export function mount(element, { value }) {
     for (const entry of shown) keys.set(entry.key, [...(keys.get(entry.key) || []), entry]);
     list.replaceChildren();
     for (const [key, found] of keys) {
-      const line = make("dd");
+      const line = make("dd", "ouro-wrap ouro-flat");
       for (const entry of found) {
-        const chip = make("span", "ouro-token-chip"),
+        const chip = make("span", "ouro-token-chip ouro-bordered"),
           [name, glyph] = WHERE[entry.learned];
         chip.dataset.learned = entry.learned;
         if (entry.from === at - 1) chip.dataset.fresh = "";
@@ -62,7 +62,7 @@ export function mount(element, { value }) {
             : "");
         line.append(chip);
       }
-      list.append(make("dt", "", visible(key)), line);
+      list.append(make("dt", "ouro-strong", visible(key)), line);
     }
     const fresh = held.filter((entry) => entry.from === at - 1).length,
       everUsed = entries.filter(used).length;

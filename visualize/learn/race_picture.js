@@ -21,10 +21,10 @@ const SHORTEST = 5; // seconds that a race lasts at least
 export function mount(element, { value }) {
   /** @type {{ title: string, axes: string[], lanes: Lane[], texts: string[][], play: boolean }} */
   const { title, axes, lanes, texts, play } = JSON.parse(value);
-  const controls = make("div", "ouro-race-controls"),
+  const controls = make("div", "ouro-race-controls ouro-size-s"),
     box = make("div"),
     said = make("p", "ouro-picture-said"),
-    about = make("p", "ouro-race-about"),
+    about = make("p", "ouro-race-about ouro-size-s"),
     note = make("figcaption"),
     time = make("input"),
     start = make("button", "", "Play");
@@ -68,7 +68,7 @@ export function mount(element, { value }) {
    */
   function row(lane, number) {
     const node = make("section", "ouro-race-lane"),
-      head = make("p", "ouro-race-name", lane.label),
+      head = make("p", "ouro-race-name ouro-strong ouro-digits", lane.label),
       track = make("div", "ouro-race-track"),
       run = make("span", "ouro-race-run");
     node.dataset.part = ["upper", "lower second", "lower third"][number];
@@ -82,7 +82,7 @@ export function mount(element, { value }) {
     track.append(run);
     node.append(head, track);
     if (lane.counts) {
-      const text = foreign(make("div", "ouro-race-text"));
+      const text = foreign(make("div", "ouro-race-text ouro-framed ouro-size-s ouro-mono"));
       text.tabIndex = 0;
       text.setAttribute("role", "group");
       text.setAttribute("aria-label", `Text of ${lane.label}`);

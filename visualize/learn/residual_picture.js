@@ -17,7 +17,7 @@ const BARS = [
  */
 export function residual(data) {
   const figure = make("figure", "ouro-residual"),
-    table = make("table"),
+    table = make("table", "ouro-size-s ouro-digits"),
     head = make("tr");
   for (const name of ["token", "draft model q", "target p", "min(p, q)", "left of p"])
     head.append(make("th", "", name));

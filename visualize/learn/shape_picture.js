@@ -16,15 +16,17 @@ export function mount(element, { value }) {
     bar.toggleAttribute("data-read", read.includes(layer));
     strip.append(bar);
   }
-  const line = make("ol", "ouro-shape-line ouro-list"),
+  const line = make("ol", "ouro-shape-line ouro-wrap ouro-list"),
     each = Math.ceil(levels.length / Math.max(1, passes));
   line.dataset.part = "passes";
   for (let n = 0; n < levels.length; n += each) {
     const box = make("li", "ouro-shape-pass");
     box.dataset.look = passes ? "pass" : "lookup";
     for (const level of levels.slice(n, n + each)) {
-      const column = foreign(make("span", "ouro-shape-level"));
-      column.append(...level.map((text) => make("span", "ouro-token-chip", visible(text))));
+      const column = foreign(make("span", "ouro-shape-level ouro-size-s ouro-mono"));
+      column.append(
+        ...level.map((text) => make("span", "ouro-token-chip ouro-bordered", visible(text))),
+      );
       box.append(column);
     }
     line.append(box);

@@ -30,15 +30,15 @@ export function mount(element, { value }) {
     draw("circle", { cx: 20, cy: 9, r: 2.4 }),
   );
   places.forEach(({ title, tokens }, n) => {
-    const place = make("li", "ouro-snake-place"),
-      line = foreign(make("p", "ouro-snake-tokens"));
+    const place = make("li", "ouro-snake-place ouro-box"),
+      line = foreign(make("p", "ouro-snake-tokens ouro-wrap ouro-size-s ouro-mono ouro-flat"));
     place.dataset.part = PARTS[n];
     for (const { text, look } of tokens) {
-      const chip = make("span", "ouro-token-chip", visible(text));
+      const chip = make("span", "ouro-token-chip ouro-bordered", visible(text));
       chip.dataset.look = look;
       line.append(chip);
     }
-    place.append(make("p", "ouro-snake-title", title), line);
+    place.append(make("p", "ouro-snake-title ouro-size-m ouro-strong", title), line);
     box.append(place);
   });
   const whole = make("div", "ouro-snake-whole");

@@ -61,7 +61,7 @@ export function mount(element, { value }) {
    * @param {number} scale  plain passes of the whole width
    */
   function line(name, boxes, scale) {
-    const row = make("div", "ouro-time-line"),
+    const row = make("div", "ouro-time-line ouro-size-m"),
       track = make("div", "ouro-time-track");
     for (const [width, look] of boxes) {
       const box = make("i");

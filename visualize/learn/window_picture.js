@@ -12,7 +12,7 @@ export function mount(element, { value }) {
    *   said: [string, boolean][] }[] }}  said: each answer, and whether it follows in the text
    */
   const { columns, gram, passes, first } = JSON.parse(value);
-  const table = make("table", "ouro-window-table"),
+  const table = make("table", "ouro-window-table ouro-size-s ouro-mono"),
     said = make("p", "ouro-picture-said"),
     scroll = make("div", "ouro-scroll");
   said.setAttribute("role", "status");

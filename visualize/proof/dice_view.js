@@ -211,7 +211,7 @@ export function mount(element, props) {
 
   /** @param {string} rule */
   function choice(rule) {
-    const label = make("label", "ouro-dice-rule"),
+    const label = make("label", "ouro-dice-rule ouro-pill ouro-size-m"),
       input = make("input");
     Object.assign(input, {
       type: "radio",

@@ -30,7 +30,7 @@ export function mount(element, props, watch) {
     line.dataset.count = String(one.count);
     const name = make(
       "span",
-      one.text === null ? "ouro-proof-other" : "ouro-proof-text",
+      one.text === null ? "ouro-proof-other ouro-quiet" : "ouro-proof-text ouro-mono",
       one.text === null ? "all others" : visible(one.text),
     );
     if (one.text !== null) foreign(name);

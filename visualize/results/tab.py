@@ -100,8 +100,9 @@ def top(data: Benchmark) -> str:
     cut = loops(data.rows)
     folded = f"<p>{safe(cut)}</p>" if cut else ""
     if data.command:
-        folded += f"<pre><code>{safe(data.command)}</code></pre>"
-    fold = f"<details><summary>How it was measured</summary>{folded}</details>" if folded else ""
+        folded += f'<pre class="ouro-framed ouro-size-s"><code>{safe(data.command)}</code></pre>'
+    title = '<summary class="ouro-press ouro-small">How it was measured</summary>'
+    fold = f"<details>{title}{folded}</details>" if folded else ""
     return (
         f'<section class="ouro-result-top"><p class="ouro-headline">'
         f"{safe(results.headline(data))}</p>"
@@ -131,7 +132,8 @@ def published_table(rows: list[Published], without: list[dict[str, str]]) -> str
         for method in without
     )
     return (
-        '<section class="ouro-published ouro-box"><h2>What the papers report</h2>'
+        '<section class="ouro-published ouro-box">'
+        '<h2 class="ouro-size-m ouro-strong">What the papers report</h2>'
         f"<p><strong>{APART}</strong> Each number stands as its source gives it; "
         "an empty cell is what the source does not say.</p>"
         '<div class="ouro-scroll" tabindex="0" role="group" '

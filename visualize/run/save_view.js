@@ -37,7 +37,7 @@ export function mount(element, props, watch, trigger) {
     const at = link.startsWith("#") && step ? `&step=${step}` : "";
     const address = location.origin + location.pathname + link + at;
     told.textContent = said;
-    const field = make("input", "ouro-save-address");
+    const field = make("input", "ouro-save-address ouro-size-s ouro-framed");
     Object.assign(field, { type: "text", readOnly: true, value: address });
     field.setAttribute("aria-label", "Link");
     links.append(field);

@@ -63,7 +63,7 @@ export class TokenCard {
     this.under = under;
     under.setAttribute("aria-describedby", this.card.id);
     const look = this.looks.get(facts.look);
-    const head = make("p", "ouro-card-head");
+    const head = make("p", "ouro-card-head ouro-wrap");
     const name = facts.rejected ? "rejected: " + look.label : look.label;
     head.append(
       quote(visible(facts.text), "ouro-quote"),
@@ -149,7 +149,7 @@ export class TokenCard {
     if (facts.learnedAt === undefined) return;
     const jump = make(
       "button",
-      "ouro-jump",
+      "ouro-jump ouro-pill",
       `go to step ${facts.learnedAt + 1}, where it was learned`,
     );
     jump.type = "button";
@@ -176,7 +176,7 @@ export class TokenCard {
    * @param {Facts} facts
    */
   odds(facts) {
-    const table = make("table", "ouro-odds"),
+    const table = make("table", "ouro-odds ouro-digits"),
       head = make("tr"),
       [first] = facts.odds;
     const drafted = first[3] !== null,
@@ -224,7 +224,7 @@ export class TokenCard {
     const faint = likeliest.length - rows.length;
     if (faint) {
       const told = make("td", "", `${faint} more below ${100 * FAINT}%`),
-        rest = make("tr", "ouro-rest");
+        rest = make("tr", "ouro-rest ouro-quiet");
       told.colSpan = head.children.length;
       rest.append(told);
       table.append(rest);

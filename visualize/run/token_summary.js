@@ -231,7 +231,7 @@ export function drawCaption(root, { prompt, curves, conditions }, terms) {
 export function drawTiles(container, list) {
   container.replaceChildren();
   for (const tile of list) {
-    const box = make("div", "ouro-tile");
+    const box = make("div", "ouro-tile ouro-wrap");
     box.title = tile.note;
     if (tile.doubtful) box.dataset.doubtful = "";
     box.append(make("dt", "", tile.label), make("dd", "", tile.value));
@@ -253,7 +253,8 @@ export function drawNotices(container, beside, list, again) {
   container.replaceChildren();
   beside.replaceChildren();
   for (const notice of list) {
-    const box = fill(make("p", notice.quiet ? "ouro-remark" : "ouro-notice"), notice.words);
+    const look = notice.quiet ? "ouro-remark" : "ouro-notice ouro-callout ouro-size-m";
+    const box = fill(make("p", look), notice.words);
     if (notice.note) box.title = notice.note;
     if (notice.act) {
       const button = make("button", "ouro-toggle ouro-again", notice.label);

@@ -171,7 +171,7 @@ export class TreeView {
     if (this.windowed)
       for (const [text, parent] of step.window || []) nodes.push({ text, parent, look: "phrase" });
     if (nodes.length === 1) {
-      const none = make("p", "ouro-tree-none", "Nothing was guessed in this step.");
+      const none = make("p", "ouro-tree-none ouro-size-s", "Nothing was guessed in this step.");
       this.container.replaceChildren(none);
       return this.edge();
     }

@@ -23,7 +23,7 @@ export function mount(element, props, watch, trigger, server, keep) {
    * @param {object | null} settings
    */
   function chip(label, note, prompt, settings = null) {
-    const node = make("button", "ouro-chip", label);
+    const node = make("button", "ouro-chip ouro-pill", label);
     Object.assign(node, { type: "button", title: `Runs at once. ${note}` });
     node.addEventListener("click", () => {
       const busy = element.closest(".ouro-main").querySelector(".ouro-buttons[data-busy]");

@@ -38,7 +38,7 @@ CARDS = (
 )
 """The methods with a card: the baseline, the idea, the paper, and the fastest."""
 SETTINGS = (
-    '<details class="ouro-settings"><summary>Settings '
+    '<details class="ouro-settings"><summary class="ouro-framed ouro-press ouro-strong">Settings '
     '<span class="ouro-settings-count"></span></summary></details>'
 )
 """A fold: the settings are visible while it is open (watch.css)."""

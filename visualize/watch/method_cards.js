@@ -27,7 +27,7 @@ export function mount(element, props, watch, trigger) {
 
   /** @param {{ id: string, name: string, line: string }} method */
   function button({ id, name, line }) {
-    const node = make("button", "ouro-method");
+    const node = make("button", "ouro-method ouro-bordered ouro-press");
     node.type = "button";
     node.title = "Run the prompt with this method";
     node.append(make("b", "", name), make("span", "", line));

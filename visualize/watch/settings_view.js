@@ -193,7 +193,7 @@ export function mount(element, props, watch, trigger, server, keep) {
    */
   function box(setting, write) {
     const { label, help, name } = setting;
-    const node = make("label", "ouro-setting-box"),
+    const node = make("label", "ouro-setting-box ouro-press"),
       input = make("input"),
       words = make("span");
     node.id = name.replaceAll("_", "-");
@@ -233,7 +233,7 @@ export function mount(element, props, watch, trigger, server, keep) {
     const node = make("div", "ouro-setting"),
       input = make("input", "ouro-input"),
       slider = make("input"),
-      ends = make("span", "ouro-ends");
+      ends = make("span", "ouro-ends ouro-quiet");
     const first = auto ? low - step : low;
     Object.assign(input, { type: "number", min: low, max: high, step, ariaDescription: help });
     Object.assign(slider, { type: "range", min: first, max: high, step, ariaDescription: help });

@@ -29,8 +29,8 @@ export function mount(element, props, watch, trigger) {
 
   /** @param {Card} card */
   function draw(card) {
-    const item = make("li", "ouro-visit-card ouro-box"),
-      show = make("button", "ouro-visit-show", card.name);
+    const item = make("li", "ouro-visit-card ouro-size-s ouro-box"),
+      show = make("button", "ouro-visit-show ouro-strong ouro-press", card.name);
     show.type = "button";
     show.addEventListener("click", () => {
       clicked = show;
@@ -42,7 +42,7 @@ export function mount(element, props, watch, trigger) {
     const facts = make("p", "", card.pace),
       foot = make("p", "ouro-row");
     if (card.speedup) facts.prepend(make(card.busy ? "small" : "b", "", card.speedup), " ");
-    foot.append(make("small", "ouro-visit-prompt", card.prompt));
+    foot.append(make("small", "ouro-visit-prompt ouro-cut ouro-quiet", card.prompt));
     const beside = cards.find(({ key }) => key === shown);
     if (beside && beside !== card && beside.prompt === card.prompt) {
       const compare = make("button", "ouro-toggle", "Compare");

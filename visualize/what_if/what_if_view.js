@@ -46,7 +46,7 @@ export function mount(element, props, watch, trigger) {
    * @param {[any, string][]} options
    */
   function select(name, label, options) {
-    const field = make("label", "ouro-what-if-choice"),
+    const field = make("label", "ouro-what-if-choice ouro-column ouro-size-s"),
       box = make("select", "ouro-input");
     box.name = name;
     box.setAttribute("aria-label", label);
@@ -100,10 +100,10 @@ export function mount(element, props, watch, trigger) {
    * @param {Record<string, string>} names
    */
   function group(name, one, names) {
-    const box = make("fieldset", "ouro-what-if-group ouro-plain");
+    const box = make("fieldset", "ouro-what-if-group ouro-column ouro-plain");
     box.append(make("legend", "", `${name}: ${one.name}`));
     for (const [key, label] of Object.entries(names)) {
-      const field = make("label", "ouro-what-if-number"),
+      const field = make("label", "ouro-what-if-number ouro-column ouro-size-s"),
         input = make("input", "ouro-input");
       Object.assign(input, { type: "number", step: "any", min: "0", name: `${name}-${key}` });
       input.setAttribute("aria-label", `${name}: ${label}`);
