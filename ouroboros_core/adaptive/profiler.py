@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -121,12 +122,17 @@ def measure(
                 # The first pass of a head comes before each of its levels, see `level_of`.
                 first = timed(model, 1, length) if timed is pass_of else plain
                 timers[kind, rows] = _behind(first, timer)
-    # Other work on the machine only adds to a time: take the minimum of each count and all larger.
+    # A machine gets faster and slower meanwhile: each time is compared with the plain pass of its
+    # round. The minimum of a count and all larger ones keeps costs ascending.
     measurements = in_turn([*timers.values()], ROUNDS, seconds)
-    least = dict(zip(timers, map(min, measurements), strict=True))
+    alone = statistics.median(measurements[0])
+    shares = [
+        statistics.median(map(operator.truediv, values, measurements[0])) for values in measurements
+    ]
+    typical = dict(zip(timers, (alone * share for share in shares), strict=True))
     costs = {}
     for kind, (_, model, several) in kinds.items():
-        minima = [*accumulate((least[kind, rows] for rows in reversed(several)), min)][::-1]
+        minima = [*accumulate((typical[kind, rows] for rows in reversed(several)), min)][::-1]
         costs[kind] = PassCosts(several, tuple(minima))
         model.forget()
         model.passes = model.rows = 0

@@ -23,7 +23,7 @@ was busy."""
 
 COSTS = TypeAdapter(Costs)
 
-TIMED = "behind one context, drafts in 8 bits"
+TIMED = "in shares of a plain pass, drafts in 8 bits"
 """The method of timing in the file's name; a new method needs a new text."""
 
 

@@ -1,6 +1,7 @@
 """Amounts that are 'auto': costs, throughput, acceptance, and what the controller decides by
 them."""
 
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
@@ -617,7 +618,24 @@ def test_a_drafters_pass_is_timed_behind_the_first_one_of_a_step(
         assert costs.heads[kind].seconds == pytest.approx((0.0014, 0.0018))
 
 
-def test_the_least_time_of_a_pass_counts_and_fewer_rows_never_count_as_dearer(
+def test_costs_are_in_proportion_where_a_machine_changes_its_speed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From round to round, and in one round for the plain pass alone."""
+    rounds = itertools.count()
+
+    def seconds(rows: int) -> float:
+        turn, place = divmod(next(rounds), len(profiler.TARGET_ROWS))
+        lucky = 0.6 if (turn, place) == (5, 0) else 1.0
+        return (0.001 + 0.0001 * rows) * (1.0, 1.5, 0.8)[turn % 3] * lucky
+
+    model: Any = Clock(monkeypatch, seconds)
+    costs = profiler.measure(model, None).target
+    for rows in profiler.TARGET_ROWS:
+        assert costs.of(rows) / costs.of(1) == pytest.approx((1 + 0.1 * rows) / 1.1)
+
+
+def test_fewer_rows_never_count_as_dearer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As where passes over 2 rows were timed while the machine was busy."""
