@@ -31,8 +31,11 @@ from visualize.learn import lessons
 from visualize.live import packing
 from visualize.run import view as views
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' blob:"
-"""Of a replay: it may ask nobody for anything."""
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' blob:; "
+    "img-src blob: data:"
+)
+"""Of a replay: it may ask nobody for anything. A chart becomes a picture on the way to a file."""
 PAGES = {
     "index": ("learn", "learn/learn_view"),
     "traces": ("gallery", "gallery/gallery_view"),

@@ -144,6 +144,15 @@ def test_the_toolbar_of_a_chart_covers_no_bar_and_moves_nothing(replay: Any) -> 
     assert step_shown(replay) == 4
 
 
+def test_a_chart_of_a_saved_run_is_saved_as_a_picture(replay: Any) -> None:
+    """The policy of the page allows the picture that it is made of."""
+    tools = replay.locator(".ouro-bars .modebar-btn")
+    for tool, start in zip(tools.all(), (b"\x89PNG", b"<svg"), strict=True):
+        with replay.expect_download() as download:
+            tool.dispatch_event("click")
+        assert Path(download.value.path()).read_bytes().startswith(start)
+
+
 def test_a_drag_over_bars_highlights_the_tokens_of_its_steps(replay: Any) -> None:
     replay.mouse.move(*bar_at(replay, 11))
     replay.mouse.down()
