@@ -138,7 +138,7 @@ def test_an_empty_answer_says_why_and_one_click_mends_it(page: Any) -> None:
     generate(page)
     assert [token["text"] for token in tokens(page)] == ["<|im_end|>"]
     assert "end" in tokens(page)[0], "no part of the answer"
-    assert status(page).startswith("1 token in 1 step; the last one, <|im_end|>, is")
+    assert status(page).startswith("1 token in 1 step, ended by the model (<|im_end|>)")
     why = "The answer is empty. The model got the prompt as it stands"
     assert notice(page).inner_text().startswith(why)
     text = page.locator("#token-view .ouro-text").bounding_box()

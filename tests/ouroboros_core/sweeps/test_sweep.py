@@ -515,7 +515,9 @@ def test_the_curves_of_the_theory_are_those_of_the_paper() -> None:
     axis = Axis("gamma", (1, 3))
     rows = [row_of(cell, (value,), 1.1) for cell, value in enumerate(axis.values)]
     figure = figures.trade_off(rows, [axis], [Ideal((), 2, 1.5, 0.5, 0.25)])
-    tokens, costs, speedups = ([*line["y"]] for line in named(figure, "theory"))
+    *curves, best = ([*line["y"]] for line in named(figure, "theory"))
+    tokens, costs, speedups = curves
+    assert best == [1.5], "the best draft length by theory is marked"
     assert (tokens[0], tokens[-1]) == pytest.approx((1.5, 1.875))
     assert (costs[0], costs[-1]) == pytest.approx((1.25, 1.75))
     assert speedups[-1] == pytest.approx(1.875 / 1.75)

@@ -22,8 +22,8 @@ FAMILY = {
 """A recorded run for each relative, in the order of the stops."""
 SETTINGS = {"sampled": {"chains": "chains", "gamma": "gamma"}}
 """Settings of a relative's run that the words name, with the names of their facts."""
-NOT_SHIPPED = {"mtp"}
-"""Relatives whose head is not in the project; it reads the last layer."""
+NOT_SHIPPED = {"fibonacci-mtp"}
+"""Runs with a head that is not in the project; it reads the last layer."""
 ENOUGH = {"suffix": 5}
 """Accepted tokens of the step that is shown; of the others two."""
 SIBLINGS = {"sampled"}
@@ -47,7 +47,7 @@ def chapter() -> Chapter:
         }
         for setting, fact in SETTINGS.get(key, {}).items():
             facts[f"{key}_{fact}"] = trace.hyperparameters[setting]
-        read = [layers] if key in NOT_SHIPPED else layers_read(trace.draft or "", layers)
+        read = [layers] if name in NOT_SHIPPED else layers_read(trace.draft or "", layers)
         if len(read) > 1:
             facts[f"{key}_reads"] = f"{', '.join(map(str, read[:-1]))} and {read[-1]}"
         figures[key] = shape_figure(trace, step) | {"layers": layers, "read": read}
