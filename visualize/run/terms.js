@@ -1,13 +1,18 @@
 // @ts-check
 // The field's terms in the sentences of a run: each is a button that opens its explanation, for a
 // mouse, a finger and the keyboard.
-import { listening, make } from "../kit/dom.js";
+import { make } from "../kit/dom.js";
+
+/** @import { Listen } from "../kit/types" */
 
 const GAP = 6; // pixels between a term and its explanation
 
 export class Terms {
-  /** @param {HTMLElement} root  the view; `data-terms` has the explanation of each term */
-  constructor(root) {
+  /**
+   * @param {HTMLElement} root  the view; `data-terms` has the explanation of each term
+   * @param {Listen} listen
+   */
+  constructor(root, listen) {
     /** @type {[string, string][]} */
     const explained = root.closest(".ouro-learn") // a lesson introduces its terms itself
       ? []
@@ -22,7 +27,7 @@ export class Terms {
       this.open = newState === "open";
       this.place();
     });
-    listening(root)(document, "scroll", () => this.open && this.box.hidePopover(), true);
+    listen(document, "scroll", () => this.open && this.box.hidePopover(), true);
   }
 
   /**

@@ -1,7 +1,7 @@
 // @ts-check
 // A run at a moment: the timeline moves the text, the tree and the charts' cursor together, and a
 // token's card is in front of them.
-import { fill, listening, tell } from "../kit/dom.js";
+import { fill, tell } from "../kit/dom.js";
 import { markShown } from "../kit/shown_tokens.js";
 import { Rival } from "./rival.js";
 import { StepCharts } from "./step_charts.js";
@@ -12,7 +12,7 @@ import { TokenInput } from "./token_input.js";
 import { describeStep, Legend } from "./token_summary.js";
 import { REJECTED, TokenText } from "./token_text.js";
 import { TreeView } from "./tree_view.js";
-/** @import { Looks, Step, Facts } from "../kit/types" */
+/** @import { Facts, Listen, Looks, Step } from "../kit/types" */
 
 const ASIDE_EVERY_MS = 100;
 const NARROWEST_COLUMN = 280; // pixels
@@ -25,10 +25,11 @@ export class TokenStage {
    * @param {string} library  the address of Plotly
    * @param {import("./token_status.js").TokenStatus} status
    * @param {import("./terms.js").Terms} terms
+   * @param {Listen} listen
    * @param {(token: HTMLElement, facts: Facts) => void} chosen  called when a token of the text is
    *   chosen
    */
-  constructor(root, looks, library, status, terms, chosen) {
+  constructor(root, looks, library, status, terms, listen, chosen) {
     this.root = root;
     this.status = status;
     this.terms = terms;
@@ -43,7 +44,7 @@ export class TokenStage {
     this.atEnd = true;
     this.scrolled = 0;
     this.whole = false; // the text is in columns if it is seen as a whole there
-    this.listen = listening(root);
+    this.listen = listen;
     this.container = this.part("text");
     this.part("card").id = "ouro-card-" + ++stages;
     this.text = new TokenText(this.container);

@@ -1,7 +1,7 @@
 // @ts-check
 // The view of a run: it draws what the server sends, and handles its buttons. Triggers `select`,
 // `step` and `run_again`.
-import { bring, counted, fill, tell } from "../kit/dom.js";
+import { bring, counted, fill, listening, tell } from "../kit/dom.js";
 import { embed } from "./embedding.js";
 import { rememberRun } from "../kit/own_runs.js";
 import { Terms } from "./terms.js";
@@ -37,8 +37,9 @@ export function mount(element, props, watch, trigger) {
   const part = (/** @type {string} */ name) => root.querySelector(".ouro-" + name);
   const looks = new Map(props.looks.map((look) => [look.look, look]));
   const status = new TokenStatus(root);
-  const terms = new Terms(root);
-  const stage = new TokenStage(root, looks, props.plotly, status, terms, (node, facts) =>
+  const listen = listening(root);
+  const terms = new Terms(root, listen);
+  const stage = new TokenStage(root, looks, props.plotly, status, terms, listen, (node, facts) =>
     trigger("select", told(node, facts)),
   );
   if (props.asks) stage.card.lesson = "#learn/guess";
