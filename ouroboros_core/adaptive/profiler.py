@@ -99,7 +99,8 @@ def measure(
     seconds: float = SECONDS,
     counts: int | None = None,
 ) -> Costs:
-    """Time the passes of a pair in rounds of up to `seconds` seconds, but at least three rounds.
+    """Time the passes of a pair in rounds of up to `seconds` seconds, but at least three rounds. A
+    cost is the median share of the plain pass of its round, times the median plain pass.
 
     counts: use only the first `counts` row counts of each model. More rows never count as cheaper
     than fewer. A drafter's passes are timed after its first pass of a step.
@@ -132,8 +133,8 @@ def measure(
     typical = dict(zip(timers, (alone * share for share in shares), strict=True))
     costs = {}
     for kind, (_, model, several) in kinds.items():
-        minima = [*accumulate((typical[kind, rows] for rows in reversed(several)), min)][::-1]
-        costs[kind] = PassCosts(several, tuple(minima))
+        ascending = [*accumulate((typical[kind, rows] for rows in reversed(several)), min)][::-1]
+        costs[kind] = PassCosts(several, tuple(ascending))
         model.forget()
         model.passes = model.rows = 0
     return Costs(costs.pop("target"), costs.pop("draft", None), costs)

@@ -48,7 +48,6 @@ from ouroboros_core.loading.machine import (
     device_name,
     processor,
 )
-from ouroboros_core.loading.skips import self_draft
 from ouroboros_core.loading.weights import (
     DeviceMap,
     Quantize,
@@ -75,6 +74,7 @@ from ouroboros_core.models.rules import (
     unapplied_settings,
 )
 from ouroboros_core.models.self_draft import SelfDraft
+from ouroboros_core.models.skips import generic
 from ouroboros_core.version import VERSION
 
 log = logging.getLogger(__name__)
@@ -239,11 +239,13 @@ class Pair:
 
     @cached_property
     def self_draft(self) -> SelfDraft | None:
-        """Return the target with skipped layers as a drafter, None if no layer can be skipped.
-
-        The layers are those of `skips_file`, or else the generic choice.
-        """
-        return self_draft(self.target)
+        """Return the target without the generic choice of layers as a drafter; None if no layer can
+        be skipped."""
+        try:
+            return SelfDraft(self.target, generic(self.target.layers))
+        except UnsupportedModel as error:
+            log.info("%s", error)
+            return None
 
     @property
     def candidate_generators(self) -> dict[str, TransformersCandidates]:

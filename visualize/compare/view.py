@@ -234,9 +234,13 @@ def _measured_otherwise(rows: Sequence[CellRow], ideals: Sequence[Ideal]) -> lis
     if measured == ideal.gamma:
         return []
     words = f"Measured, {measured} is the fastest: {fastest.speedup:.2f}×."
-    by_theory = lengths.get(ideal.gamma)
-    if by_theory and by_theory.bounds[1] >= fastest.bounds[0]:
+    chosen = lengths.get(ideal.gamma)
+    if chosen is None:
+        return [f"{words} {ideal.gamma} was not measured."]
+    if chosen.bounds[1] >= fastest.bounds[0]:
         return [f"{words} It cannot be told from {ideal.gamma}: their ranges overlap."]
+    if int(measured) > ideal.gamma:
+        return [words]
     reason = "counts a pass over several rows like a plain one, and all guesses as equally likely"
     return [f"{words} The theory is too hopeful: it {reason} to be right."]
 

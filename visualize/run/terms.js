@@ -41,8 +41,9 @@ export class Terms {
         (part) => part.nodeType === Node.TEXT_NODE && term.test(part.textContent),
       );
       if (!text) continue;
-      const [shown] = text.textContent.match(term),
-        rest = /** @type {Text} */ (text).splitText(text.textContent.indexOf(shown));
+      const match = text.textContent.match(term),
+        [shown] = match,
+        rest = /** @type {Text} */ (text).splitText(match.index);
       rest.splitText(shown.length);
       rest.replaceWith(this.button(shown, words));
     }

@@ -18,6 +18,7 @@ from ouroboros_core.models.skips import Skips, generic, share_read, sublayers, w
 from ouroboros_core.sources import Source
 from ouroboros_core.tree import Provenance, TokenTree, TreeBuilder
 from tests import tiny
+from tests.folders import small_pair
 
 GUESS = Provenance(Source.DRAFT)
 SKIPS = (
@@ -177,3 +178,8 @@ def test_layers_that_cannot_be_told_apart_are_refused_with_those_that_can() -> N
     model.__dict__["_modules"] = {}
     with pytest.raises(UnsupportedModel, match=r"layers of a llama cannot be skipped .* as in Lla"):
         sublayers(model)
+
+
+def test_a_pair_drafts_with_the_generic_layers() -> None:
+    pair = small_pair()
+    assert pair.self_draft is not None and pair.self_draft.skips == generic(2)

@@ -229,6 +229,13 @@ def test_every_method_writes_the_text_of_plain_decoding(
     assert texts[0] == texts[1]
 
 
+def unrounded(folder: Path, target: CausalLM) -> HeadDrafter:
+    """Return a head in the native pass with the weights of its file, as a browser reads them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passes, "rounded", lambda computation: computation)
+        return load_head(str(folder), target, "eagle3")
+
+
 @pytest.fixture(scope="module")
 def head(
     web_pass: WebPass, tmp_path_factory: pytest.TempPathFactory
@@ -248,9 +255,7 @@ def head(
     target = WebModel(computation)
     drafter = WebHead(web_pass.model(folder / "head", "head", computation), target)
     native = CausalLM(source, "native", engine="native")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes, "rounded", lambda computation: computation)
-        return drafter, target, load_head(str(folder), native, "eagle3")
+    return drafter, target, unrounded(folder, native)
 
 
 def assert_equal_logits(drafter: WebHead, native: HeadDrafter, text: list[int]) -> None:
@@ -396,4 +401,4 @@ def test_the_embedded_pair_computes_as_in_the_native_pass(
     for model in models:
         assert_alone(model, text, tree)
     drafter = WebHead(web_pass.model(tmp_path / "eagle3.bin", "head", computation), models[0])
-    assert_equal_logits(drafter, load_head(str(embedded.head_folder()), native, "eagle3"), text)
+    assert_equal_logits(drafter, unrounded(embedded.head_folder(), native), text)

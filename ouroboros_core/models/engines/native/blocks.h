@@ -1,5 +1,6 @@
-// Weights in blocks of 32 inputs of an output, as a GGUF file stores them: a number of 4 or 8 bits
-// for each input, and one or two scales. Drafts have 8 bits and a scale of 32 bits. A block is read as the nearest bfloat16 numbers, so that
+// Weights in blocks of 32 inputs of an output: a number of 4 or 8 bits for each input, and one or
+// two scales, as a GGUF file stores them, or 8 bits and a scale of 32 bits, as drafts have them.
+// A block is read as the nearest bfloat16 numbers, so that
 // the products and the order of their addition equal the computation with bfloat16 weights.
 //
 // In memory a group holds the blocks of a panel's 32 outputs: first their scales, then for each of

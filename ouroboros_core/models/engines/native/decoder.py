@@ -239,7 +239,7 @@ class NativeDecoder:
         for product in self._products:
             product.round()
         self._use([product.in_blocks for product in self._products])
-        self.block_rows = self._products[0].block_rows
+        self.block_rows = max(product.block_rows for product in self._products)
 
     def _use(self, blocks: Sequence[_Matrix | None]) -> None:
         """Let passes over few rows read the products in blocks, where there are any."""
