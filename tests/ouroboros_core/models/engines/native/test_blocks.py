@@ -153,6 +153,7 @@ def test_a_rounded_draft_is_the_model_with_rounded_weights(dtype: torch.dtype, h
     model = made("llama", dtype, hidden_size=hidden, head_dim=32, intermediate_size=96)
     small = wrapper(model)
     small.round_weights()
+    assert isinstance(small.forward_pass.decoder, native.NativeDecoder)
     assert small.forward_pass.decoder.block_rows > 1, "both formats are read"
     with torch.no_grad():
         for name, weight in model.named_parameters():
