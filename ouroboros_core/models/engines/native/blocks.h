@@ -1,7 +1,7 @@
 // Weights in blocks of 32 inputs of an output: a number of 4 or 8 bits for each input, and one or
 // two scales, as a GGUF file stores them, or 8 bits and a scale of 32 bits, as drafts have them.
-// A block is read as the nearest bfloat16 numbers, so that
-// the products and the order of their addition equal the computation with bfloat16 weights.
+// A block is read as the nearest bfloat16 numbers, so that the products and the order of their
+// addition equal the computation with bfloat16 weights.
 //
 // In memory a group holds the blocks of a panel's 32 outputs: first their scales, then for each of
 // the 16 pairs of inputs the numbers of outputs 0-15 and of outputs 16-31 (made by Blocks.packed in
@@ -119,7 +119,7 @@ struct Scaled {  // scale * number, with scales of 16 or 32 bits
   }
 };
 using EightBits = Scaled<false>;  // Q8_0
-using Rounded = Scaled<true>;     // I8
+using Rounded = Scaled<true>;     // a draft's
 
 template <class Blocks>
 struct Unpacked {  // a reader for many rows: each group is converted to bfloat16 once

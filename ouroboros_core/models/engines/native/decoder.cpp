@@ -42,7 +42,7 @@ constexpr int FEW = NATIVE == LANES ? 3 : 0;
 
 // ---- arguments from Python (decoder.py has the same fields) ----
 
-enum Kind { BFLOAT16, Q4_1, Q8_0, I8 };
+enum Kind { BFLOAT16, Q4_1, Q8_0, ROUNDED };
 struct Matrix {  // outer outputs from inner inputs, both even; bias may be null
   const uint8_t* panels;
   int64_t inner, outer;
@@ -205,7 +205,7 @@ INLINE void tile_of(int rows, const Matrix& w, int panel, const T* x, float* out
     if (rows < M) return tile_of<T, M - 1>(rows, w, panel, x, out, soon);
   if (w.kind == Q4_1) return tile_in_blocks<T, M, FourBits>(w, panel, x, out, soon);
   if (w.kind == Q8_0) return tile_in_blocks<T, M, EightBits>(w, panel, x, out, soon);
-  if (w.kind == I8) return tile_in_blocks<T, M, Rounded>(w, panel, x, out, soon);
+  if (w.kind == ROUNDED) return tile_in_blocks<T, M, Rounded>(w, panel, x, out, soon);
   tile<T, M, Stored>(w, panel, x, out, soon);
 }
 
@@ -216,7 +216,7 @@ INLINE Soon panel_of(const Matrix& w, int panel) {
   int64_t bytes = w.inner / 2 * Stored::STEP;
   if (w.kind == Q4_1) bytes = w.inner / INPUTS * FourBits::STEP;
   if (w.kind == Q8_0) bytes = w.inner / INPUTS * EightBits::STEP;
-  if (w.kind == I8) bytes = w.inner / INPUTS * Rounded::STEP;
+  if (w.kind == ROUNDED) bytes = w.inner / INPUTS * Rounded::STEP;
   return {w.panels + panel * bytes, panel < panels(w) ? bytes : 0};
 }
 
@@ -316,7 +316,7 @@ static void sums_of(const Matrix& w, int panel, const T* x, int rows, float* out
     if (by_amx(w)) {
       if (w.kind == Q4_1) return amx_rows<Unpacked<FourBits>>(w, panel, x, rows, out, soon);
       if (w.kind == Q8_0) return amx_rows<Unpacked<EightBits>>(w, panel, x, rows, out, soon);
-      if (w.kind == I8) return amx_rows<Unpacked<Rounded>>(w, panel, x, rows, out, soon);
+      if (w.kind == ROUNDED) return amx_rows<Unpacked<Rounded>>(w, panel, x, rows, out, soon);
       return amx_rows<Stored>(w, panel, x, rows, out, soon);
     }
 #if defined(__wasm__)
